@@ -1,0 +1,1 @@
+//! The wire contract: generated code and conversions.

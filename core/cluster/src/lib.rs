@@ -1,0 +1,1 @@
+//! The scheduler decisions as a pure step function.

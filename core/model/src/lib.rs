@@ -1,0 +1,1 @@
+//! Values every part of Persys speaks in: ids, resources, specs, phases, tokens.

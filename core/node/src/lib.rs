@@ -1,0 +1,1 @@
+//! The agent decisions as a pure step function.

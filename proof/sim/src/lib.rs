@@ -1,0 +1,1 @@
+//! The whole cluster as a value: a deterministic simulator.
