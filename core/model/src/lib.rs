@@ -1,1 +1,25 @@
-//! Values every part of Persys speaks in: ids, resources, specs, phases, tokens.
+//! Values every part of Persys speaks in.
+//!
+//! Everything here is plain data with checked constructors: no clock, no I/O, no randomness. What
+//! comes from outside is parsed once into these types ([`spec::check`], the newtypes of [`id`]) and
+//! trusted from then on.
+
+pub mod assignment;
+pub mod command;
+pub mod drift;
+pub mod event;
+pub mod failure;
+pub mod fault;
+pub mod id;
+pub mod inventory;
+pub mod labels;
+pub mod mode;
+pub mod node;
+pub mod phase;
+pub mod resources;
+pub mod retry;
+pub mod spec;
+pub mod time;
+pub mod token;
+pub mod workload;
+pub mod zoo;

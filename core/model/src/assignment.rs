@@ -1,0 +1,165 @@
+//! What the scheduler decided about a workload, and what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::failure::Failure;
+use crate::id::{NodeId, WorkloadId};
+use crate::phase::Phase;
+use crate::resources::Resources;
+use crate::time::WallMillis;
+use crate::token::{Epoch, Generation, Session};
+
+/// The stored decision. Only the scheduler changes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// Whose.
+    pub workload: WorkloadId,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Why it is there.
+    pub reason: Reason,
+    /// Where it runs, if anywhere.
+    pub place: Option<Place>,
+    /// Nodes that may still hold an earlier copy. Each goes when its node says the copy is gone.
+    pub former: BTreeMap<NodeId, FormerCopy>,
+    /// The node that has its data, once it has any.
+    pub data_on: Option<NodeId>,
+}
+
+/// Where a workload runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The node.
+    pub node: NodeId,
+    /// The number of this decision.
+    pub epoch: Epoch,
+    /// The version of the intent it carries out.
+    pub generation: Generation,
+    /// What is held for it there.
+    pub reserved: Resources,
+}
+
+/// A copy that may still exist on a node it was moved from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormerCopy {
+    /// The decision that put it there.
+    pub epoch: Epoch,
+    /// What is held for it until it is known to be gone.
+    pub reserved: Resources,
+}
+
+/// A copy on an absent node whose workload is already deleted: the order that waits there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grave {
+    /// Whose copy.
+    pub workload: WorkloadId,
+    /// Where.
+    pub node: NodeId,
+    /// Copies up to this decision are to go.
+    pub epoch: Epoch,
+    /// What is held for it until it is known to be gone.
+    pub reserved: Resources,
+}
+
+/// Why a workload is in its phase, with a date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// A short word that programs match on.
+    pub code: ReasonCode,
+    /// A sentence that people read; may be empty where the code says all.
+    pub message: Arc<str>,
+    /// The failure behind it, if there is one.
+    pub failure: Option<Failure>,
+    /// Since when it holds.
+    pub since: WallMillis,
+}
+
+/// Why a workload is in its phase, as a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReasonCode {
+    /// Just accepted.
+    Submitted,
+    /// No node fits.
+    NoNodeFits,
+    /// A node was chosen.
+    Placed,
+    /// The node says it runs.
+    Running,
+    /// The user changed the spec.
+    Updated,
+    /// The new revision fits nowhere; the old one goes on.
+    UpdateWaits,
+    /// The user wants it stopped.
+    StopRequested,
+    /// The node says it stopped.
+    Stopped,
+    /// The user wants it to run again.
+    StartRequested,
+    /// It ended as it should.
+    Completed,
+    /// It ended and is started again on its node.
+    Restarting,
+    /// An attempt failed; another will follow.
+    AttemptFailed,
+    /// Nothing more is tried.
+    GaveUp,
+    /// The user asked to try again.
+    RetryRequested,
+    /// The time for another attempt has come.
+    RetryDue,
+    /// Its node is lost.
+    NodeLost,
+    /// Its node is being emptied.
+    NodeDrained,
+    /// It waits for its node, which has its data.
+    DataOnNode,
+    /// It waits until its old copy is provably stopped.
+    WaitsForFence,
+    /// The user wants it gone.
+    DeleteRequested,
+    /// Rebuilt from what agents hold.
+    Recovered,
+    /// Taken over from a node that ran it without us.
+    Adopted,
+}
+
+impl ReasonCode {
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Submitted => "Submitted",
+            Self::NoNodeFits => "NoNodeFits",
+            Self::Placed => "Placed",
+            Self::Running => "Running",
+            Self::Updated => "Updated",
+            Self::UpdateWaits => "UpdateWaits",
+            Self::StopRequested => "StopRequested",
+            Self::Stopped => "Stopped",
+            Self::StartRequested => "StartRequested",
+            Self::Completed => "Completed",
+            Self::Restarting => "Restarting",
+            Self::AttemptFailed => "AttemptFailed",
+            Self::GaveUp => "GaveUp",
+            Self::RetryRequested => "RetryRequested",
+            Self::RetryDue => "RetryDue",
+            Self::NodeLost => "NodeLost",
+            Self::NodeDrained => "NodeDrained",
+            Self::DataOnNode => "DataOnNode",
+            Self::WaitsForFence => "WaitsForFence",
+            Self::DeleteRequested => "DeleteRequested",
+            Self::Recovered => "Recovered",
+            Self::Adopted => "Adopted",
+        }
+    }
+}
+
+/// The lease a node holds: its word that it is alive, and until when we take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The life it is for.
+    pub session: Session,
+    /// How long each heartbeat keeps it, in milliseconds.
+    pub length_ms: u64,
+}

@@ -1,0 +1,118 @@
+//! What happened, for people and for watchers. Written in the same commit as the change itself.
+
+use std::sync::Arc;
+
+use crate::assignment::ReasonCode;
+use crate::drift::DriftKind;
+use crate::id::{NodeId, WorkloadId};
+use crate::mode::Mode;
+use crate::node::Condition;
+use crate::phase::Phase;
+use crate::time::WallMillis;
+use crate::token::{Epoch, EventSeq};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its place in history; no number is skipped.
+    pub seq: EventSeq,
+    /// When, as people read it.
+    pub at: WallMillis,
+    /// What.
+    pub what: Happening,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// A workload changed its phase; `from` is `None` when it was accepted, `to` when it is gone.
+    Workload {
+        /// Which.
+        id: WorkloadId,
+        /// Phase before.
+        from: Option<Phase>,
+        /// Phase after.
+        to: Option<Phase>,
+        /// Why.
+        code: ReasonCode,
+        /// The same in a sentence.
+        message: Arc<str>,
+        /// On which node, if any.
+        node: Option<NodeId>,
+        /// By which decision, if any.
+        epoch: Option<Epoch>,
+    },
+    /// A node joined, or joined anew.
+    NodeRegistered {
+        /// Which.
+        id: NodeId,
+    },
+    /// A node's condition changed.
+    NodeCondition {
+        /// Which.
+        id: NodeId,
+        /// Before.
+        from: Condition,
+        /// After.
+        to: Condition,
+        /// Why.
+        why: Arc<str>,
+    },
+    /// An operator changed a node.
+    NodeChanged {
+        /// Which.
+        id: NodeId,
+        /// What was changed.
+        what: NodeChange,
+    },
+    /// So many nodes fell silent together that nothing is moved until somebody looks.
+    MassFailureBrake {
+        /// Silent nodes.
+        silent: usize,
+        /// All nodes.
+        total: usize,
+        /// Whether the brake is on now.
+        on: bool,
+    },
+    /// Reality and record differ.
+    Drift {
+        /// Where.
+        node: NodeId,
+        /// Which workload.
+        id: WorkloadId,
+        /// How.
+        kind: DriftKind,
+        /// `false` when it is noticed, `true` when it is settled.
+        resolved: bool,
+    },
+    /// The scheduler changed its mode.
+    ModeChanged {
+        /// Before.
+        from: Mode,
+        /// After.
+        to: Mode,
+        /// Why.
+        why: Arc<str>,
+    },
+}
+
+/// What an operator changed on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeChange {
+    /// It is being emptied.
+    Draining,
+    /// It takes work again.
+    Undrained,
+    /// A taint was set.
+    Tainted,
+    /// A taint was removed.
+    Untainted,
+    /// A label was set.
+    LabelSet,
+    /// A label was removed.
+    LabelDeleted,
+    /// Somebody vouched that it is switched off and will not come back as it was.
+    ConfirmedGone,
+    /// It was removed from the cluster.
+    Removed,
+}

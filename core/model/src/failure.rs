@@ -1,0 +1,122 @@
+//! Why something failed, in the words of the contract.
+
+use std::sync::Arc;
+
+/// The closed set of reasons a failure can have. Every failure has exactly one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureReason {
+    /// The image exists or may exist, but could not be fetched.
+    ImagePullFailed,
+    /// The registry says there is no such image.
+    ImageNotFound,
+    /// The node has not enough left for it.
+    InsufficientResources,
+    /// The spec cannot work anywhere as it is.
+    InvalidSpec,
+    /// Docker, Compose or libvirt refused or the workload itself failed.
+    RuntimeError,
+    /// A network could not be set up or reached.
+    NetworkError,
+    /// A disk or volume could not be set up or is full.
+    StorageError,
+    /// The machine was started but did not come up.
+    VmBootFailed,
+}
+
+impl FailureReason {
+    /// All of them, in wire order.
+    pub const ALL: [Self; 8] = [
+        Self::ImagePullFailed,
+        Self::ImageNotFound,
+        Self::InsufficientResources,
+        Self::InvalidSpec,
+        Self::RuntimeError,
+        Self::NetworkError,
+        Self::StorageError,
+        Self::VmBootFailed,
+    ];
+
+    /// The name the contract gives it.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ImagePullFailed => "IMAGE_PULL_FAILED",
+            Self::ImageNotFound => "IMAGE_NOT_FOUND",
+            Self::InsufficientResources => "INSUFFICIENT_RESOURCES",
+            Self::InvalidSpec => "INVALID_SPEC",
+            Self::RuntimeError => "RUNTIME_ERROR",
+            Self::NetworkError => "NETWORK_ERROR",
+            Self::StorageError => "STORAGE_ERROR",
+            Self::VmBootFailed => "VM_BOOT_FAILED",
+        }
+    }
+
+    /// Whether the same spec may succeed later without anybody changing it.
+    #[must_use]
+    pub fn retryable(self) -> bool {
+        match self {
+            Self::ImageNotFound | Self::InvalidSpec => false,
+            Self::ImagePullFailed
+            | Self::InsufficientResources
+            | Self::RuntimeError
+            | Self::NetworkError
+            | Self::StorageError
+            | Self::VmBootFailed => true,
+        }
+    }
+}
+
+/// One failure, as a person reads it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Failure {
+    /// Its class.
+    pub reason: FailureReason,
+    /// What happened and what to do, at most [`Failure::MESSAGE_LIMIT`] bytes.
+    pub message: Arc<str>,
+}
+
+impl Failure {
+    /// Longest message kept; a noisy workload can never fill the store.
+    pub const MESSAGE_LIMIT: usize = 1024;
+
+    /// A failure whose message is cut at the limit, on a character boundary.
+    #[must_use]
+    pub fn new(reason: FailureReason, message: &str) -> Self {
+        Self { reason, message: Arc::from(clip(message, Self::MESSAGE_LIMIT)) }
+    }
+
+    /// Whether trying again can help.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        self.reason.retryable()
+    }
+}
+
+/// The longest prefix of `text` of at most `limit` bytes that ends on a character boundary.
+#[must_use]
+pub fn clip(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_on_a_character() {
+        let failure = Failure::new(FailureReason::RuntimeError, &"é".repeat(1000));
+        assert_eq!(failure.message.len(), 1024);
+        assert_eq!(clip("aé", 2), "a");
+    }
+
+    #[test]
+    fn spec_errors_are_not_tried_again() {
+        let hopeless: Vec<_> =
+            FailureReason::ALL.into_iter().filter(|reason| !reason.retryable()).collect();
+        assert_eq!(hopeless, [FailureReason::ImageNotFound, FailureReason::InvalidSpec]);
+    }
+}

@@ -1,0 +1,71 @@
+//! What an agent says it has.
+
+use std::sync::Arc;
+
+use crate::failure::Failure;
+use crate::id::{RevisionId, WorkloadId};
+use crate::spec::Spec;
+use crate::token::Epoch;
+
+/// The state of one workload on one node, as its agent last saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Which.
+    pub workload: WorkloadId,
+    /// The decision the agent holds for it.
+    pub epoch: Epoch,
+    /// How it is.
+    pub state: State,
+    /// How often it was started again under this decision.
+    pub restarts: u32,
+}
+
+/// How a workload is on its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Being prepared, created or started.
+    Pending,
+    /// It runs (and is healthy where that is checked).
+    Running,
+    /// It ended and will be started again.
+    Restarting(Failure),
+    /// At rest as told.
+    Stopped,
+    /// Ended well under a policy that does not start it again.
+    Completed,
+    /// The agent has given up on this decision.
+    Failed(Failure),
+    /// The runtime does not answer: it may run or not.
+    Unknown,
+}
+
+/// One workload an agent holds, with all that is needed to rebuild the control plane from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its state; carries id and epoch.
+    pub report: Report,
+    /// The version.
+    pub revision: RevisionId,
+    /// Whether it is to run.
+    pub run: bool,
+    /// What it runs; `None` when only the running thing was found, not its intent.
+    pub spec: Option<Arc<Spec>>,
+}
+
+/// Proof that a workload was removed by a decision.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tombstone {
+    /// Which.
+    pub workload: WorkloadId,
+    /// The decision.
+    pub epoch: Epoch,
+}
+
+/// Everything an agent holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// Its workloads.
+    pub held: Vec<Held>,
+    /// What it removed, lately.
+    pub tombstones: Vec<Tombstone>,
+}

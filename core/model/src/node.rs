@@ -1,0 +1,104 @@
+//! A machine, as the scheduler knows it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::id::{DriverName, NodeId, PoolName};
+use crate::labels::{Labels, Taint};
+use crate::resources::Compute;
+use crate::spec::WorkloadType;
+use crate::time::WallMillis;
+use crate::token::Session;
+
+/// What an agent says of its machine when it registers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its name.
+    pub id: NodeId,
+    /// The machine behind the name; another machine with the same name is refused.
+    pub host: Arc<str>,
+    /// One life of the agent process.
+    pub incarnation: Arc<str>,
+    /// Where the scheduler can call it, host and port.
+    pub endpoint: Arc<str>,
+    /// All the CPU and memory it offers.
+    pub capacity: Compute,
+    /// Its storage pools; the first is the default. None: disk is not counted on this node.
+    pub pools: Vec<Pool>,
+    /// What it can run.
+    pub types: BTreeSet<WorkloadType>,
+    /// Which volumes it can store.
+    pub drivers: BTreeSet<DriverName>,
+    /// Labels it was configured with.
+    pub labels: Labels,
+    /// Whether its watchdog can stop exclusive work without the agent.
+    pub fence: bool,
+}
+
+/// A storage pool of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: PoolName,
+    /// Its size.
+    pub total_gib: u64,
+}
+
+/// The stored record of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What its agent said last.
+    pub facts: NodeFacts,
+    /// Its present life.
+    pub session: Session,
+    /// Labels set by operators; they win over the agent's.
+    pub labels: Labels,
+    /// Labels of the agent that operators removed.
+    pub hidden_labels: BTreeSet<Arc<str>>,
+    /// Marks that keep workloads away.
+    pub taints: BTreeSet<Taint>,
+    /// Whether it is being emptied, and why.
+    pub drain: Option<Arc<str>>,
+    /// Whether it can be used.
+    pub condition: Condition,
+    /// When the condition last changed.
+    pub since: WallMillis,
+}
+
+/// Whether a node can be used, as its heartbeats and probes tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// It keeps its lease.
+    Ready,
+    /// Its lease ran out; nothing is placed on it and nothing is moved from it.
+    NotReady,
+    /// Its lease ran out long ago and it does not answer a probe: its work is moved.
+    Lost,
+}
+
+impl Node {
+    /// Labels as placement sees them: the agent's, less those hidden, then the operators'.
+    #[must_use]
+    pub fn effective_labels(&self) -> Labels {
+        let mut labels = self.facts.labels.clone();
+        labels.retain(|key, _| !self.hidden_labels.contains(key));
+        labels.extend(self.labels.iter().map(|(key, value)| (Arc::clone(key), Arc::clone(value))));
+        labels
+    }
+
+    /// Whether new work may go here at all.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.condition == Condition::Ready && self.drain.is_none()
+    }
+
+    /// The word existing clients know its state by.
+    #[must_use]
+    pub fn status_word(&self) -> &'static str {
+        match (self.condition, &self.drain) {
+            (Condition::Ready, None) => "Ready",
+            (Condition::Ready, Some(_)) => "Draining",
+            (Condition::NotReady | Condition::Lost, _) => "NotReady",
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! From draft to spec: every fault named, with its path.

@@ -1,0 +1,82 @@
+//! A container as it will be run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::volume::ManagedVolume;
+use super::{HostPort, Protocol};
+
+/// One container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContainerSpec {
+    /// Image reference, as the user wrote it.
+    pub image: Arc<str>,
+    /// Entry point and arguments; empty means the image's own.
+    pub command: Vec<Arc<str>>,
+    /// Further arguments after the command.
+    pub args: Vec<Arc<str>>,
+    /// Environment.
+    pub env: BTreeMap<Arc<str>, Arc<str>>,
+    /// Paths of the node seen inside.
+    pub binds: Vec<Bind>,
+    /// Ports published on the node.
+    pub ports: Vec<Port>,
+    /// When to start it again after it ends.
+    pub restart: RestartPolicy,
+    /// Whether it has all the powers of the host; policy decides whether it may.
+    pub privileged: bool,
+    /// Labels put on the container besides ours.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Volumes we make and keep for it.
+    pub managed_volumes: Vec<ManagedVolume>,
+}
+
+/// A path of the node seen inside a container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bind {
+    /// Absolute, without `..`.
+    pub host_path: Arc<str>,
+    /// Absolute, without `..`.
+    pub container_path: Arc<str>,
+    /// Whether it may only be read.
+    pub read_only: bool,
+}
+
+/// A port of the container published on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// On the node; `None` lets the runtime choose.
+    pub host: Option<u16>,
+    /// In the container, never 0.
+    pub container: u16,
+    /// Its transport.
+    pub protocol: Protocol,
+}
+
+/// When to start again what has ended. Kept by the agent, not handed to Docker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum RestartPolicy {
+    /// Never: exit 0 is completion, anything else is failure.
+    No,
+    /// Whenever it ends.
+    #[default]
+    Always,
+    /// Only when it ends badly, at most so often (0 = no limit).
+    OnFailure {
+        /// Most restarts in a row; 0 sets no limit.
+        max_retries: u32,
+    },
+    /// Like `Always`; a stop by the user already outlives a restart of the node here.
+    UnlessStopped,
+}
+
+impl ContainerSpec {
+    /// The fixed ports it takes on its node.
+    #[must_use]
+    pub fn host_ports(&self) -> Vec<HostPort> {
+        self.ports
+            .iter()
+            .filter_map(|port| Some(HostPort { port: port.host?, protocol: port.protocol }))
+            .collect()
+    }
+}

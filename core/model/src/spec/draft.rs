@@ -1,0 +1,1 @@
+//! A spec as it came in, before anything is believed of it.

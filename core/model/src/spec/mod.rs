@@ -1,0 +1,205 @@
+//! What a user may ask for, checked.
+//!
+//! A [`Spec`] exists only if it can be run as it says: nothing in it is accepted and then dropped.
+//! It is made from a [`draft::Draft`] by [`check::check`], which names every fault at once.
+
+pub mod check;
+pub mod compose;
+pub mod container;
+pub mod draft;
+pub mod vm;
+pub mod volume;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::id::DriverName;
+use crate::labels::{Constraint, Toleration};
+use crate::resources::Resources;
+
+pub use compose::ComposeSpec;
+pub use container::ContainerSpec;
+pub use vm::VmSpec;
+
+/// One version of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Spec {
+    /// What runs.
+    pub kind: Kind,
+    /// What it reserves.
+    pub resources: Resources,
+    /// Where it may run.
+    pub placement: Placement,
+    /// Free words of the user, handed through.
+    pub metadata: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The three kinds of workload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One container.
+    Container(ContainerSpec),
+    /// A Compose stack, run as one unit on one node.
+    Compose(ComposeSpec),
+    /// A virtual machine.
+    Vm(VmSpec),
+}
+
+/// The kind without its details: what a node says it can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkloadType {
+    /// Docker.
+    Container,
+    /// Docker Compose.
+    Compose,
+    /// libvirt.
+    Vm,
+}
+
+impl WorkloadType {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Container, Self::Compose, Self::Vm];
+
+    /// The word of the contract.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Compose => "compose",
+            Self::Vm => "vm",
+        }
+    }
+}
+
+/// Rules for choosing a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
+pub struct Placement {
+    /// All must hold.
+    pub constraints: Vec<Constraint>,
+    /// Taints it puts up with.
+    pub tolerations: Vec<Toleration>,
+    /// Which of the nodes that fit.
+    pub strategy: Strategy,
+    /// Whether two copies may exist for a moment.
+    pub class: Class,
+    /// What to do when its node is lost.
+    pub on_node_loss: OnNodeLoss,
+}
+
+/// Which of several fitting nodes is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// The emptiest: a lost node takes little with it.
+    #[default]
+    Spread,
+    /// The fullest that still fits: leaves whole nodes free.
+    BinPack,
+}
+
+/// Whether a second copy may exist for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// At least once: survives outages by starting elsewhere, may overlap briefly.
+    #[default]
+    Default,
+    /// At most once: started elsewhere only when the old copy is provably stopped.
+    Exclusive,
+}
+
+/// What happens to a workload whose node is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
+pub enum OnNodeLoss {
+    /// Move it if it keeps no data on the node, else let it stay.
+    #[default]
+    Auto,
+    /// Move it even though its local data stays behind.
+    Move,
+    /// Wait for the node.
+    Stay,
+}
+
+impl Spec {
+    /// Its kind without details.
+    #[must_use]
+    pub fn workload_type(&self) -> WorkloadType {
+        match &self.kind {
+            Kind::Container(_) => WorkloadType::Container,
+            Kind::Compose(_) => WorkloadType::Compose,
+            Kind::Vm(_) => WorkloadType::Vm,
+        }
+    }
+
+    /// Ports it takes on its node.
+    #[must_use]
+    pub fn host_ports(&self) -> Vec<HostPort> {
+        match &self.kind {
+            Kind::Container(container) => container.host_ports(),
+            Kind::Compose(compose) => compose.host_ports.clone(),
+            Kind::Vm(_) => Vec::new(),
+        }
+    }
+
+    /// Storage drivers its node must have.
+    #[must_use]
+    pub fn drivers(&self) -> Vec<DriverName> {
+        let volumes = match &self.kind {
+            Kind::Container(container) => &container.managed_volumes,
+            Kind::Compose(_) => return Vec::new(),
+            Kind::Vm(vm) => &vm.managed_volumes,
+        };
+        let mut drivers: Vec<_> = volumes.iter().map(|volume| volume.driver.name()).collect();
+        drivers.sort();
+        drivers.dedup();
+        drivers
+    }
+
+    /// Whether it leaves data behind on a node that it would miss elsewhere.
+    #[must_use]
+    pub fn keeps_local_data(&self) -> bool {
+        match &self.kind {
+            Kind::Container(container) => {
+                container.managed_volumes.iter().any(|v| v.driver.is_local())
+            }
+            Kind::Compose(compose) => compose.has_named_volumes,
+            Kind::Vm(_) => true,
+        }
+    }
+
+    /// Whether it stays with its node when that is lost or drained.
+    #[must_use]
+    pub fn stays_with_node(&self) -> bool {
+        match self.placement.on_node_loss {
+            OnNodeLoss::Auto => self.keeps_local_data(),
+            OnNodeLoss::Move => false,
+            OnNodeLoss::Stay => true,
+        }
+    }
+}
+
+/// Transport of a published port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// A port taken on the node itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// Its number, never 0.
+    pub port: u16,
+    /// Its transport.
+    pub protocol: Protocol,
+}
+
+impl std::fmt::Display for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        };
+        write!(f, "{}/{protocol}", self.port)
+    }
+}

@@ -1,0 +1,102 @@
+//! Known protocol bugs that the simulator can put back, to prove that it would find them.
+//!
+//! Every bug found anywhere gets a switch here. Without the `zoo` feature, which only the proofs
+//! enable, [`Zoo::has`] is a constant `false` and the compiler removes each switch.
+
+macro_rules! zoo {
+    ($($(#[$doc:meta])* $bug:ident = $name:literal,)*) => {
+        /// One known bug.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Bug { $($(#[$doc])* $bug,)* }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$bug,)*];
+
+            /// The name on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$bug => $name,)* }
+            }
+        }
+    };
+}
+
+zoo! {
+    /// A leader that restarts inside its own lease recognises its host name and believes it still
+    /// leads, without reading what its lease now says.
+    LeaderIdByHostName = "leader-id-by-host-name",
+    /// Commands go out before the decision they carry is durable.
+    TokenBeforeCommit = "token-before-commit",
+    /// The agent does not look at the session of a command.
+    NoSessionInApply = "no-session-in-apply",
+    /// The agent does not look at the term of a command or an answer.
+    NoTermInApply = "no-term-in-apply",
+    /// A workload missing from a report counts as deleted.
+    DeleteByAbsence = "delete-by-absence",
+    /// What a deleted workload held is never given back.
+    CapacityNotReleased = "capacity-not-released",
+    /// Events are written in a commit of their own.
+    EventOutsideCommit = "event-outside-commit",
+    /// A restarted agent starts what its ledger says before anybody confirmed it.
+    ActBeforeVerdict = "act-before-verdict",
+    /// A degraded scheduler goes on writing and commanding.
+    DegradedStillActs = "degraded-still-acts",
+    /// An agent removes what the scheduler's list does not name.
+    OrphanCollected = "orphan-collected",
+    /// Nobody stops exclusive work when the lease runs out.
+    NoFence = "no-fence",
+    /// The fence lives in the agent process and dies with it.
+    FenceDiesWithAgent = "fence-dies-with-agent",
+    /// Silence alone moves work: no probe is asked for.
+    FailoverWithoutProbe = "failover-without-probe",
+    /// A new leader judges leases by what it did not hear before it led.
+    NoGraceAfterStart = "no-grace-after-start",
+    /// Epochs start again for an id that was deleted and submitted anew.
+    EpochPerWorkload = "epoch-per-workload",
+    /// A commit of unknown outcome is taken as failed, without reading again.
+    UnknownMeansFailed = "unknown-means-failed",
+    /// A report may speak of workloads that are assigned elsewhere.
+    ReportForOthers = "report-for-others",
+    /// A runtime that does not answer counts as empty.
+    OutageIsGone = "outage-is-gone",
+    /// Placement does not count what is reserved but not yet running.
+    NoReservation = "no-reservation",
+    /// The agent acts first and writes its intent afterwards.
+    EffectBeforeIntent = "effect-before-intent",
+    /// Attempts are never used up and never wait.
+    RetryForever = "retry-forever",
+    /// Any number of nodes may be failed over together.
+    NoBrake = "no-brake",
+    /// An empty store is taken for the truth.
+    EmptyIsTruth = "empty-is-truth",
+}
+
+/// The bugs that are switched on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Zoo(u64);
+
+impl Zoo {
+    /// None: the real system.
+    pub const NONE: Self = Self(0);
+
+    /// Exactly one.
+    #[must_use]
+    pub fn only(bug: Bug) -> Self {
+        Self(Self::bit(bug))
+    }
+
+    /// Whether `bug` is switched on.
+    #[must_use]
+    #[inline]
+    pub fn has(self, bug: Bug) -> bool {
+        cfg!(feature = "zoo") && self.0 & Self::bit(bug) != 0
+    }
+
+    #[inline]
+    fn bit(bug: Bug) -> u64 {
+        #[expect(clippy::as_conversions, reason = "the discriminant of a small enum")]
+        let index = bug as u64;
+        1 << index
+    }
+}
