@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use crate::id::{RevisionId, WorkloadId};
-use crate::inventory::Report;
 use crate::spec::Spec;
 use crate::token::{Epoch, Session, Term};
 
@@ -53,8 +52,8 @@ pub struct Apply {
 /// The answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The intent is on disk; reports follow.
-    Accepted(Report),
+    /// The intent is on disk; reports follow with the next beat.
+    Accepted,
     /// The workload is gone and its tombstone is on disk.
     Removed {
         /// The tombstone.

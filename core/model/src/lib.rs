@@ -13,6 +13,7 @@ pub mod fault;
 pub mod id;
 pub mod inventory;
 pub mod labels;
+pub mod link;
 pub mod mode;
 pub mod node;
 pub mod phase;

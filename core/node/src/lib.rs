@@ -1,1 +1,16 @@
-//! The agent decisions as a pure step function.
+//! What an agent decides, as a pure step function.
+//!
+//! ```text
+//!  command · registration answer · beat answer · observation · verb done · timer     Input
+//!            │
+//!            ▼
+//!  Agent::step(input, now) -> Effects
+//!            │  ledger changes · verbs, each after its intent is on disk · messages · wake-up
+//! ```
+//!
+//! The agent acts on positive orders only, starts nothing in a new life before it is confirmed,
+//! and one idempotent verb at a time per workload.
+
+pub mod effects;
+pub mod input;
+pub mod ledger;

@@ -1,0 +1,209 @@
+//! Everything a scheduler can do, as data.
+
+use std::sync::Arc;
+
+use persys_model::command::Command;
+use persys_model::event::Event;
+use persys_model::id::NodeId;
+use persys_model::link::{BeatAnswer, RegistrationAnswer};
+use persys_model::time::Millis;
+use persys_model::token::Session;
+
+use crate::input::RequestId;
+use crate::record::Unit;
+
+/// What one step asks the world to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Units to make durable, in this order. Several may share a store transaction.
+    pub units: Vec<Unit>,
+    /// Messages that may go now: whatever they rest on is durable.
+    pub out: Vec<Outbound>,
+    /// When to step again if nothing happens before.
+    pub wake_at: Option<Millis>,
+    /// The store must be read anew: what was assumed about it may be wrong.
+    pub reload: bool,
+    /// Rare turns that were taken, for the simulator's coverage.
+    pub marks: Marks,
+}
+
+/// A message to the outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outbound {
+    /// An order to an agent.
+    Command(NodeId, Command),
+    /// Ask a silent node whether it lives.
+    Probe(NodeId, Session),
+    /// The answer to a registration.
+    Registered(RequestId, RegistrationAnswer),
+    /// The answer to a beat.
+    Beat(RequestId, BeatAnswer),
+    /// The answer to a user.
+    Reply(RequestId, Reply),
+    /// Tell watchers; the event is already stored.
+    Publish(Arc<Event>),
+}
+
+/// The answer to a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// It is durable.
+    Done {
+        /// A remark, such as "nothing to change".
+        note: Arc<str>,
+    },
+    /// It is refused, and nothing was changed.
+    Refused {
+        /// The class of refusal.
+        code: RefusalCode,
+        /// Why, and what to do.
+        why: Arc<str>,
+    },
+}
+
+/// Classes of refusal, as clients tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusalCode {
+    /// The request makes no sense as it is.
+    Invalid,
+    /// What it is about does not exist.
+    NotFound,
+    /// It contradicts what is there.
+    Conflict,
+    /// Not at present; the same request later may succeed.
+    Unavailable,
+    /// Too much is waiting already.
+    Exhausted,
+}
+
+macro_rules! marks {
+    ($($(#[$doc:meta])* $mark:ident,)*) => {
+        /// A rare turn worth knowing that a test has taken it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Mark { $($(#[$doc])* $mark,)* }
+
+        impl Mark {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$mark,)*];
+        }
+    };
+}
+
+marks! {
+    /// An agent refused a command of an ended leadership.
+    RefusedOldTerm,
+    /// An agent refused a command meant for another life.
+    RefusedOtherSession,
+    /// An agent refused a decision older than what it holds.
+    RefusedOldEpoch,
+    /// An agent refused to resurrect what it had buried.
+    RefusedBuried,
+    /// An agent refused because it holds.
+    RefusedHolding,
+    /// A beat of an ended life was turned away.
+    BeatOfOldSession,
+    /// A beat was overtaken by a later one.
+    BeatOvertaken,
+    /// A second machine wanted the name of a living one.
+    DuplicateNode,
+    /// A lease ran out.
+    LeaseExpired,
+    /// A silent node answered its probe.
+    ProbeAnswered,
+    /// A silent node's machine answered, its agent did not.
+    ProbeRefused,
+    /// A node was declared lost.
+    NodeLost,
+    /// A lost node came back.
+    NodeReturned,
+    /// Failover was held back because too many nodes were silent.
+    BrakeOn,
+    /// The brake was released.
+    BrakeOff,
+    /// Stateless work was moved off a lost node.
+    MovedFromLost,
+    /// Work with data stayed with its lost node.
+    StayedForData,
+    /// Exclusive work waited for its fence.
+    WaitedForFence,
+    /// Exclusive work moved once its old copy was provably stopped.
+    MovedAfterFence,
+    /// Work was moved off a draining node.
+    MovedByDrain,
+    /// A draining node kept work because nothing else fits.
+    DrainBlocked,
+    /// A copy left behind on a returned node was removed.
+    FormerRemoved,
+    /// A workload was deleted while its node was away.
+    BuriedAway,
+    /// A waiting order to remove was carried out when the node returned.
+    GraveCleared,
+    /// No node fitted.
+    NoNodeFits,
+    /// A waiting workload found room.
+    PendingPlaced,
+    /// A new revision found no room, the old one went on.
+    UpdateWaited,
+    /// An attempt failed and another was planned.
+    RetryPlanned,
+    /// Attempts were used up.
+    GaveUp,
+    /// A node without room was avoided by the next attempt.
+    NodeAvoided,
+    /// The failures of a workload were forgotten after long health.
+    RetryForgotten,
+    /// A command was sent again.
+    Resent,
+    /// An agent held a newer decision than the store.
+    EpochFromTheFuture,
+    /// Something unknown was found on a node.
+    OrphanFound,
+    /// An orphan was adopted.
+    OrphanAdopted,
+    /// A workload was missing on its node.
+    MissingFound,
+    /// A node held another decision than recorded.
+    RevisionDrift,
+    /// A node's state differed from the recorded one.
+    StateDrift,
+    /// The store was lost.
+    Degraded,
+    /// A request was refused while degraded or in recovery.
+    RefusedFrozen,
+    /// The store came back empty.
+    RecoveryEntered,
+    /// The control plane was rebuilt from its agents.
+    RebuiltFromAgents,
+    /// The same request came twice and changed nothing the second time.
+    Idempotent,
+    /// A caller was told that the outcome of its write is unknown.
+    OutcomeUnknown,
+}
+
+/// A set of marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks(u64);
+
+impl Marks {
+    /// Adds one.
+    pub fn add(&mut self, mark: Mark) {
+        self.0 |= Self::bit(mark);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Whether `mark` is in the set.
+    #[must_use]
+    pub fn has(self, mark: Mark) -> bool {
+        self.0 & Self::bit(mark) != 0
+    }
+
+    fn bit(mark: Mark) -> u64 {
+        #[expect(clippy::as_conversions, reason = "the discriminant of a small enum")]
+        let index = mark as u64;
+        1 << index
+    }
+}

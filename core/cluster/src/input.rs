@@ -1,0 +1,141 @@
+//! Everything that can happen to a scheduler, as data.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use persys_model::command::Answer;
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::labels::{Taint, TaintEffect};
+use persys_model::link::{Beat, Registration};
+use persys_model::spec::Spec;
+use persys_model::token::{CommitSeq, Epoch, Session};
+use persys_model::workload::Desired;
+
+use crate::record::Snapshot;
+
+/// The shell's name for a caller who waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// One thing that happens to the leading scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// An agent begins a life.
+    Register(RequestId, Registration),
+    /// An agent is alive and perhaps says more.
+    Beat(RequestId, Beat),
+    /// An agent answered a command.
+    Answered {
+        /// Which agent.
+        node: NodeId,
+        /// The life the command was meant for.
+        session: Session,
+        /// About which workload.
+        workload: WorkloadId,
+        /// The decision the command carried.
+        epoch: Epoch,
+        /// What it said.
+        answer: Answer,
+    },
+    /// A probe of a silent node came back.
+    Probed {
+        /// Which node.
+        node: NodeId,
+        /// The life it had when it was probed.
+        session: Session,
+        /// What was found.
+        found: Probe,
+    },
+    /// Somebody wants something.
+    Ask(RequestId, Ask),
+    /// Units up to this one are durable.
+    Committed(CommitSeq),
+    /// The store cannot be written, or the outcome of a write is unknown: freeze.
+    StoreLost {
+        /// What is wrong, for `/health`.
+        why: Arc<str>,
+    },
+    /// The store was read anew after it was lost.
+    Loaded(Snapshot),
+    /// Time passed.
+    Tick,
+}
+
+/// What a probe of a silent node found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Probe {
+    /// The agent answered: the node lives, only its beats do not arrive.
+    Answered,
+    /// The machine answered that nobody listens: the agent died, its workloads live.
+    Refused,
+    /// Nothing came back.
+    Silent,
+}
+
+/// What users and operators can ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Have this workload, or this new version of it.
+    Apply {
+        /// Which.
+        workload: WorkloadId,
+        /// What to run; `None` changes only the desired state.
+        spec: Option<Arc<Spec>>,
+        /// The client's name for this version, or the hash of the spec.
+        revision: Option<RevisionId>,
+        /// Whether it should run.
+        desired: Desired,
+    },
+    /// Have it no more.
+    Delete(WorkloadId),
+    /// Try again now, with all attempts.
+    Retry(WorkloadId),
+    /// Empty a node.
+    Drain(NodeId, Arc<str>),
+    /// Let it take work again.
+    Undrain(NodeId),
+    /// Mark a node.
+    Taint(NodeId, Taint),
+    /// Remove a mark.
+    Untaint(NodeId, Arc<str>, Option<TaintEffect>),
+    /// Set a label.
+    SetLabel(NodeId, Arc<str>, Arc<str>),
+    /// Remove a label.
+    DeleteLabel(NodeId, Arc<str>),
+    /// Somebody vouches that this silent node is switched off: its exclusive work may move.
+    ConfirmGone(NodeId),
+    /// Forget a node that is gone.
+    RemoveNode(NodeId),
+    /// Move work although so many nodes are silent.
+    ReleaseBrake,
+    /// What to do with a workload found on a node that nobody knows.
+    Orphan(NodeId, WorkloadId, OrphanVerdict),
+    /// How to go on after the store lost what it knew.
+    Recover(Recovery),
+}
+
+/// What is to become of an orphan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OrphanVerdict {
+    /// It is ours: keep it running and manage it.
+    Adopt,
+    /// Remove it.
+    Delete,
+    /// Leave it alone and stop reporting it.
+    Ignore,
+}
+
+/// Ways out of recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recovery {
+    /// Rebuild from what agents hold. Waits for nobody: agents that have not reported yet keep
+    /// their work, which then shows as orphans to adopt.
+    FromAgents,
+    /// Begin anew; what agents hold becomes orphans.
+    AcceptEmpty,
+    /// Take this snapshot as the truth, and what agents hold beyond it as orphans.
+    FromSnapshot(Box<Snapshot>),
+}
+
+/// The set of nodes whose inventory a recovery would use.
+pub type Heard = BTreeSet<NodeId>;

@@ -1,0 +1,66 @@
+//! The numbers decisions depend on.
+
+use persys_model::zoo::Zoo;
+
+/// All timings and limits, in milliseconds where nothing else is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How often agents beat.
+    pub beat_ms: u64,
+    /// How long a beat keeps a node ready.
+    pub lease_ms: u64,
+    /// How long after the lease a node that answers no probe is lost.
+    pub failover_grace_ms: u64,
+    /// How often a silent node is probed.
+    pub probe_interval_ms: u64,
+    /// How long after its last renewal an agent stops exclusive work by itself. Told to agents.
+    pub fence_ms: u64,
+    /// How long after its node's last renewal exclusive work may start elsewhere.
+    pub exclusive_failover_ms: u64,
+    /// How long a workload missing on its node is left to the agent's own repair.
+    pub missing_grace_ms: u64,
+    /// How long to wait for an agent's answer before a command is sent again.
+    pub resend_ms: u64,
+    /// Most failed attempts in one incident.
+    pub retry_attempts: u32,
+    /// Wait after the first failed attempt; doubles with each further one.
+    pub retry_base_ms: u64,
+    /// Longest wait between attempts.
+    pub retry_cap_ms: u64,
+    /// How long a workload must be healthy until its failures are forgotten.
+    pub retry_refill_ms: u64,
+    /// How often every node is asked for all it holds.
+    pub drift_interval_ms: u64,
+    /// Above this share of silent nodes, in percent, nothing is moved.
+    pub brake_percent: usize,
+    /// How long leadership lasts without renewal, on the store's clock.
+    pub leader_ttl_ms: u64,
+    /// Most workloads that may wait for a node; beyond it submissions are refused.
+    pub pending_limit: usize,
+    /// Known bugs that are switched on; always none outside the proofs.
+    pub zoo: Zoo,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            beat_ms: 2_000,
+            lease_ms: 6_000,
+            failover_grace_ms: 4_000,
+            probe_interval_ms: 1_000,
+            fence_ms: 12_000,
+            exclusive_failover_ms: 30_000,
+            missing_grace_ms: 15_000,
+            resend_ms: 10_000,
+            retry_attempts: 5,
+            retry_base_ms: 5_000,
+            retry_cap_ms: 120_000,
+            retry_refill_ms: 600_000,
+            drift_interval_ms: 30_000,
+            brake_percent: 30,
+            leader_ttl_ms: 10_000,
+            pending_limit: 100_000,
+            zoo: Zoo::NONE,
+        }
+    }
+}

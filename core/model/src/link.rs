@@ -1,0 +1,89 @@
+//! What an agent sends on its own: it registers once per life, then beats.
+//!
+//! Everything an agent says carries its session and a sequence number, so that a message that was
+//! overtaken by a later one, or belongs to an earlier life, changes nothing.
+
+use std::sync::Arc;
+
+use crate::id::NodeId;
+use crate::inventory::{Inventory, Report, Tombstone};
+use crate::node::NodeFacts;
+use crate::resources::Compute;
+use crate::token::{Session, Term};
+
+/// An agent's first word in each life: who it is and all that it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// Who it is.
+    pub facts: NodeFacts,
+    /// All that it holds. It starts none of it before it is told to.
+    pub inventory: Inventory,
+}
+
+/// The scheduler's answer to a registration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistrationAnswer {
+    /// Welcome.
+    Accepted {
+        /// The leadership that answers.
+        term: Term,
+        /// The life that begins.
+        session: Session,
+        /// How often to beat.
+        beat_ms: u64,
+        /// How long a beat keeps the lease.
+        lease_ms: u64,
+    },
+    /// Not now, or not at all.
+    Refused {
+        /// Why, for the log of the agent.
+        why: Arc<str>,
+        /// When trying again may help.
+        retry_after_ms: u64,
+    },
+}
+
+/// A heartbeat, or a change sent at once: the same message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// From whom.
+    pub node: NodeId,
+    /// In which life.
+    pub session: Session,
+    /// The how-manieth message of this life.
+    pub seq: u64,
+    /// What changed and was not yet acknowledged.
+    pub reports: Vec<Report>,
+    /// What was removed and was not yet acknowledged.
+    pub removed: Vec<Tombstone>,
+    /// All that is held, when it was asked for.
+    pub inventory: Option<Inventory>,
+    /// What the machine really uses, for people and dashboards.
+    pub used: Compute,
+}
+
+/// The scheduler's answer to a beat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BeatAnswer {
+    /// Heard.
+    Heard {
+        /// The leadership that answers.
+        term: Term,
+        /// The life it is about.
+        session: Session,
+        /// The message it is about: everything up to it was taken in.
+        seq: u64,
+        /// Whether the lease is renewed by this answer. Not so while the scheduler cannot be sure
+        /// that it leads; exclusive work then runs out of time, other work does not care.
+        renewed: bool,
+        /// Take nothing new, stop nothing.
+        hold: bool,
+        /// Send all that is held with the next beat.
+        want_inventory: bool,
+    },
+    /// This life is over: register again, act on nothing before.
+    RegisterAgain {
+        /// The leadership that answers.
+        term: Term,
+    },
+}

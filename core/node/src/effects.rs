@@ -1,0 +1,76 @@
+//! Everything an agent can do, as data.
+
+use std::sync::Arc;
+
+use persys_model::command::Answer;
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::link::{Beat, Registration};
+use persys_model::spec::Spec;
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+
+use crate::input::{LedgerSeq, RequestId, VerbId};
+use crate::ledger::LedgerChange;
+
+/// What one step asks of the outside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Ledger changes to write, in order. The shell answers `Persisted` when they are on disk.
+    pub ledger: Vec<(LedgerSeq, LedgerChange)>,
+    /// Verbs to run now; their intent is on disk. At most one per workload at a time.
+    pub verbs: Vec<Run>,
+    /// Answers to commands; what they claim is on disk.
+    pub answers: Vec<(RequestId, Answer)>,
+    /// A message to the scheduler.
+    pub send: Option<Upward>,
+    /// Ask the runtimes what exists.
+    pub observe: bool,
+    /// Exclusive work is to stop at this moment unless the watchdog is told otherwise.
+    pub fence_at: Option<Millis>,
+    /// When to step again if nothing happens before.
+    pub wake_at: Option<Millis>,
+}
+
+/// A message to the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Upward {
+    /// A life begins.
+    Register(Registration),
+    /// A life goes on.
+    Beat(Beat),
+}
+
+/// One verb for one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its number.
+    pub id: VerbId,
+    /// Whose.
+    pub workload: WorkloadId,
+    /// What to do.
+    pub verb: Verb,
+}
+
+/// What a runtime can do. Each is idempotent: "already so" is success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verb {
+    /// Make it with these labels, from this spec, and start it. If it exists with this revision it
+    /// is only started.
+    Start {
+        /// Label.
+        epoch: Epoch,
+        /// Label.
+        revision: RevisionId,
+        /// What to run.
+        spec: Arc<Spec>,
+        /// For exclusive work: do not let it start after this moment.
+        not_after: Option<Millis>,
+    },
+    /// Let it end, keep it.
+    Stop,
+    /// Have nothing of it left; data goes only with `purge`.
+    Remove {
+        /// Whether deletable data goes too.
+        purge: bool,
+    },
+}

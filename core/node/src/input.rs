@@ -1,0 +1,99 @@
+//! Everything that can happen to an agent, as data.
+
+use persys_model::command::Command;
+use persys_model::failure::Failure;
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::link::{BeatAnswer, RegistrationAnswer};
+use persys_model::resources::Compute;
+use persys_model::token::Epoch;
+
+/// The shell's name for a caller who waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// The agent's number for a verb it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VerbId(pub u64);
+
+/// The position of a ledger change in the order they were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LedgerSeq(pub u64);
+
+/// One thing that happens to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// The scheduler orders something.
+    Command(RequestId, Command),
+    /// The scheduler answered the registration.
+    Registered(RegistrationAnswer),
+    /// The scheduler answered a beat.
+    Heard(BeatAnswer),
+    /// No scheduler could be reached with the last message, or it does not lead.
+    Unreachable,
+    /// The runtimes were asked for everything that carries our labels.
+    Observed(Observation),
+    /// A verb came to its end.
+    Done {
+        /// Which.
+        verb: VerbId,
+        /// Of which workload.
+        workload: WorkloadId,
+        /// How it went.
+        outcome: Outcome,
+    },
+    /// Ledger changes up to this one are on disk.
+    Persisted(LedgerSeq),
+    /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.
+    LedgerFailed,
+    /// What the machine really uses.
+    Usage(Compute),
+    /// Time passed.
+    Tick,
+}
+
+/// What the runtimes said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observation {
+    /// All that exists with our labels. What is not in it does not exist.
+    Complete(Vec<Seen>),
+    /// The runtime does not answer: everything may be as it was, or not.
+    Unknown,
+}
+
+/// One thing with our labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// From its labels: whose it is.
+    pub workload: WorkloadId,
+    /// From its labels: the decision it was made under.
+    pub epoch: Epoch,
+    /// From its labels: the version it was made from.
+    pub revision: RevisionId,
+    /// How it is.
+    pub state: Existing,
+}
+
+/// How an existing thing is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Existing {
+    /// Made, not started since.
+    Created,
+    /// It runs.
+    Running,
+    /// It ended.
+    Exited {
+        /// Its exit code; 0 is a good end.
+        code: i32,
+    },
+}
+
+/// How a verb went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is so, or was so already.
+    Done,
+    /// It failed.
+    Failed(Failure),
+    /// The runtime did not answer: it may be so or not.
+    Unknown,
+}
