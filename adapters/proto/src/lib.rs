@@ -1,1 +1,12 @@
-//! The wire contract: generated code and conversions.
+//! The wire contract: generated code and conversions. The only crate that knows protobuf.
+//!
+//! The contract itself is `/proto`; `build.rs` compiles it, and `tests/contract` holds it to what
+//! agents, schedulers and clients in the field already speak. Message types are for the edge: a
+//! caller turns them into `persys_model` types at once and works on those.
+
+mod generated;
+
+pub use generated::{agent, control};
+
+/// Both packages and what they import, as an encoded `FileDescriptorSet`: for gRPC reflection.
+pub const DESCRIPTOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));

@@ -1,0 +1,32 @@
+//! Compiles the contract in `/proto` to Rust, in this process: a build needs no `protoc`.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use prost::Message as _;
+
+const FILES: [&str; 2] = ["persys/agent/v1/agent.proto", "persys/control/v1/control.proto"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    for file in FILES {
+        println!("cargo::rerun-if-changed={}", root.join(file).display());
+    }
+
+    let mut descriptors = protox::compile(FILES, [&root])?;
+    tonic_prost_build::configure()
+        // Ordered maps: the same message has the same bytes each time, and core keeps its order.
+        .btree_map(".")
+        // Connecting is the apps' business (TLS, reload); here no transport is pulled in.
+        .build_transport(false)
+        .compile_fds(descriptors.clone())?;
+
+    // Comments are for readers of the source; reflection does not serve them.
+    for file in &mut descriptors.file {
+        file.source_code_info = None;
+    }
+    fs::write(out.join("descriptor.bin"), descriptors.encode_to_vec())?;
+    Ok(())
+}
