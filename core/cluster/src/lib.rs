@@ -15,6 +15,7 @@
 
 pub mod effects;
 pub mod input;
+pub mod placement;
 pub mod record;
 pub mod replica;
 pub mod settings;

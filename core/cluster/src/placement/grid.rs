@@ -1,0 +1,462 @@
+//! Nodes of one group, laid out by what they have free.
+//!
+//! Free cpu chooses the row and free memory the column, in 64 equal steps of the largest capacity
+//! of the group. A cell above the request in both fits by construction. A cell in the request's own
+//! row is enough in memory, and its largest free cpu says whether one of its nodes fits; a cell in
+//! the request's own column likewise. Only the corner, the one cell in both, may need a search.
+//!
+//! ```text
+//!  cpu ▲  c S S S      S  surely fits
+//!      │  c S S S      r  enough memory: look at the cell's largest free cpu
+//!      │  x r r r      c  enough cpu: look at its largest free memory
+//!      │  . . . .      x  corner: search its tree
+//!      └────────▶ memory
+//! ```
+//!
+//! The distance of a cell from the request's row and column, whichever is less, is what is left in
+//! the scarcer dimension: spreading takes the farthest, packing the nearest.
+//!
+//! Up to [`FLAT`] nodes there is a single cell, and the best node is chosen by looking at all.
+//! Invariants: bit maps and maxima agree with the cells; a node's slot says where its entry lies.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "rows and columns are below STEPS by construction; cells come from the grid's own map"
+)]
+
+use std::ops::ControlFlow;
+
+use persys_model::spec::Strategy;
+
+use super::cell::{Cell, Entry};
+use super::request::{NodeIndex, Pair, narrow, wide};
+
+/// Nodes up to which all are looked at.
+pub(super) const FLAT: usize = 256;
+/// Rows and columns; one bit each in a word.
+const STEPS: usize = 64;
+const HIGHEST: u32 = 63;
+/// Nodes compared by their true share once a cell is chosen.
+const SAMPLE: u32 = 8;
+/// Blocks of a corner cell looked at before the search counts as a fallback.
+const LOOKS: u32 = 64;
+const NOWHERE: u32 = u32::MAX;
+
+/// Where a node's entry lies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot {
+    /// Row and column in one number.
+    cell: u32,
+    position: u32,
+}
+
+/// How far one pick may go, and how it went.
+#[derive(Debug)]
+pub(super) struct Probe {
+    /// Fitting nodes that may still be refused by filters the grid does not know.
+    pub(super) patience: u32,
+    /// Whether nodes were left unseen, so that finding none proves nothing.
+    pub(super) gave_up: bool,
+    /// Whether a corner needed a long search.
+    pub(super) long: bool,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aim {
+    pub(super) need: Pair,
+    pub(super) strategy: Strategy,
+}
+
+impl Aim {
+    /// Whether a node with `left` is better than one with `other`.
+    pub(super) fn prefers(self, left: u64, other: u64) -> bool {
+        match self.strategy {
+            Strategy::Spread => left > other,
+            Strategy::BinPack => left < other,
+        }
+    }
+}
+
+/// The best node so far: share left, and its number. Ties go to the lowest number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Best {
+    pub(super) left: u64,
+    pub(super) node: u32,
+}
+
+impl Best {
+    /// Keeps the better of `best` and the new one.
+    pub(super) fn offer(best: &mut Option<Self>, aim: Aim, left: u64, node: u32) {
+        let better = best.is_none_or(|best| {
+            aim.prefers(left, best.left) || (left == best.left && node < best.node)
+        });
+        if better {
+            *best = Some(Self { left, node });
+        }
+    }
+}
+
+/// The grid.
+#[derive(Debug)]
+pub(super) struct Grid {
+    limit: Pair,
+    len: usize,
+    cells: Vec<Cell>,
+    spare: Vec<u32>,
+    /// Cell of each row and column; empty while flat.
+    map: Vec<u32>,
+    /// Occupied columns of each row, rows of each column.
+    rows: Vec<u64>,
+    columns: Vec<u64>,
+    /// Rows and columns with any node.
+    any_row: u64,
+    any_column: u64,
+    /// Largest free cpu of each cell, by row; largest free memory, by column.
+    cpu_tops: Vec<u32>,
+    mem_tops: Vec<u32>,
+}
+
+impl Grid {
+    /// A grid for nodes with at most `limit`.
+    pub(super) fn new(limit: Pair) -> Self {
+        Self {
+            limit,
+            len: 0,
+            cells: vec![Cell::default()],
+            spare: Vec::new(),
+            map: Vec::new(),
+            rows: Vec::new(),
+            columns: Vec::new(),
+            any_row: 0,
+            any_column: 0,
+            cpu_tops: Vec::new(),
+            mem_tops: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All its nodes.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = u32> {
+        self.cells.iter().flat_map(|cell| cell.entries().iter().map(|entry| entry.node))
+    }
+
+    fn is_flat(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Whether some node may have `need`; a quick refusal.
+    pub(super) fn may_cover(&self, need: Pair) -> bool {
+        if self.is_flat() {
+            return self.cells[0].top().covers(need);
+        }
+        self.limit.covers(need)
+            && (self.any_row >> self.row(need.cpu)) != 0
+            && (self.any_column >> self.column(need.mem)) != 0
+    }
+
+    fn row(&self, cpu: u32) -> u32 {
+        step(cpu, self.limit.cpu)
+    }
+
+    fn column(&self, mem: u32) -> u32 {
+        step(mem, self.limit.mem)
+    }
+
+    fn place_of(&self, free: Pair) -> u32 {
+        if self.is_flat() { 0 } else { self.row(free.cpu) * 64 + self.column(free.mem) }
+    }
+
+    fn cell_at(&self, place: u32) -> usize {
+        if self.is_flat() { 0 } else { wide(self.map[wide(place)]) }
+    }
+
+    /// Adds a node.
+    pub(super) fn insert(&mut self, slots: &mut [Slot], entry: Entry) {
+        if self.is_flat() && self.len == FLAT {
+            self.unfold(slots);
+        }
+        self.len += 1;
+        let place = self.place_of(entry.free);
+        if !self.is_flat() && self.map[wide(place)] == NOWHERE {
+            let cell = self.spare.pop().unwrap_or_else(|| {
+                self.cells.push(Cell::default());
+                narrow(self.cells.len() - 1)
+            });
+            self.map[wide(place)] = cell;
+        }
+        let cell = self.cell_at(place);
+        let position = self.cells[cell].push(entry);
+        if let Some(slot) = slots.get_mut(wide(entry.node)) {
+            *slot = Slot { cell: place, position };
+        }
+        self.note(place);
+    }
+
+    /// Takes a node out.
+    pub(super) fn remove(&mut self, slots: &mut [Slot], node: NodeIndex) {
+        let Some(slot) = slots.get(node.wide()).copied() else { return };
+        let cell = self.cell_at(slot.cell);
+        if let Some(moved) = self.cells[cell].remove(wide(slot.position))
+            && let Some(moved) = slots.get_mut(wide(moved))
+        {
+            moved.position = slot.position;
+        }
+        self.len -= 1;
+        self.note(slot.cell);
+    }
+
+    /// Moves a node to where its free amounts belong.
+    pub(super) fn change(&mut self, slots: &mut [Slot], node: NodeIndex, free: Pair) {
+        let Some(slot) = slots.get(node.wide()).copied() else { return };
+        let cell = self.cell_at(slot.cell);
+        if self.place_of(free) == slot.cell {
+            self.cells[cell].set_free(wide(slot.position), free);
+            self.note(slot.cell);
+            return;
+        }
+        let Some(entry) = self.cells[cell].entries().get(wide(slot.position)).copied() else {
+            return;
+        };
+        self.remove(slots, node);
+        self.insert(slots, Entry { free, ..entry });
+    }
+
+    /// Turns the single cell into a grid.
+    fn unfold(&mut self, slots: &mut [Slot]) {
+        let flat = std::mem::take(&mut self.cells[0]);
+        self.cells.clear();
+        self.map = vec![NOWHERE; STEPS * STEPS];
+        self.rows = vec![0; STEPS];
+        self.columns = vec![0; STEPS];
+        self.cpu_tops = vec![0; STEPS * STEPS];
+        self.mem_tops = vec![0; STEPS * STEPS];
+        self.len = 0;
+        for entry in flat.entries() {
+            self.insert(slots, *entry);
+        }
+    }
+
+    /// Brings bit maps and maxima in line with the cell at `place`.
+    fn note(&mut self, place: u32) {
+        if self.is_flat() {
+            return;
+        }
+        let cell = &self.cells[self.cell_at(place)];
+        let (row, column) = (wide(place / 64), wide(place % 64));
+        let top = cell.top();
+        self.cpu_tops[row * STEPS + column] = top.cpu;
+        self.mem_tops[column * STEPS + row] = top.mem;
+        let (row_bit, column_bit) = (1_u64 << row, 1_u64 << column);
+        if cell.entries().is_empty() {
+            self.spare.push(self.map[wide(place)]);
+            self.map[wide(place)] = NOWHERE;
+            self.rows[row] &= !column_bit;
+            self.columns[column] &= !row_bit;
+            if self.rows[row] == 0 {
+                self.any_row &= !row_bit;
+            }
+            if self.columns[column] == 0 {
+                self.any_column &= !column_bit;
+            }
+        } else {
+            self.rows[row] |= column_bit;
+            self.columns[column] |= row_bit;
+            self.any_row |= row_bit;
+            self.any_column |= column_bit;
+        }
+    }
+
+    /// The best node, or in a large grid a good one, that covers the need and that `admit` accepts.
+    pub(super) fn pick(
+        &mut self,
+        aim: Aim,
+        probe: &mut Probe,
+        admit: &mut impl FnMut(u32) -> bool,
+    ) -> Option<Best> {
+        if !self.may_cover(aim.need) {
+            return None;
+        }
+        if self.is_flat() {
+            return self.pick_flat(aim, admit);
+        }
+        let (row, column) = (self.row(aim.need.cpu), self.column(aim.need.mem));
+        let last_row = HIGHEST - self.any_row.leading_zeros();
+        let last_column = HIGHEST - self.any_column.leading_zeros();
+        // `may_cover` saw a node in or above both, so neither difference is negative.
+        let farthest = last_row.saturating_sub(row).min(last_column.saturating_sub(column));
+        match aim.strategy {
+            Strategy::Spread => (1..=farthest)
+                .rev()
+                .find_map(|level| self.pick_level(row + level, column + level, aim, probe, admit))
+                .or_else(|| self.pick_boundary(row, column, aim, probe, admit)),
+            Strategy::BinPack => self.pick_boundary(row, column, aim, probe, admit).or_else(|| {
+                (1..=farthest).find_map(|level| {
+                    self.pick_level(row + level, column + level, aim, probe, admit)
+                })
+            }),
+        }
+    }
+
+    /// The best node of the flat cell: all are looked at.
+    pub(super) fn pick_flat(&self, aim: Aim, admit: &mut impl FnMut(u32) -> bool) -> Option<Best> {
+        let mut best: Option<Best> = None;
+        for cell in &self.cells {
+            for entry in cell.entries() {
+                if !entry.free.covers(aim.need) {
+                    continue;
+                }
+                let left = entry.left(aim.need);
+                let worse = best.is_some_and(|best| aim.prefers(best.left, left));
+                if !worse && admit(entry.node) {
+                    Best::offer(&mut best, aim, left, entry.node);
+                }
+            }
+        }
+        best
+    }
+
+    /// A node of the cells whose scarcer distance is this level; all of them fit.
+    fn pick_level(
+        &mut self,
+        row: u32,
+        column: u32,
+        aim: Aim,
+        probe: &mut Probe,
+        admit: &mut impl FnMut(u32) -> bool,
+    ) -> Option<Best> {
+        let mut columns = self.rows[wide(row)] & (u64::MAX << column);
+        let mut rows = self.columns[wide(column)] & (u64::MAX << row);
+        let mut best = None;
+        while best.is_none() && columns != 0 {
+            let found = columns.trailing_zeros();
+            columns &= columns - 1;
+            self.sample(row * 64 + found, aim, probe, admit, &mut best);
+        }
+        let in_row = best.is_some();
+        while (best.is_none() || in_row) && rows != 0 {
+            let found = rows.trailing_zeros();
+            rows &= rows - 1;
+            self.sample(found * 64 + column, aim, probe, admit, &mut best);
+            if in_row {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Compares a few nodes of a cell that all fit.
+    fn sample(
+        &mut self,
+        place: u32,
+        aim: Aim,
+        probe: &mut Probe,
+        admit: &mut impl FnMut(u32) -> bool,
+        best: &mut Option<Best>,
+    ) {
+        let cell = self.cell_at(place);
+        let mut compared = 0;
+        self.cells[cell].sample(&mut |entry| {
+            if admit(entry.node) {
+                compared += 1;
+                Best::offer(best, aim, entry.left(aim.need), entry.node);
+            } else if probe.patience == 0 {
+                probe.gave_up = true;
+                return ControlFlow::Break(());
+            } else {
+                probe.patience -= 1;
+            }
+            if compared == SAMPLE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
+
+    /// A node of the request's own row, column or corner.
+    fn pick_boundary(
+        &self,
+        row: u32,
+        column: u32,
+        aim: Aim,
+        probe: &mut Probe,
+        admit: &mut impl FnMut(u32) -> bool,
+    ) -> Option<Best> {
+        let (in_row, in_column) = (wide(row) * STEPS, wide(column) * STEPS);
+        let above = |from: u32| u64::MAX.checked_shl(from + 1).unwrap_or(0);
+        let mut best = None;
+        let mut columns = self.rows[wide(row)] & above(column);
+        while best.is_none() && columns != 0 {
+            let found = columns.trailing_zeros();
+            columns &= columns - 1;
+            if self.cpu_tops[in_row + wide(found)] >= aim.need.cpu {
+                self.search(row * 64 + found, aim, probe, admit, &mut best);
+            }
+        }
+        let mut rows = self.columns[wide(column)] & above(row);
+        while best.is_none() && rows != 0 {
+            let found = rows.trailing_zeros();
+            rows &= rows - 1;
+            if self.mem_tops[in_column + wide(found)] >= aim.need.mem {
+                self.search(found * 64 + column, aim, probe, admit, &mut best);
+            }
+        }
+        if best.is_none() && (self.rows[wide(row)] >> column) & 1 == 1 {
+            self.search(row * 64 + column, aim, probe, admit, &mut best);
+        }
+        best
+    }
+
+    /// Looks in a cell of which only some nodes fit.
+    fn search(
+        &self,
+        place: u32,
+        aim: Aim,
+        probe: &mut Probe,
+        admit: &mut impl FnMut(u32) -> bool,
+        best: &mut Option<Best>,
+    ) {
+        let mut looks = 0;
+        let mut compared = 0;
+        let cell = &self.cells[self.cell_at(place)];
+        // Breaking only ends the search; what was found is in `best`.
+        let (ControlFlow::Continue(()) | ControlFlow::Break(())) =
+            cell.search(aim.need, &mut looks, &mut |entry| {
+                if admit(entry.node) {
+                    compared += 1;
+                    Best::offer(best, aim, entry.left(aim.need), entry.node);
+                } else if probe.patience == 0 {
+                    probe.gave_up = true;
+                    return ControlFlow::Break(());
+                } else {
+                    probe.patience -= 1;
+                }
+                // A second look costs another block; two are enough to prefer the better.
+                if compared == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+        probe.long |= looks > LOOKS;
+    }
+}
+
+/// In which of 64 equal steps up to `limit` an amount lies. Monotone in the amount.
+fn step(amount: u32, limit: u32) -> u32 {
+    let scaled = u64::from(amount) * 64 / (u64::from(limit) + 1);
+    u32::try_from(scaled).unwrap_or(HIGHEST).min(HIGHEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_monotone_and_in_range() {
+        for limit in [0, 1, 63, 64, 1000, 64_000, u32::MAX] {
+            let mut before = 0;
+            for part in 0..=200_u32 {
+                let amount = u32::try_from(u64::from(limit) * u64::from(part) / 200).unwrap();
+                let now = step(amount, limit);
+                assert!(now >= before && now <= HIGHEST, "{amount} of {limit}");
+                before = now;
+            }
+        }
+    }
+}

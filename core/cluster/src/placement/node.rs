@@ -1,0 +1,191 @@
+//! What the index knows of one node: totals, what is taken, ports.
+//!
+//! Invariant: taking and giving back the same leaves no trace, even beyond capacity and even if
+//! capacity or pools changed in between.
+
+use std::collections::BTreeMap;
+
+use persys_model::id::PoolName;
+use persys_model::node::Pool;
+use persys_model::resources::{Compute, Disk};
+use persys_model::spec::HostPort;
+
+use super::cell::Entry;
+use super::request::{NodeIndex, Pair, Request};
+
+/// The part every pick and every change touches.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Hot {
+    pub(super) capacity: Compute,
+    pub(super) taken: Compute,
+    /// 2^32 over capacity, to turn an amount into a share of the node.
+    pub(super) inverse: Pair,
+    /// Its class, and where it lies among the class's members.
+    pub(super) class: u32,
+    pub(super) member: u32,
+    /// Its group, if it is in one: if it is open.
+    pub(super) group: Option<u32>,
+    pub(super) present: bool,
+    pub(super) open: bool,
+}
+
+impl Hot {
+    pub(super) fn free(&self) -> Compute {
+        self.capacity.minus(self.taken)
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: Compute) {
+        self.capacity = capacity;
+        let capacity = Pair::offer(capacity);
+        self.inverse = Pair { cpu: inverse(capacity.cpu), mem: inverse(capacity.mem) };
+    }
+
+    /// This node as its cell sees it.
+    pub(super) fn entry(&self, node: u32) -> Entry {
+        Entry { node, free: Pair::offer(self.free()), inverse: self.inverse }
+    }
+}
+
+/// 2^32 over `capacity`; nothing is no share of nothing.
+fn inverse(capacity: u32) -> u32 {
+    u32::MAX.checked_div(capacity).unwrap_or(0)
+}
+
+/// The part only requests with disk or ports touch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cold {
+    pools: Vec<Pool>,
+    disk: BTreeMap<Option<PoolName>, u64>,
+    ports: BTreeMap<HostPort, u32>,
+}
+
+impl Cold {
+    pub(super) fn set_pools(&mut self, pools: &[Pool]) {
+        self.pools = pools.to_vec();
+    }
+
+    pub(super) fn take(&mut self, disk: &Disk, ports: &[HostPort]) {
+        for (pool, gib) in disk.iter() {
+            let sum = self.disk.entry(pool.cloned()).or_default();
+            *sum = sum.saturating_add(gib);
+        }
+        for port in ports {
+            *self.ports.entry(*port).or_default() += 1;
+        }
+    }
+
+    pub(super) fn give(&mut self, disk: &Disk, ports: &[HostPort]) {
+        for (pool, gib) in disk.iter() {
+            let key = pool.cloned();
+            if let Some(sum) = self.disk.get_mut(&key) {
+                *sum = sum.saturating_sub(gib);
+                if *sum == 0 {
+                    self.disk.remove(&key);
+                }
+            }
+        }
+        for port in ports {
+            if let Some(count) = self.ports.get_mut(port) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.ports.remove(port);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_port_taken(&self, port: HostPort) -> bool {
+        self.ports.contains_key(&port)
+    }
+
+    /// The first of `ports` that is taken.
+    pub(super) fn port_conflict(&self, ports: &[HostPort]) -> Option<HostPort> {
+        ports.iter().copied().find(|port| self.is_port_taken(*port))
+    }
+
+    /// Free disk in `pool`; `None` if this node does not count it.
+    pub(super) fn free_disk(&self, pool: Option<&PoolName>) -> Option<u64> {
+        let Some(default) = self.pools.first() else {
+            return if pool.is_some() { Some(0) } else { None };
+        };
+        let name = pool.unwrap_or(&default.name);
+        let Some(found) = self.pools.iter().find(|pool| pool.name == *name) else {
+            return Some(0);
+        };
+        let mut taken = self.disk.get(&Some(name.clone())).copied().unwrap_or(0);
+        if *name == default.name {
+            taken = taken.saturating_add(self.disk.get(&None).copied().unwrap_or(0));
+        }
+        Some(found.total_gib.saturating_sub(taken))
+    }
+
+    /// The first pool of `disk` without room: its key, what is asked of it, what is free.
+    pub(super) fn disk_shortage<'a>(
+        &self,
+        disk: &'a Disk,
+    ) -> Option<(Option<&'a PoolName>, u64, u64)> {
+        let default = self.pools.first().map(|pool| &pool.name);
+        disk.iter().find_map(|(pool, gib)| {
+            let free = self.free_disk(pool)?;
+            // The default pool may be asked for twice, by its name and as the default.
+            let also: u64 = disk
+                .iter()
+                .filter(|(other, _)| *other != pool && other.or(default) == pool.or(default))
+                .fold(0, |sum: u64, (_, gib)| sum.saturating_add(gib));
+            let need = gib.saturating_add(also);
+            (free < need || !self.has_pool(pool)).then_some((pool, need, free))
+        })
+    }
+
+    fn has_pool(&self, pool: Option<&PoolName>) -> bool {
+        pool.is_none_or(|name| self.pools.iter().any(|pool| pool.name == *name))
+    }
+}
+
+/// All nodes, by number.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    hot: Vec<Hot>,
+    cold: Vec<Cold>,
+}
+
+impl Nodes {
+    /// Makes room for `at`; numbers never set are absent and closed.
+    pub(super) fn ensure(&mut self, at: NodeIndex) {
+        if at.wide() >= self.hot.len() {
+            self.hot.resize_with(at.wide() + 1, Hot::default);
+            self.cold.resize_with(at.wide() + 1, Cold::default);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.hot.len()
+    }
+
+    pub(super) fn hot(&self, at: NodeIndex) -> Option<&Hot> {
+        self.hot.get(at.wide())
+    }
+
+    pub(super) fn hot_mut(&mut self, at: NodeIndex) -> Option<&mut Hot> {
+        self.hot.get_mut(at.wide())
+    }
+
+    pub(super) fn cold(&self, at: NodeIndex) -> Option<&Cold> {
+        self.cold.get(at.wide())
+    }
+
+    pub(super) fn cold_mut(&mut self, at: NodeIndex) -> Option<&mut Cold> {
+        self.cold.get_mut(at.wide())
+    }
+
+    /// Whether ports and disk of `request` are free on a node.
+    pub(super) fn holds(&self, at: NodeIndex, request: &Request<'_>) -> bool {
+        if request.ports.is_empty() && request.disk.is_empty() {
+            return true;
+        }
+        self.cold(at).is_some_and(|cold| {
+            cold.port_conflict(request.ports).is_none()
+                && cold.disk_shortage(request.disk).is_none()
+        })
+    }
+}
