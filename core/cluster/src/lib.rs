@@ -13,6 +13,7 @@
 //! First placement, update, retry, failover, drain and drift are not separate paths: each marks
 //! workloads dirty, and one table (`decide`) settles each dirty workload.
 
+mod decide;
 pub mod effects;
 pub mod input;
 pub mod placement;
@@ -20,3 +21,4 @@ pub mod record;
 pub mod replica;
 pub mod settings;
 pub mod store;
+pub mod world;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub drift_interval_ms: u64,
     /// Above this share of silent nodes, in percent, nothing is moved.
     pub brake_percent: usize,
+    /// How long a lost node counts as recently silent for the brake.
+    pub brake_window_ms: u64,
     /// How long leadership lasts without renewal, on the store's clock.
     pub leader_ttl_ms: u64,
     /// Most workloads that may wait for a node; beyond it submissions are refused.
@@ -58,6 +60,7 @@ impl Default for Settings {
             retry_refill_ms: 600_000,
             drift_interval_ms: 30_000,
             brake_percent: 30,
+            brake_window_ms: 60_000,
             leader_ttl_ms: 10_000,
             pending_limit: 100_000,
             zoo: Zoo::NONE,

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::id::{NodeId, WorkloadId};
 use crate::phase::Phase;
 use crate::resources::Resources;
+use crate::spec::HostPort;
 use crate::time::WallMillis;
 use crate::token::{Epoch, Generation, Session};
 
@@ -38,12 +39,14 @@ pub struct Place {
     pub generation: Generation,
     /// What is held for it there.
     pub reserved: Resources,
+    /// Ports that are held for it there.
+    pub ports: Vec<HostPort>,
 }
 
 /// A copy that may still exist on a node it was moved from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormerCopy {
-    /// The decision that put it there.
+    /// The decision that it is to go.
     pub epoch: Epoch,
     /// What is held for it until it is known to be gone.
     pub reserved: Resources,

@@ -18,6 +18,9 @@ pub struct Registration {
     pub facts: NodeFacts,
     /// All that it holds. It starts none of it before it is told to.
     pub inventory: Inventory,
+    /// The highest leadership it has heard of. A scheduler whose store knows less has lost
+    /// something.
+    pub term: Term,
 }
 
 /// The scheduler's answer to a registration.

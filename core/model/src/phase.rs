@@ -13,7 +13,7 @@
 /// Where a workload is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Wants a node and has none; the reason says why.
+    /// Wants room on a node and has none; the reason says why.
     Pending,
     /// A node was told to run the present revision and has not said that it does.
     Starting,
@@ -90,17 +90,14 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Stopped, Deleting, User),
     (Completed, Starting, User),
     (Completed, Pending, User),
-    (Completed, Running, Agent),
     (Completed, Stopped, User),
     (Completed, Deleting, User),
     (Backoff, Starting, Retry),
     (Backoff, Pending, Placer),
-    (Backoff, Running, Agent),
     (Backoff, Stopped, User),
     (Backoff, Deleting, User),
     (Failed, Starting, User),
     (Failed, Pending, User),
-    (Failed, Running, Agent),
     (Failed, Stopped, User),
     (Failed, Deleting, User),
 ];

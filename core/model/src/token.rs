@@ -30,6 +30,21 @@ token!(
     /// lives of the same host.
     Term
 );
+impl Term {
+    /// The term as agents see it. A store that was wiped or restored counts its leaderships anew,
+    /// so the number of times the cluster was rebuilt stands in front: it never goes back.
+    #[must_use]
+    pub fn in_incarnation(self, incarnation: u64) -> Self {
+        Self(incarnation.saturating_mul(1 << 32).saturating_add(self.0))
+    }
+
+    /// The incarnation in front of a term.
+    #[must_use]
+    pub fn incarnation(self) -> u64 {
+        self.0 >> 32
+    }
+}
+
 token!(
     /// One life of one node, as the scheduler counts it. It is raised when an agent process
     /// registers anew and when the node is declared lost, so that a command meant for an earlier

@@ -54,8 +54,8 @@ zoo! {
     NoGraceAfterStart = "no-grace-after-start",
     /// Epochs start again for an id that was deleted and submitted anew.
     EpochPerWorkload = "epoch-per-workload",
-    /// A commit of unknown outcome is taken as failed, without reading again.
-    UnknownMeansFailed = "unknown-means-failed",
+    /// A commit of unknown outcome is taken as done, without reading again.
+    UnknownMeansDone = "unknown-means-done",
     /// A report may speak of workloads that are assigned elsewhere.
     ReportForOthers = "report-for-others",
     /// A runtime that does not answer counts as empty.

@@ -1,0 +1,207 @@
+//! The one table: what to do about a workload, given how things are.
+//!
+//! First placement, update, retry, failover, drain and drift all end here. The function is total
+//! and has no memory: it is asked again after each action until there is nothing more to do.
+
+use persys_model::assignment::{Place, ReasonCode};
+use persys_model::inventory::State;
+use persys_model::phase::Phase;
+use persys_model::token::Generation;
+use persys_model::workload::Desired;
+
+/// How things are with one workload.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "facts, not a state: each is independent")]
+pub(crate) struct Situation<'a> {
+    pub(crate) desired: Desired,
+    pub(crate) generation: Generation,
+    pub(crate) phase: Phase,
+    pub(crate) place: Option<&'a Place>,
+    /// The node of its place.
+    pub(crate) node: NodeState,
+    /// The node's word about the present decision.
+    pub(crate) seen: Option<&'a State>,
+    /// It stays with its node.
+    pub(crate) stays: bool,
+    /// At most one copy may exist.
+    pub(crate) exclusive: bool,
+    /// No earlier copy can still run.
+    pub(crate) formers_stopped: bool,
+    /// Its copy on a lost node can no longer run.
+    pub(crate) fenced: bool,
+    /// The next attempt is due.
+    pub(crate) retry_due: bool,
+    /// A new revision was tried and fits nowhere: carry on with the old one.
+    pub(crate) update_blocked: bool,
+    /// Moving off a draining node was tried and nothing fits: carry on there.
+    pub(crate) move_blocked: bool,
+}
+
+/// The node of a place, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeState {
+    Ready,
+    Draining,
+    NotReady,
+    Lost,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing: it is as it should be, or somebody else must act first.
+    Rest,
+    /// Find a node.
+    Place,
+    /// Wait until no earlier copy can run.
+    AwaitFormers,
+    /// Make a new decision for the present intent: here if it fits, else elsewhere.
+    Reissue,
+    /// See to it that the node has been told.
+    Order,
+    /// Take in the node's word.
+    Believe(Word),
+    /// Give up the place; the copy there is a former one from now on.
+    MoveOff(ReasonCode),
+    /// Move to another node if one fits.
+    TryMove,
+    /// Give up the place of something at rest.
+    Release,
+    /// Stay with a lost node, and say why.
+    Stay(ReasonCode),
+    /// It is gone: remove its records.
+    Finish,
+    /// Its node is away: leave an order there and remove its records.
+    BuryAndFinish,
+}
+
+/// The node's word, where it means a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    Runs,
+    StartsAgain,
+    Rests,
+    Completed,
+    Failed,
+}
+
+/// What to do about a workload.
+pub(crate) fn decide(now: &Situation<'_>) -> Action {
+    match (now.desired, now.place) {
+        (Desired::Deleted, None) => Action::Finish,
+        (Desired::Deleted, Some(place)) => match now.node {
+            NodeState::Ready | NodeState::Draining => renew_or(now, place, Action::Order),
+            NodeState::NotReady | NodeState::Lost => Action::BuryAndFinish,
+        },
+        (Desired::Stopped, None) => Action::Rest,
+        (Desired::Stopped, Some(place)) => match now.node {
+            NodeState::Ready => renew_or(now, place, at_rest(now)),
+            NodeState::Draining if now.phase == Phase::Stopped && !now.stays => Action::Release,
+            NodeState::Draining => renew_or(now, place, at_rest(now)),
+            NodeState::NotReady | NodeState::Lost => Action::Rest,
+        },
+        (Desired::Running, None) => unplaced(now),
+        (Desired::Running, Some(place)) => match now.node {
+            NodeState::Ready => here(now, place),
+            NodeState::Draining => draining(now, place),
+            NodeState::NotReady => Action::Rest,
+            NodeState::Lost => lost(now, place),
+        },
+    }
+}
+
+/// A changed intent needs a new decision before anything else.
+fn renew_or(now: &Situation<'_>, place: &Place, otherwise: Action) -> Action {
+    if place.generation == now.generation { otherwise } else { Action::Reissue }
+}
+
+fn at_rest(now: &Situation<'_>) -> Action {
+    let ended = match now.seen {
+        Some(State::Stopped | State::Completed | State::Failed(_)) => true,
+        Some(State::Pending | State::Running | State::Restarting(_) | State::Unknown) | None => {
+            false
+        }
+    };
+    if ended && now.phase == Phase::Stopping { Action::Believe(Word::Rests) } else { Action::Order }
+}
+
+fn unplaced(now: &Situation<'_>) -> Action {
+    match now.phase {
+        Phase::Failed | Phase::Completed => Action::Rest,
+        Phase::Pending
+        | Phase::Starting
+        | Phase::Running
+        | Phase::Restarting
+        | Phase::Stopping
+        | Phase::Stopped
+        | Phase::Backoff
+        | Phase::Deleting => {
+            if now.exclusive && !now.formers_stopped {
+                Action::AwaitFormers
+            } else {
+                Action::Place
+            }
+        }
+    }
+}
+
+/// It should run, and its node is fine.
+fn here(now: &Situation<'_>, place: &Place) -> Action {
+    if place.generation != now.generation && !now.update_blocked {
+        return Action::Reissue;
+    }
+    match now.phase {
+        Phase::Failed | Phase::Completed => Action::Rest,
+        Phase::Backoff if now.retry_due => Action::Reissue,
+        Phase::Backoff => Action::Rest,
+        Phase::Pending | Phase::Stopped if now.update_blocked => Action::Rest,
+        Phase::Pending | Phase::Stopped => Action::Reissue,
+        Phase::Starting | Phase::Running | Phase::Restarting => listen(now),
+        // A workload that should run is never being stopped or deleted for the same decision.
+        Phase::Stopping | Phase::Deleting => Action::Order,
+    }
+}
+
+/// What the node's word means for a workload that should run.
+fn listen(now: &Situation<'_>) -> Action {
+    match (now.seen, now.phase) {
+        (None, _) => Action::Order,
+        (Some(State::Unknown), _) => Action::Order,
+        (Some(State::Running), Phase::Running) => Action::Order,
+        (Some(State::Running), _) => Action::Believe(Word::Runs),
+        (Some(State::Restarting(_)), Phase::Restarting) => Action::Order,
+        (Some(State::Restarting(_)), _) => Action::Believe(Word::StartsAgain),
+        (Some(State::Pending | State::Stopped), Phase::Running) => {
+            Action::Believe(Word::StartsAgain)
+        }
+        (Some(State::Pending | State::Stopped), _) => Action::Order,
+        (Some(State::Completed), _) => Action::Believe(Word::Completed),
+        (Some(State::Failed(_)), _) => Action::Believe(Word::Failed),
+    }
+}
+
+fn draining(now: &Situation<'_>, place: &Place) -> Action {
+    let resting = !now.phase.holds_compute();
+    if now.stays || now.move_blocked {
+        here(now, place)
+    } else if resting && place.generation == now.generation && now.phase != Phase::Pending {
+        Action::Release
+    } else if now.exclusive {
+        Action::MoveOff(ReasonCode::NodeDrained)
+    } else {
+        Action::TryMove
+    }
+}
+
+fn lost(now: &Situation<'_>, place: &Place) -> Action {
+    let resting = !now.phase.holds_compute() && now.phase != Phase::Pending;
+    if resting && place.generation == now.generation {
+        Action::Rest
+    } else if now.stays {
+        Action::Stay(ReasonCode::DataOnNode)
+    } else if now.exclusive && !now.fenced {
+        Action::Stay(ReasonCode::WaitsForFence)
+    } else {
+        Action::MoveOff(ReasonCode::NodeLost)
+    }
+}

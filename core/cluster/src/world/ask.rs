@@ -1,0 +1,241 @@
+//! What users ask for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::event::Happening;
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::phase::Phase;
+use persys_model::spec::Spec;
+use persys_model::token::Generation;
+use persys_model::workload::{Desired, Workload};
+
+use super::World;
+use super::slots::{WorkloadIndex, WorkloadSlot};
+use crate::effects::{Mark, RefusalCode};
+use crate::input::{Ask, RequestId};
+
+impl World {
+    pub(super) fn ask(&mut self, request: RequestId, ask: Ask) {
+        match ask {
+            Ask::Apply { workload, spec, revision, desired } => match desired {
+                Desired::Deleted => self.ask_delete(request, &workload),
+                Desired::Running | Desired::Stopped => {
+                    match self.workload_by_id.get(&workload).copied() {
+                        Some(at) => self.change(request, at, spec, revision, desired),
+                        None => self.submit(request, workload, spec, revision, desired),
+                    }
+                }
+            },
+            Ask::Delete(workload) => self.ask_delete(request, &workload),
+            Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Recover(_) => {
+                let why = "the control plane works normally: there is nothing to recover";
+                self.refuse(request, RefusalCode::Conflict, why);
+            }
+            ask @ (Ask::Drain(..)
+            | Ask::Undrain(_)
+            | Ask::Taint(..)
+            | Ask::Untaint(..)
+            | Ask::SetLabel(..)
+            | Ask::DeleteLabel(..)
+            | Ask::ConfirmGone(_)
+            | Ask::RemoveNode(_)
+            | Ask::ReleaseBrake
+            | Ask::Orphan(..)) => self.operate(request, ask),
+        }
+    }
+
+    /// A workload nobody knows yet.
+    fn submit(
+        &mut self,
+        request: RequestId,
+        id: WorkloadId,
+        spec: Option<Arc<Spec>>,
+        revision: Option<RevisionId>,
+        desired: Desired,
+    ) {
+        let Some(spec) = spec else {
+            let why = format!("there is no workload {id}, and no spec was given to make one");
+            return self.refuse(request, RefusalCode::NotFound, why);
+        };
+        let Some(revision) = revision else {
+            return self.refuse(request, RefusalCode::Invalid, "a spec needs a revision");
+        };
+        if self.waiting.len() >= self.settings.pending_limit {
+            let why = format!("{} workloads already wait for room", self.waiting.len());
+            return self.refuse(request, RefusalCode::Exhausted, why);
+        }
+        let wall = self.now.wall;
+        let phase = if desired == Desired::Running { Phase::Pending } else { Phase::Stopped };
+        let code = ReasonCode::Submitted;
+        let at = self.insert_workload(
+            Workload {
+                id: id.clone(),
+                spec,
+                revision,
+                generation: Generation(1),
+                desired,
+                created_at: wall,
+            },
+            Assignment {
+                workload: id.clone(),
+                phase,
+                reason: Reason { code, message: Arc::from(""), failure: None, since: wall },
+                place: None,
+                former: BTreeMap::new(),
+                data_on: None,
+            },
+        );
+        self.happen(Happening::Workload {
+            id,
+            from: None,
+            to: Some(phase),
+            code,
+            message: Arc::from(""),
+            node: None,
+            epoch: None,
+        });
+        self.settle(at);
+        self.done(request, "accepted");
+    }
+
+    /// Puts a new workload into memory and into the open unit.
+    pub(super) fn insert_workload(
+        &mut self,
+        workload: Workload,
+        assignment: Assignment,
+    ) -> WorkloadIndex {
+        let id = workload.id.clone();
+        let at = WorkloadIndex(self.workloads.insert(WorkloadSlot {
+            workload: Arc::new(workload),
+            assignment: Arc::new(assignment),
+            retry: None,
+            seen: None,
+            told: None,
+            dirty: false,
+            waits: None,
+            retry_due: None,
+            healthy_since: None,
+            amiss_since: None,
+        }));
+        self.workload_by_id.insert(id, at);
+        self.touch_intent(at);
+        self.touch_decision(at);
+        at
+    }
+
+    /// A new version of a known workload, or a new desired state.
+    fn change(
+        &mut self,
+        request: RequestId,
+        at: WorkloadIndex,
+        spec: Option<Arc<Spec>>,
+        revision: Option<RevisionId>,
+        desired: Desired,
+    ) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = &slot.workload;
+        if current.desired == Desired::Deleted {
+            let why = format!("{} is being deleted; apply it again once it is gone", current.id);
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        let same_spec = spec.as_ref().is_none_or(|spec| *spec == current.spec);
+        let same_revision = revision.as_ref().is_none_or(|revision| *revision == current.revision);
+        if same_revision && !same_spec {
+            let why = format!(
+                "revision {} of {} already names another spec; give the new spec a new revision",
+                current.revision, current.id
+            );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        let new_version = spec.is_some() && !same_revision;
+        if !new_version && current.desired == desired {
+            self.mark(Mark::Idempotent);
+            return self.done(request, "nothing to change");
+        }
+        let workload = Arc::make_mut(&mut slot.workload);
+        workload.generation = workload.generation.next();
+        workload.desired = desired;
+        if let (true, Some(spec), Some(revision)) = (new_version, spec, revision) {
+            workload.spec = spec;
+            workload.revision = revision;
+        }
+        self.touch_intent(at);
+        self.forget_failures(at);
+        self.begin_change(at, desired);
+        self.settle(at);
+        self.done(request, "accepted");
+    }
+
+    /// Moves the phase along as far as the user's word alone carries it.
+    fn begin_change(&mut self, at: WorkloadIndex, desired: Desired) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let placed = slot.assignment.place.is_some();
+        match (desired, slot.assignment.phase) {
+            (Desired::Stopped, Phase::Starting | Phase::Running | Phase::Restarting) => {
+                self.set_phase(at, Phase::Stopping, ReasonCode::StopRequested, "", None);
+            }
+            (
+                Desired::Stopped,
+                Phase::Pending | Phase::Backoff | Phase::Failed | Phase::Completed,
+            ) => {
+                self.waiting.leave(at, &mut self.workloads);
+                self.set_phase(at, Phase::Stopped, ReasonCode::StopRequested, "", None);
+                self.rest(at);
+            }
+            (Desired::Running, Phase::Stopped | Phase::Failed | Phase::Completed) if !placed => {
+                self.set_phase(at, Phase::Pending, ReasonCode::StartRequested, "", None);
+            }
+            (Desired::Stopped | Desired::Running | Desired::Deleted, _) => {}
+        }
+    }
+
+    fn ask_delete(&mut self, request: RequestId, id: &WorkloadId) {
+        let Some(at) = self.workload_by_id.get(id).copied() else {
+            let why = format!("there is no workload {id}");
+            return self.refuse(request, RefusalCode::NotFound, why);
+        };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        if slot.workload.desired == Desired::Deleted {
+            self.mark(Mark::Idempotent);
+            return self.done(request, "already being deleted");
+        }
+        let workload = Arc::make_mut(&mut slot.workload);
+        workload.generation = workload.generation.next();
+        workload.desired = Desired::Deleted;
+        self.touch_intent(at);
+        self.waiting.leave(at, &mut self.workloads);
+        self.set_phase(at, Phase::Deleting, ReasonCode::DeleteRequested, "", None);
+        self.settle(at);
+        self.done(request, "accepted");
+    }
+
+    fn ask_retry(&mut self, request: RequestId, id: &WorkloadId) {
+        let Some(at) = self.workload_by_id.get(id).copied() else {
+            let why = format!("there is no workload {id}");
+            return self.refuse(request, RefusalCode::NotFound, why);
+        };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        match (slot.workload.desired, slot.assignment.phase) {
+            (Desired::Running, Phase::Failed | Phase::Backoff) => {
+                // Trying again is a new version of the wish, not of the spec.
+                let workload = Arc::make_mut(&mut slot.workload);
+                workload.generation = workload.generation.next();
+                let placed = slot.assignment.place.is_some();
+                self.touch_intent(at);
+                self.forget_failures(at);
+                if !placed {
+                    self.set_phase(at, Phase::Pending, ReasonCode::RetryRequested, "", None);
+                }
+                self.settle(at);
+                self.done(request, "accepted");
+            }
+            (Desired::Running | Desired::Stopped | Desired::Deleted, _) => {
+                self.mark(Mark::Idempotent);
+                self.done(request, "nothing failed: there is nothing to try again");
+            }
+        }
+    }
+}

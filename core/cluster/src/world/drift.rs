@@ -1,0 +1,286 @@
+//! Comparing what is recorded with all that a node holds.
+//!
+//! Four differences are known. Three are repaired on the spot: the node is told the present
+//! decision, or its word is taken. The fourth, something nobody knows, is recorded and counted but
+//! never touched without an operator's word.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::assignment::FormerCopy;
+use persys_model::drift::{Drift, DriftKind};
+use persys_model::event::Happening;
+use persys_model::id::WorkloadId;
+use persys_model::inventory::{Held, Inventory, State};
+use persys_model::phase::Phase;
+use persys_model::resources::Resources;
+use persys_model::token::Epoch;
+use persys_model::workload::Desired;
+use persys_model::zoo::Bug;
+
+use super::World;
+use super::slots::{Orphan, WorkloadIndex};
+use super::timers::Timer;
+use crate::effects::Mark;
+use crate::placement::NodeIndex;
+use crate::record::Write;
+
+impl World {
+    /// Asks every node for all it holds, and comes back.
+    pub(super) fn sweep(&mut self) {
+        for at in self.node_by_id.values() {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.want_inventory = true;
+            }
+        }
+        self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
+    }
+
+    /// Takes in all that a node holds. In a `new_life` the agent starts nothing that is not
+    /// confirmed, so every decision is told again.
+    pub(super) fn take_inventory(&mut self, at: NodeIndex, inventory: Inventory, new_life: bool) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        slot.known = true;
+        slot.want_inventory = false;
+        let session = slot.node.session;
+        let assigned = slot.assigned.clone();
+        let mut strangers = BTreeMap::new();
+        let mut named = BTreeSet::new();
+        for held in inventory.held {
+            let id = held.report.workload.clone();
+            let Some(index) = self.workload_by_id.get(&id).copied() else {
+                strangers.insert(id, held);
+                continue;
+            };
+            named.insert(index);
+            if self.is_assigned_to(index, at) {
+                if !new_life {
+                    self.compare(at, index, &held);
+                }
+                self.take_report(at, session, held.report);
+                if new_life && let Some(slot) = self.workloads.get_mut(index.0) {
+                    slot.told = None;
+                }
+            } else {
+                self.copy_out_of_place(at, index, held.report.epoch);
+            }
+        }
+        for tombstone in inventory.tombstones {
+            self.removed(at, &tombstone.workload, tombstone.epoch);
+        }
+        for index in assigned {
+            if !named.contains(&index) && self.is_assigned_to(index, at) {
+                self.not_held(at, index, new_life);
+            }
+            self.mark_dirty(index);
+        }
+        self.take_strangers(at, strangers);
+    }
+
+    fn is_assigned_to(&self, index: WorkloadIndex, at: NodeIndex) -> bool {
+        self.nodes.get(at.0).is_some_and(|slot| slot.assigned.contains(&index))
+    }
+
+    /// A workload the node should have, and has.
+    fn compare(&mut self, at: NodeIndex, index: WorkloadIndex, held: &Held) {
+        let Some(slot) = self.workloads.get(index.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        let (ours, theirs) = (place.epoch, held.report.epoch);
+        let id = slot.workload.id.clone();
+        self.settle_drift(at, &id, DriftKind::MissingOnAgent);
+        if theirs > ours {
+            self.note_drift(at, &id, DriftKind::RevisionMismatch, theirs);
+            return self.decide_anew_above(&id, ours, theirs);
+        }
+        if theirs < ours {
+            return self.holds_older(at, index, &id, theirs);
+        }
+        self.settle_drift(at, &id, DriftKind::RevisionMismatch);
+        let Some(slot) = self.workloads.get_mut(index.0) else { return };
+        slot.amiss_since = None;
+        let runs = held.report.state == State::Running;
+        if slot.assignment.phase == Phase::Running && !runs && held.report.state != State::Unknown {
+            self.mark(Mark::StateDrift);
+            self.happen(Happening::Drift {
+                node: self.node_id(at),
+                id,
+                kind: DriftKind::StateMismatch,
+                resolved: true,
+            });
+            self.close_unit();
+        }
+    }
+
+    /// The node had taken the decision in and lost it again (or its word was overtaken by its own
+    /// later answer): it is told again, and if that does not help it is called a drift.
+    fn holds_older(&mut self, at: NodeIndex, index: WorkloadIndex, id: &WorkloadId, theirs: Epoch) {
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(index.0) else { return };
+        if slot.told.take().is_none() && slot.amiss_since.is_none() {
+            return;
+        }
+        let since = *slot.amiss_since.get_or_insert(now);
+        self.mark(Mark::RevisionDrift);
+        if now.since(since) >= self.settings.missing_grace_ms {
+            self.note_drift(at, id, DriftKind::RevisionMismatch, theirs);
+        }
+    }
+
+    /// A known workload on a node that is not its place: an earlier copy, which is to go.
+    fn copy_out_of_place(&mut self, at: NodeIndex, index: WorkloadIndex, epoch: Epoch) {
+        let node = self.node_id(at);
+        let Some(slot) = self.workloads.get(index.0) else { return };
+        let id = slot.workload.id.clone();
+        if epoch > self.head.epoch {
+            // Newer than anything this store ever decided: not ours to remove.
+            self.mark(Mark::EpochFromTheFuture);
+            return self.note_drift(at, &id, DriftKind::RevisionMismatch, epoch);
+        }
+        if !slot.assignment.former.contains_key(&node) {
+            let going = self.draw_epoch(Some(epoch));
+            let former = FormerCopy { epoch: going, reserved: Resources::default() };
+            if let Some(slot) = self.workloads.get_mut(index.0) {
+                Arc::make_mut(&mut slot.assignment).former.insert(node, former);
+            }
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.formers.insert(index);
+            }
+            self.touch_decision(index);
+            self.close_unit();
+        }
+        self.order_former_removal(index, at);
+    }
+
+    /// A workload the node should have, and does not name.
+    fn not_held(&mut self, at: NodeIndex, index: WorkloadIndex, new_life: bool) {
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(index.0) else { return };
+        let id = slot.workload.id.clone();
+        let epoch = slot.assignment.place.as_ref().map(|place| place.epoch).unwrap_or_default();
+        if slot.workload.desired == Desired::Deleted && self.settings.zoo.has(Bug::DeleteByAbsence)
+        {
+            self.drop_place(index);
+            return self.mark_dirty(index);
+        }
+        let expected = match slot.assignment.phase {
+            Phase::Starting | Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Pending
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed
+            | Phase::Deleting => false,
+        };
+        let had_it = slot.told.take().is_some();
+        slot.seen = None;
+        if !expected || (!had_it && slot.amiss_since.is_none() && !new_life) {
+            return;
+        }
+        // The decision is told again at once; only if that does not help is it called a drift.
+        let since = *slot.amiss_since.get_or_insert(now);
+        self.mark(Mark::MissingFound);
+        if now.since(since) >= self.settings.missing_grace_ms {
+            self.note_drift(at, &id, DriftKind::MissingOnAgent, epoch);
+        }
+    }
+
+    /// Workloads nobody knows: recorded, counted, left alone.
+    fn take_strangers(&mut self, at: NodeIndex, strangers: BTreeMap<WorkloadId, Held>) {
+        let Some(slot) = self.nodes.get(at.0) else { return };
+        let before: Vec<_> = slot.orphans.keys().cloned().collect();
+        let recorded: Vec<_> = slot
+            .drifts
+            .keys()
+            .filter(|(_, kind)| *kind == DriftKind::OrphanOnAgent)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in before.into_iter().chain(recorded) {
+            if !strangers.contains_key(&id) {
+                self.forget_orphan(at, &id);
+            }
+        }
+        for (id, held) in strangers {
+            let going = self.nodes.get(at.0).is_some_and(|slot| {
+                let gone = slot.removed.get(&id).is_some_and(|epoch| *epoch >= held.report.epoch);
+                gone || slot.graves.contains_key(&id)
+            });
+            if going {
+                continue;
+            }
+            self.mark(Mark::OrphanFound);
+            // Whatever is decided about it later must be newer than what it runs under.
+            self.head.epoch = self.head.epoch.max(held.report.epoch);
+            self.note_drift(at, &id, DriftKind::OrphanOnAgent, held.report.epoch);
+            self.count_orphan(at, id, held);
+        }
+    }
+
+    fn count_orphan(&mut self, at: NodeIndex, id: WorkloadId, held: Held) {
+        let taken = held.spec.as_ref().map(|spec| spec.resources.clone()).unwrap_or_default();
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        let before = slot.orphans.insert(id, Orphan { held, taken: taken.clone() });
+        if let Some(before) = before {
+            self.give_for_orphan(at, &before.taken);
+        }
+        self.take_for_orphan(at, &taken);
+    }
+
+    /// An orphan is gone, or is one no more.
+    pub(super) fn forget_orphan(&mut self, at: NodeIndex, id: &WorkloadId) -> Option<Held> {
+        self.settle_drift(at, id, DriftKind::OrphanOnAgent);
+        let orphan = self.nodes.get_mut(at.0)?.orphans.remove(id)?;
+        self.give_for_orphan(at, &orphan.taken);
+        Some(orphan.held)
+    }
+
+    /// Records a difference, once.
+    fn note_drift(&mut self, at: NodeIndex, id: &WorkloadId, kind: DriftKind, epoch: Epoch) {
+        let since = self.now.wall;
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        if slot.drifts.contains_key(&(id.clone(), kind)) {
+            return;
+        }
+        let node = slot.node.facts.id.clone();
+        let drift = Arc::new(Drift {
+            node: node.clone(),
+            workload: id.clone(),
+            kind,
+            epoch,
+            since,
+            ignored: false,
+        });
+        slot.drifts.insert((id.clone(), kind), Arc::clone(&drift));
+        self.write(Write::PutDrift(drift));
+        self.happen(Happening::Drift { node, id: id.clone(), kind, resolved: false });
+        self.close_unit();
+    }
+
+    /// A difference is no more.
+    fn settle_drift(&mut self, at: NodeIndex, id: &WorkloadId, kind: DriftKind) {
+        self.settle_drift_in_unit(at, id, kind);
+        self.close_unit();
+    }
+
+    /// Drops every recorded difference about a workload that leaves this node.
+    pub(super) fn forget_drifts_of(&mut self, at: NodeIndex, id: &WorkloadId) {
+        for kind in [DriftKind::RevisionMismatch, DriftKind::MissingOnAgent] {
+            self.settle_drift_in_unit(at, id, kind);
+        }
+    }
+
+    fn settle_drift_in_unit(&mut self, at: NodeIndex, id: &WorkloadId, kind: DriftKind) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        if slot.drifts.remove(&(id.clone(), kind)).is_some() {
+            let node = slot.node.facts.id.clone();
+            self.write(Write::DeleteDrift(node.clone(), id.clone(), kind));
+            self.happen(Happening::Drift { node, id: id.clone(), kind, resolved: true });
+        }
+    }
+
+    pub(super) fn node_id(&self, at: NodeIndex) -> persys_model::id::NodeId {
+        self.nodes.get(at.0).map_or_else(
+            || persys_model::id::NodeId::fixed("unknown"),
+            |slot| slot.node.facts.id.clone(),
+        )
+    }
+}

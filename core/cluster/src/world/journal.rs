@@ -1,0 +1,172 @@
+//! What a step changes, gathered into units, and messages held back until their units are durable.
+//!
+//! Records are noted by name while a step works and written once, as they stand, when the unit is
+//! closed: no key stands twice in a unit, and an event is always in the unit of its change.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use persys_model::event::{Event, Happening};
+use persys_model::token::{CommitSeq, Epoch};
+use persys_model::zoo::Bug;
+
+use super::World;
+use super::slots::WorkloadIndex;
+use crate::effects::{Effects, Outbound, Reply};
+use crate::effects::{Mark, RefusalCode};
+use crate::placement::NodeIndex;
+use crate::record::{Unit, Write};
+
+/// The unit that is being gathered.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    nodes: BTreeSet<NodeIndex>,
+    intents: BTreeSet<WorkloadIndex>,
+    decisions: BTreeSet<WorkloadIndex>,
+    retries: BTreeSet<WorkloadIndex>,
+    /// Records outside the slots, and those that go.
+    others: Vec<Write>,
+    events: Vec<Arc<Event>>,
+}
+
+/// Messages waiting for the unit they rest on.
+pub(super) type Held = VecDeque<(CommitSeq, Outbound)>;
+
+impl World {
+    pub(super) fn touch_node(&mut self, at: NodeIndex) {
+        self.draft.nodes.insert(at);
+    }
+
+    pub(super) fn touch_intent(&mut self, at: WorkloadIndex) {
+        self.draft.intents.insert(at);
+    }
+
+    pub(super) fn touch_decision(&mut self, at: WorkloadIndex) {
+        self.draft.decisions.insert(at);
+    }
+
+    pub(super) fn touch_retry(&mut self, at: WorkloadIndex) {
+        self.draft.retries.insert(at);
+    }
+
+    pub(super) fn write(&mut self, write: Write) {
+        self.draft.others.push(write);
+    }
+
+    /// Notes that something happened; it is told to watchers once it is durable.
+    pub(super) fn happen(&mut self, what: Happening) {
+        self.head.event = self.head.event.next();
+        let event = Arc::new(Event { seq: self.head.event, at: self.now.wall, what });
+        self.draft.events.push(Arc::clone(&event));
+        self.later(Outbound::Publish(event));
+    }
+
+    /// A decision number that was never given out before.
+    pub(super) fn draw_epoch(&mut self, previous: Option<Epoch>) -> Epoch {
+        if self.settings.zoo.has(Bug::EpochPerWorkload) {
+            return previous.unwrap_or_default().next();
+        }
+        self.head.epoch = self.head.epoch.next();
+        self.head.epoch
+    }
+
+    /// Sends once everything decided so far is durable.
+    pub(super) fn later(&mut self, message: Outbound) {
+        self.outbox.push(message);
+    }
+
+    /// Sends now: the message rests on nothing that is not durable.
+    pub(super) fn at_once(&mut self, message: Outbound) {
+        self.effects.out.push(message);
+    }
+
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.effects.marks.add(mark);
+    }
+
+    /// Ends the unit, if anything was gathered: what follows is stored on its own.
+    pub(super) fn close_unit(&mut self) {
+        let draft = std::mem::take(&mut self.draft);
+        let mut writes = draft.others;
+        for at in draft.nodes {
+            if let Some(slot) = self.nodes.get(at.0) {
+                writes.push(Write::PutNode(Arc::clone(&slot.node)));
+            }
+        }
+        for at in draft.intents {
+            if let Some(slot) = self.workloads.get(at.0) {
+                writes.push(Write::PutWorkload(Arc::clone(&slot.workload)));
+            }
+        }
+        for at in draft.decisions {
+            if let Some(slot) = self.workloads.get(at.0) {
+                writes.push(Write::PutAssignment(Arc::clone(&slot.assignment)));
+            }
+        }
+        for at in draft.retries {
+            if let Some(slot) = self.workloads.get(at.0) {
+                writes.push(match &slot.retry {
+                    Some(retry) => Write::PutRetry(Arc::clone(retry)),
+                    None => Write::DeleteRetry(slot.workload.id.clone()),
+                });
+            }
+        }
+        let events: Vec<_> = draft.events.into_iter().map(Write::PutEvent).collect();
+        if self.settings.zoo.has(Bug::EventOutsideCommit) {
+            self.push_unit(writes);
+            self.push_unit(events);
+        } else {
+            writes.extend(events);
+            self.push_unit(writes);
+        }
+    }
+
+    fn push_unit(&mut self, writes: Vec<Write>) {
+        if writes.is_empty() {
+            return;
+        }
+        self.head.seq = self.head.seq.next();
+        self.effects.units.push(Unit { head: self.head.clone(), writes });
+    }
+
+    /// Ends the step: what may go goes, the rest waits for its unit.
+    pub(super) fn finish(&mut self) -> Effects {
+        self.close_unit();
+        let early = self.settings.zoo.has(Bug::TokenBeforeCommit);
+        let outbox = std::mem::take(&mut self.outbox);
+        for message in outbox {
+            let early = early && matches!(message, Outbound::Command(..));
+            if early || self.durable >= self.head.seq {
+                self.effects.out.push(message);
+            } else {
+                self.held.push_back((self.head.seq, message));
+            }
+        }
+        self.effects.wake_at = self.timers.next();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Units up to `through` are durable: lets go what waited for them.
+    pub(super) fn committed(&mut self, through: CommitSeq) {
+        self.durable = self.durable.max(through);
+        while self.held.front().is_some_and(|(seq, _)| *seq <= self.durable) {
+            if let Some((_, message)) = self.held.pop_front() {
+                self.effects.out.push(message);
+            }
+        }
+    }
+
+    /// What waited for units that may never become durable is not sent. Callers are told so.
+    pub(super) fn drop_held(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        for (_, message) in held {
+            if let Outbound::Reply(request, Reply::Done { .. }) = message {
+                self.mark(Mark::OutcomeUnknown);
+                let why = "the store did not confirm the change in time and it may or may not have \
+                           happened; the same request again, with the same id and revision, is safe";
+                let refusal = Reply::Refused { code: RefusalCode::Unavailable, why: why.into() };
+                self.at_once(Outbound::Reply(request, refusal));
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The whole cluster in the memory of its leading scheduler.
+//!
+//! The stored part mirrors the store exactly (it is changed only together with a unit that writes
+//! it); the rest is what the scheduler knows at present and can learn again from its agents.
+//!
+//! Invariants, checked by [`World::check`]: what the placement index counts as taken is the sum of
+//! places, former copies, graves and orphans; every workload that wants room stands in the waiting
+//! room with a dated reason; nothing is dirty between steps.
+
+mod ask;
+mod beat;
+mod check;
+mod drift;
+mod journal;
+mod liveness;
+mod open;
+mod operate;
+mod orders;
+mod place;
+mod recovery;
+mod register;
+mod retry;
+mod settle;
+mod slots;
+mod timers;
+mod view;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::link::Registration;
+use persys_model::mode::Mode;
+use persys_model::time::{Millis, Now};
+use persys_model::token::{CommitSeq, Epoch, Term};
+use persys_model::zoo::Bug;
+
+use crate::effects::{Effects, Mark, Outbound, RefusalCode, Reply};
+use crate::input::{Ask, Input, RequestId};
+use crate::placement::{Index, NodeIndex};
+use crate::record::Head;
+use crate::settings::Settings;
+use crate::store::HighWater;
+
+pub use slots::WorkloadIndex;
+pub use view::{NodeView, WorkloadView};
+
+use slots::{NodeSlot, Slab, WorkloadSlot};
+use timers::{Timer, Timers};
+use waiting::WaitingRoom;
+
+/// The cluster, as its leading scheduler knows it.
+#[derive(Debug)]
+pub struct World {
+    settings: Settings,
+    /// The leadership in the store's counting, and as agents see it.
+    lease_term: Term,
+    term: Term,
+    /// Until when this process may act as leader, on its own clock.
+    leads_until: Millis,
+    mode: Mode,
+    mode_why: Arc<str>,
+    mode_since: Now,
+    now: Now,
+    /// Counters after the last unit that was made.
+    head: Head,
+    /// The last unit that is durable.
+    durable: CommitSeq,
+    /// The highest decision made before this leadership: agents may know it already.
+    opened_epoch: Epoch,
+    /// What this host remembers of the store, to notice when the store knows less.
+    known: Option<HighWater>,
+
+    nodes: Slab<NodeSlot>,
+    node_by_id: BTreeMap<NodeId, NodeIndex>,
+    workloads: Slab<WorkloadSlot>,
+    workload_by_id: BTreeMap<WorkloadId, WorkloadIndex>,
+    index: Index,
+    waiting: WaitingRoom,
+    /// Room may have appeared since the waiting room was last looked at.
+    room_changed: bool,
+    dirty: VecDeque<WorkloadIndex>,
+    timers: Timers,
+    /// Nodes that are not ready.
+    silent: BTreeSet<NodeIndex>,
+    brake: bool,
+    brake_released: bool,
+    /// Registrations heard in recovery: what the control plane can be rebuilt from.
+    heard: BTreeMap<NodeId, Registration>,
+
+    draft: journal::Draft,
+    outbox: Vec<Outbound>,
+    held: journal::Held,
+    effects: Effects,
+}
+
+impl World {
+    /// Takes in what happened and says what to do.
+    pub fn step(&mut self, input: Input, now: Now) -> Effects {
+        self.now = now;
+        if self.frozen() {
+            self.step_frozen(input);
+        } else {
+            self.step_normal(input);
+        }
+        if !self.frozen() {
+            self.run_timers();
+            self.settle_dirty();
+            self.place_waiting();
+        }
+        self.finish()
+    }
+
+    /// Until when this process may act as leader, on its own clock.
+    pub fn set_leads_until(&mut self, until: Millis) {
+        self.leads_until = until;
+    }
+
+    fn step_normal(&mut self, input: Input) {
+        match input {
+            Input::Register(request, registration) => self.register(request, registration),
+            Input::Beat(request, beat) => self.beat(request, beat),
+            Input::Answered { node, session, workload, epoch, answer } => {
+                self.answered(&node, session, &workload, epoch, &answer);
+            }
+            Input::Probed { node, session, found } => self.probed(&node, session, found),
+            Input::Ask(request, ask) => self.ask(request, ask),
+            Input::StoreLost { why } => self.store_lost(why),
+            Input::Loaded(snapshot) => self.loaded(snapshot),
+            Input::Committed(through) => self.committed(through),
+            Input::Tick => {}
+        }
+    }
+
+    /// Degraded and recovery: nothing is written, nothing is started or stopped.
+    fn step_frozen(&mut self, input: Input) {
+        match input {
+            Input::Register(request, registration) => self.register_frozen(request, registration),
+            Input::Beat(request, beat) => self.beat_frozen(request, &beat),
+            Input::Ask(request, Ask::Recover(recovery)) if self.mode == Mode::Recovery => {
+                self.recover(request, recovery);
+            }
+            Input::Ask(request, _) => {
+                self.mark(Mark::RefusedFrozen);
+                let why = format!(
+                    "the control plane is in {} mode ({}): nothing is changed; running workloads go on",
+                    self.mode.word(),
+                    self.mode_why
+                );
+                self.refuse(request, RefusalCode::Unavailable, why);
+            }
+            Input::StoreLost { why } => self.store_lost(why),
+            Input::Loaded(snapshot) => self.loaded(snapshot),
+            Input::Committed(through) => self.committed(through),
+            Input::Answered { .. } | Input::Probed { .. } | Input::Tick => {}
+        }
+    }
+
+    /// Whether nothing may be written, started or stopped.
+    fn frozen(&self) -> bool {
+        match self.mode {
+            Mode::Normal => false,
+            Mode::Degraded => !self.settings.zoo.has(Bug::DegradedStillActs),
+            Mode::Recovery => true,
+        }
+    }
+
+    fn run_timers(&mut self) {
+        while let Some(timer) = self.timers.pop_due(self.now.mono) {
+            match timer {
+                Timer::Liveness(at) => self.look_at_liveness(at),
+                Timer::Resend(at) => self.resend(at),
+                Timer::Workload(at) => self.mark_dirty(at),
+                Timer::DriftSweep => self.sweep(),
+                Timer::Look => {}
+            }
+        }
+    }
+
+    /// Has `at` looked at before this step ends.
+    fn mark_dirty(&mut self, at: WorkloadIndex) {
+        if let Some(slot) = self.workloads.get_mut(at.0)
+            && !slot.dirty
+        {
+            slot.dirty = true;
+            self.dirty.push_back(at);
+        }
+    }
+
+    fn done(&mut self, request: RequestId, note: impl Into<Arc<str>>) {
+        self.later(Outbound::Reply(request, Reply::Done { note: note.into() }));
+    }
+
+    fn refuse(&mut self, request: RequestId, code: RefusalCode, why: impl Into<Arc<str>>) {
+        self.at_once(Outbound::Reply(request, Reply::Refused { code, why: why.into() }));
+    }
+}

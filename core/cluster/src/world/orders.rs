@@ -1,0 +1,306 @@
+//! Orders to agents: sent once they are durable, sent again until they are obeyed.
+//!
+//! A node has at most one open order per workload: to have it (it is the place) or to have it not
+//! (a former copy, or a grave). What the agent answers closes it.
+
+use std::sync::Arc;
+
+use persys_model::assignment::Grave;
+use persys_model::command::{Answer, Apply, Command, Order, Refusal};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::Condition;
+use persys_model::phase::Phase;
+use persys_model::token::{Epoch, Session};
+use persys_model::workload::Desired;
+
+use super::World;
+use super::slots::{Sent, WorkloadIndex};
+use super::timers::Timer;
+use crate::effects::{Mark, Outbound};
+use crate::placement::NodeIndex;
+use crate::record::Write;
+
+/// Removals remembered per node, to tell late words from news.
+const MOST_REMEMBERED: usize = 1024;
+
+impl World {
+    /// Sees to it that the node of a workload has been told the present decision.
+    pub(super) fn order(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        let Some(node_at) = self.node_at(&place.node) else { return };
+        let Some(node) = self.nodes.get(node_at.0) else { return };
+        if slot.told == Some((node.node.session, place.epoch)) {
+            return;
+        }
+        // A node that was told before this leadership says so itself, with all it holds.
+        if !node.known && place.epoch <= self.opened_epoch {
+            return;
+        }
+        let order = match (slot.workload.desired, slot.assignment.phase) {
+            (Desired::Deleted, _) => Order::Remove { purge: true },
+            // What ended stays as it is: telling a node that forgot would start it again.
+            (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
+            (desired, _) => Order::Apply(Apply {
+                revision: slot.workload.revision.clone(),
+                run: desired == Desired::Running,
+                spec: Arc::clone(&slot.workload.spec),
+            }),
+        };
+        let (workload, epoch) = (slot.workload.id.clone(), place.epoch);
+        self.send(node_at, workload, epoch, order, false);
+    }
+
+    /// Tells a node which copies it is to have no more.
+    pub(super) fn order_removals(&mut self, at: NodeIndex) {
+        let Some(node) = self.nodes.get(at.0) else { return };
+        let graves: Vec<_> =
+            node.graves.values().map(|grave| (grave.workload.clone(), grave.epoch)).collect();
+        let formers: Vec<_> = node.formers.iter().copied().collect();
+        for (workload, epoch) in graves {
+            self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+        }
+        for workload in formers {
+            self.order_former_removal(workload, at);
+        }
+    }
+
+    /// Tells a node that its earlier copy of a workload is to go. Its data stays.
+    pub(super) fn order_former_removal(&mut self, workload: WorkloadIndex, at: NodeIndex) {
+        let Some(slot) = self.workloads.get(workload.0) else { return };
+        let Some(node) = self.nodes.get(at.0) else { return };
+        if let Some(former) = slot.assignment.former.get(&node.node.facts.id) {
+            let (id, epoch) = (slot.workload.id.clone(), former.epoch);
+            self.send(at, id, epoch, Order::Remove { purge: false }, false);
+        }
+    }
+
+    fn send(
+        &mut self,
+        at: NodeIndex,
+        workload: WorkloadId,
+        epoch: Epoch,
+        order: Order,
+        again: bool,
+    ) {
+        let now = self.now.mono;
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        if slot.node.condition != Condition::Ready {
+            return;
+        }
+        if !again && slot.orders.get(&workload).is_some_and(|sent| sent.epoch == epoch) {
+            return;
+        }
+        if slot.orders.is_empty() {
+            self.timers.set(now.plus(self.settings.resend_ms), Timer::Resend(at));
+        }
+        slot.orders.insert(workload.clone(), Sent { epoch, at: now });
+        let (node, session) = (slot.node.facts.id.clone(), slot.node.session);
+        let command = Command { term: self.term, session, epoch, workload, order };
+        self.later(Outbound::Command(node, command));
+    }
+
+    /// Sends again what was not obeyed in time and still holds.
+    pub(super) fn resend(&mut self, at: NodeIndex) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        let due = self.settings.resend_ms;
+        let now = self.now.mono;
+        let late: Vec<_> = slot
+            .orders
+            .iter()
+            .filter(|(_, sent)| now.since(sent.at) >= due)
+            .map(|(workload, sent)| (workload.clone(), sent.epoch))
+            .collect();
+        for (workload, epoch) in late {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.orders.remove(&workload);
+            }
+            if self.order_again(at, &workload, epoch) {
+                self.mark(Mark::Resent);
+            }
+        }
+        let next = self.nodes.get(at.0).and_then(|slot| slot.orders.values().map(|s| s.at).min());
+        if let Some(oldest) = next {
+            self.timers.set(oldest.plus(due).max(now.plus(1)), Timer::Resend(at));
+        }
+    }
+
+    fn order_again(&mut self, at: NodeIndex, workload: &WorkloadId, epoch: Epoch) -> bool {
+        let Some(slot) = self.nodes.get(at.0) else { return false };
+        let id = slot.node.facts.id.clone();
+        if slot.graves.get(workload).is_some_and(|grave| grave.epoch == epoch) {
+            self.send(at, workload.clone(), epoch, Order::Remove { purge: true }, true);
+            return true;
+        }
+        let Some(index) = self.workload_by_id.get(workload).copied() else { return false };
+        let Some(slot) = self.workloads.get(index.0) else { return false };
+        if slot.assignment.former.get(&id).is_some_and(|former| former.epoch == epoch) {
+            self.send(at, workload.clone(), epoch, Order::Remove { purge: false }, true);
+            return true;
+        }
+        if slot.assignment.place.as_ref().is_some_and(|p| p.node == id && p.epoch == epoch) {
+            self.order(index);
+            return true;
+        }
+        false
+    }
+
+    /// An agent answered a command.
+    pub(super) fn answered(
+        &mut self,
+        node: &NodeId,
+        session: Session,
+        workload: &WorkloadId,
+        epoch: Epoch,
+        answer: &Answer,
+    ) {
+        let Some(at) = self.node_at(node) else { return };
+        if self.nodes.get(at.0).is_none_or(|slot| slot.node.session != session) {
+            return;
+        }
+        match answer {
+            Answer::Accepted => self.taken_in(at, session, workload, epoch),
+            Answer::Removed { epoch } => self.removed(at, workload, *epoch),
+            Answer::Refused(refusal) => self.refused(workload, epoch, *refusal),
+        }
+    }
+
+    /// The node has the present decision on disk.
+    pub(super) fn taken_in(
+        &mut self,
+        at: NodeIndex,
+        session: Session,
+        workload: &WorkloadId,
+        epoch: Epoch,
+    ) {
+        if let Some(slot) = self.nodes.get_mut(at.0)
+            && slot.orders.get(workload).is_some_and(|sent| sent.epoch == epoch)
+        {
+            slot.orders.remove(workload);
+        }
+        let Some(index) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get_mut(index.0) else { return };
+        if slot.assignment.place.as_ref().is_some_and(|place| place.epoch == epoch) {
+            slot.told = Some((session, epoch));
+            slot.amiss_since = None;
+        }
+    }
+
+    fn refused(&mut self, workload: &WorkloadId, epoch: Epoch, refusal: Refusal) {
+        match refusal {
+            Refusal::OldTerm { .. } => self.mark(Mark::RefusedOldTerm),
+            Refusal::OtherSession { .. } => self.mark(Mark::RefusedOtherSession),
+            Refusal::Holding => self.mark(Mark::RefusedHolding),
+            Refusal::OldEpoch { held } => {
+                self.mark(Mark::RefusedOldEpoch);
+                self.decide_anew_above(workload, epoch, held);
+            }
+            Refusal::Buried { tombstone } => {
+                self.mark(Mark::RefusedBuried);
+                self.decide_anew_above(workload, epoch, tombstone);
+            }
+        }
+    }
+
+    /// An agent knows a decision at least as new as ours: ours would be refused for ever, so a
+    /// newer one is made. Only a store that went back in time can lead here.
+    pub(super) fn decide_anew_above(&mut self, workload: &WorkloadId, ours: Epoch, theirs: Epoch) {
+        if theirs > self.head.epoch {
+            self.mark(Mark::EpochFromTheFuture);
+            self.head.epoch = theirs;
+        }
+        let Some(at) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(place) = slot.assignment.place.as_ref() else { return };
+        if place.epoch != ours || place.epoch > theirs {
+            return;
+        }
+        let previous = place.epoch;
+        let epoch = self.draw_epoch(Some(previous));
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            slot.told = None;
+            slot.seen = None;
+            if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
+                place.epoch = epoch;
+            }
+        }
+        self.touch_decision(at);
+        self.mark_dirty(at);
+        self.close_unit();
+    }
+
+    /// A node proved that it has removed every copy of a workload up to `epoch`.
+    pub(super) fn removed(&mut self, at: NodeIndex, workload: &WorkloadId, epoch: Epoch) {
+        let Some(node) = self.nodes.get_mut(at.0) else { return };
+        let id = node.node.facts.id.clone();
+        if node.removed.len() >= MOST_REMEMBERED {
+            node.removed.pop_first();
+        }
+        node.removed.insert(workload.clone(), epoch);
+        if node.orders.get(workload).is_some_and(|sent| sent.epoch <= epoch) {
+            node.orders.remove(workload);
+        }
+        if node.graves.get(workload).is_some_and(|grave| grave.epoch <= epoch)
+            && let Some(grave) = node.graves.remove(workload)
+        {
+            self.mark(Mark::GraveCleared);
+            self.index.give(at, &grave.reserved, &[]);
+            self.room_changed = true;
+            self.write(Write::DeleteGrave(id.clone(), workload.clone()));
+            self.close_unit();
+        }
+        let Some(index) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get(index.0) else { return };
+        if slot.assignment.former.get(&id).is_some_and(|former| former.epoch <= epoch) {
+            self.mark(Mark::FormerRemoved);
+            self.drop_former(index, &id);
+            self.mark_dirty(index);
+        }
+        let Some(slot) = self.workloads.get(index.0) else { return };
+        let placed_here = slot
+            .assignment
+            .place
+            .as_ref()
+            .is_some_and(|place| place.node == id && place.epoch <= epoch);
+        if placed_here && slot.workload.desired == Desired::Deleted {
+            self.drop_place(index);
+            self.mark_dirty(index);
+        }
+    }
+
+    /// The node of a workload is away: an order to remove it waits there.
+    pub(super) fn bury(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(place) = slot.assignment.place.clone() else { return };
+        let workload = slot.workload.id.clone();
+        self.mark(Mark::BuriedAway);
+        self.drop_place(at);
+        let epoch = self.draw_epoch(Some(place.epoch));
+        let grave = Grave { workload, node: place.node, epoch, reserved: place.reserved };
+        self.dig(grave);
+    }
+
+    /// Earlier copies of a workload that is gone wait for their nodes.
+    pub(super) fn bury_formers(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let workload = slot.workload.id.clone();
+        let formers = slot.assignment.former.clone();
+        for (node, former) in formers {
+            self.drop_former(at, &node);
+            let (epoch, reserved) = (former.epoch, former.reserved);
+            self.dig(Grave { workload: workload.clone(), node, epoch, reserved });
+        }
+    }
+
+    /// Leaves an order to remove a workload at a node.
+    pub(super) fn dig(&mut self, grave: Grave) {
+        let Some(at) = self.node_at(&grave.node) else { return };
+        self.index.take(at, &grave.reserved, &[]);
+        let grave = Arc::new(grave);
+        self.write(Write::PutGrave(Arc::clone(&grave)));
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        let (workload, epoch) = (grave.workload.clone(), grave.epoch);
+        slot.graves.insert(workload.clone(), grave);
+        self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+    }
+}

@@ -1,0 +1,384 @@
+//! Giving a workload its place, changing it, and taking it away. Reservations move with it.
+
+use std::sync::Arc;
+
+use persys_model::assignment::{FormerCopy, Place, ReasonCode};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::phase::Phase;
+use persys_model::resources::Resources;
+use persys_model::spec::{Class, Spec};
+use persys_model::workload::Desired;
+use persys_model::zoo::Bug;
+
+use super::World;
+use super::slots::WorkloadIndex;
+use crate::effects::Mark;
+use crate::placement::{NodeIndex, Request};
+use crate::record::Write;
+
+/// Above this many nodes a waiting workload's reason is a word only; the full explanation is
+/// worked out when somebody asks.
+const EXPLAIN_AT_ONCE: usize = 256;
+
+impl World {
+    pub(super) fn node_at(&self, id: &NodeId) -> Option<NodeIndex> {
+        self.node_by_id.get(id).copied()
+    }
+
+    /// Finds a node for a workload that has none. Tells whether one was found.
+    pub(super) fn place(&mut self, at: WorkloadIndex) -> bool {
+        let waited = self.workloads.get(at.0).is_some_and(|slot| slot.waits.is_some());
+        let Some(node) = self.pick(at) else {
+            self.wait_for_room(at);
+            return false;
+        };
+        if waited {
+            self.mark(Mark::PendingPlaced);
+        }
+        self.assign(at, node, ReasonCode::Placed);
+        true
+    }
+
+    /// The node a workload should go to now, if any fits.
+    fn pick(&mut self, at: WorkloadIndex) -> Option<NodeIndex> {
+        let slot = self.workloads.get(at.0)?;
+        let spec = Arc::clone(&slot.workload.spec);
+        let avoid: Vec<_> = slot
+            .retry
+            .iter()
+            .flat_map(|retry| retry.avoid.iter())
+            .filter_map(|node| self.node_at(node))
+            .collect();
+        let ports = spec.host_ports();
+        let drivers = spec.drivers();
+        let request = request(&spec, &ports, &drivers, &avoid);
+        if let Some(home) = slot.assignment.data_on.clone() {
+            return self.node_at(&home).filter(|node| self.index.fits(*node, &request));
+        }
+        let picked = self.index.pick(&request);
+        if picked.is_some_and(|node| !avoid.is_empty() && !avoid.contains(&node)) {
+            self.mark(Mark::NodeAvoided);
+        }
+        picked
+    }
+
+    /// Decides that a workload runs on a node.
+    fn assign(&mut self, at: WorkloadIndex, node: NodeIndex, code: ReasonCode) {
+        let Some(node_id) = self.nodes.get(node.0).map(|slot| slot.node.facts.id.clone()) else {
+            return;
+        };
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let previous = slot.assignment.place.as_ref().map(|place| place.epoch);
+        // A new copy on the same node supersedes whatever was to be removed there.
+        if slot.assignment.former.contains_key(&node_id) {
+            self.drop_former(at, &node_id);
+        }
+        self.drop_grave(node, at);
+        let epoch = self.draw_epoch(previous);
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let place = Place {
+            node: node_id.clone(),
+            epoch,
+            generation: slot.workload.generation,
+            reserved: slot.workload.spec.resources.clone(),
+            ports: slot.workload.spec.host_ports(),
+        };
+        if !self.settings.zoo.has(Bug::NoReservation) {
+            self.index.take(node, &place.reserved, &place.ports);
+        }
+        Arc::make_mut(&mut slot.assignment).place = Some(place);
+        slot.told = None;
+        slot.seen = None;
+        slot.amiss_since = None;
+        if let Some(node) = self.nodes.get_mut(node.0) {
+            node.assigned.insert(at);
+        }
+        self.waiting.leave(at, &mut self.workloads);
+        self.touch_decision(at);
+        self.set_phase(at, Phase::Starting, code, &format!("on {node_id}"), None);
+    }
+
+    /// Makes a new decision for the present intent: here if it fits, else elsewhere. Tells whether
+    /// that was possible; if not, the old decision stands.
+    pub(super) fn reissue(&mut self, at: WorkloadIndex) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return false };
+        if slot.workload.desired != Desired::Running {
+            self.renew_place(at, None);
+            return true;
+        }
+        let Some(place) = slot.assignment.place.clone() else { return false };
+        let code = match slot.assignment.phase {
+            Phase::Backoff => ReasonCode::RetryDue,
+            Phase::Running | Phase::Starting | Phase::Restarting => ReasonCode::Updated,
+            Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
+            Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
+            Phase::Deleting => ReasonCode::DeleteRequested,
+        };
+        let exclusive = slot.workload.spec.placement.class == Class::Exclusive;
+        let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
+        let Some(node) = self.node_at(&place.node) else { return false };
+        self.index.give(node, &place.reserved, &place.ports);
+        let here = !avoided && self.fits_here(at, node);
+        let target = if here { Some(node) } else { self.pick(at) };
+        self.index.take(node, &place.reserved, &place.ports);
+        match target {
+            Some(target) if target == node => {
+                self.renew_place(at, Some(code));
+                true
+            }
+            Some(_) if exclusive => {
+                self.move_off(at, code);
+                true
+            }
+            Some(target) => {
+                self.retire(at);
+                self.assign(at, target, code);
+                true
+            }
+            None => {
+                self.update_waits(at);
+                false
+            }
+        }
+    }
+
+    /// Whether the present spec fits on the node it is on, whether or not that takes new work.
+    fn fits_here(&mut self, at: WorkloadIndex, node: NodeIndex) -> bool {
+        let Some(spec) = self.workloads.get(at.0).map(|slot| Arc::clone(&slot.workload.spec))
+        else {
+            return false;
+        };
+        let open = self.nodes.get(node.0).is_some_and(|slot| slot.node.is_open());
+        let (ports, drivers) = (spec.host_ports(), spec.drivers());
+        let request = request(&spec, &ports, &drivers, &[]);
+        if !open {
+            self.index.set_open(node, true);
+        }
+        let fits = self.index.fits(node, &request);
+        if !open {
+            self.index.set_open(node, false);
+        }
+        fits
+    }
+
+    /// A new decision on the same node. Given a code, it is to run and reserves what it needs;
+    /// without one it is to rest or go and keeps what it has.
+    fn renew_place(&mut self, at: WorkloadIndex, run: Option<ReasonCode>) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(before) = slot.assignment.place.clone() else { return };
+        let epoch = self.draw_epoch(Some(before.epoch));
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let (generation, spec) = (slot.workload.generation, Arc::clone(&slot.workload.spec));
+        let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() else { return };
+        place.epoch = epoch;
+        place.generation = generation;
+        if run.is_some() {
+            place.reserved = spec.resources.clone();
+            place.ports = spec.host_ports();
+        }
+        let after = place.clone();
+        slot.told = None;
+        slot.seen = None;
+        slot.amiss_since = None;
+        self.touch_decision(at);
+        if let Some(node) = self.node_at(&after.node) {
+            self.index.give(node, &before.reserved, &before.ports);
+            self.index.take(node, &after.reserved, &after.ports);
+            self.room_changed = true;
+        }
+        if let Some(code) = run {
+            self.waiting.leave(at, &mut self.workloads);
+            self.set_phase(at, Phase::Starting, code, &format!("on {}", after.node), None);
+        }
+    }
+
+    /// Moves a workload off a draining node if another fits. Tells whether it did.
+    pub(super) fn try_move(&mut self, at: WorkloadIndex) -> bool {
+        let Some(target) = self.pick(at) else {
+            self.mark(Mark::DrainBlocked);
+            self.join_waiting(at);
+            return false;
+        };
+        self.mark(Mark::MovedByDrain);
+        self.retire(at);
+        self.fall_back_to_pending(at, ReasonCode::NodeDrained);
+        self.assign(at, target, ReasonCode::Placed);
+        true
+    }
+
+    /// Gives up the place of a workload that should run; it looks for another one.
+    pub(super) fn move_off(&mut self, at: WorkloadIndex, code: ReasonCode) {
+        let exclusive = self
+            .workloads
+            .get(at.0)
+            .is_some_and(|slot| slot.workload.spec.placement.class == Class::Exclusive);
+        if code == ReasonCode::NodeLost {
+            self.mark(if exclusive { Mark::MovedAfterFence } else { Mark::MovedFromLost });
+        }
+        self.retire(at);
+        self.fall_back_to_pending(at, code);
+    }
+
+    /// Gives up the place of a workload at rest on a draining node.
+    pub(super) fn release_at_rest(&mut self, at: WorkloadIndex) {
+        self.mark(Mark::MovedByDrain);
+        self.retire(at);
+    }
+
+    fn fall_back_to_pending(&mut self, at: WorkloadIndex, code: ReasonCode) {
+        let from = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
+        if from != Some(Phase::Pending) {
+            self.set_phase(at, Phase::Pending, code, "", None);
+        }
+    }
+
+    /// Turns the place into a former copy, which its node is told to remove.
+    fn retire(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(place) = slot.assignment.place.clone() else { return };
+        self.drop_place(at);
+        let Some(node) = self.node_at(&place.node) else { return };
+        let epoch = self.draw_epoch(Some(place.epoch));
+        let former = FormerCopy { epoch, reserved: place.reserved };
+        self.index.take(node, &former.reserved, &[]);
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            Arc::make_mut(&mut slot.assignment).former.insert(place.node, former);
+        }
+        if let Some(slot) = self.nodes.get_mut(node.0) {
+            slot.formers.insert(at);
+        }
+        self.touch_decision(at);
+        self.order_former_removal(at, node);
+    }
+
+    /// Takes the place away and gives back what it held.
+    pub(super) fn drop_place(&mut self, at: WorkloadIndex) {
+        let leaks = self.capacity_leaks();
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        slot.seen = None;
+        slot.told = None;
+        let Some(place) = Arc::make_mut(&mut slot.assignment).place.take() else { return };
+        let workload = slot.workload.id.clone();
+        self.touch_decision(at);
+        if let Some(node) = self.node_at(&place.node) {
+            if !leaks {
+                self.index.give(node, &place.reserved, &place.ports);
+            }
+            self.room_changed = true;
+            if let Some(slot) = self.nodes.get_mut(node.0) {
+                slot.assigned.remove(&at);
+                slot.orders.remove(&workload);
+            }
+            self.forget_drifts_of(node, &workload);
+        }
+    }
+
+    /// A former copy is known to be gone, or superseded.
+    pub(super) fn drop_former(&mut self, at: WorkloadIndex, node_id: &NodeId) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(former) = Arc::make_mut(&mut slot.assignment).former.remove(node_id) else {
+            return;
+        };
+        let workload = slot.workload.id.clone();
+        self.touch_decision(at);
+        if let Some(node) = self.node_at(node_id) {
+            self.index.give(node, &former.reserved, &[]);
+            self.room_changed = true;
+            if let Some(slot) = self.nodes.get_mut(node.0) {
+                slot.formers.remove(&at);
+                slot.orders.remove(&workload);
+            }
+        }
+    }
+
+    fn drop_grave(&mut self, node: NodeIndex, at: WorkloadIndex) {
+        let Some(id) = self.workloads.get(at.0).map(|slot| slot.workload.id.clone()) else {
+            return;
+        };
+        let Some(slot) = self.nodes.get_mut(node.0) else { return };
+        if let Some(grave) = slot.graves.remove(&id) {
+            slot.orders.remove(&id);
+            self.index.give(node, &grave.reserved, &[]);
+            self.write(Write::DeleteGrave(grave.node.clone(), id));
+        }
+    }
+
+    /// Nothing fits: wait in the waiting room, with a reason.
+    fn wait_for_room(&mut self, at: WorkloadIndex) {
+        self.mark(Mark::NoNodeFits);
+        let phase = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
+        let message = self.why_no_node(at);
+        if phase == Some(Phase::Pending) {
+            self.set_reason(at, ReasonCode::NoNodeFits, &message);
+        } else {
+            self.set_phase(at, Phase::Pending, ReasonCode::NoNodeFits, &message, None);
+        }
+        self.join_waiting(at);
+    }
+
+    /// The new revision fits nowhere: what runs goes on, what rests waits.
+    fn update_waits(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        if slot.assignment.phase.holds_compute() {
+            self.mark(Mark::UpdateWaited);
+            let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
+            self.set_reason(at, ReasonCode::UpdateWaits, &message);
+            self.join_waiting(at);
+        } else {
+            self.wait_for_room(at);
+        }
+    }
+
+    fn why_no_node(&self, at: WorkloadIndex) -> String {
+        let Some(slot) = self.workloads.get(at.0) else { return String::new() };
+        if let Some(home) = &slot.assignment.data_on {
+            return format!("its data is on {home}, which has no room for it now");
+        }
+        if self.node_by_id.len() > EXPLAIN_AT_ONCE {
+            return "no node fits".to_owned();
+        }
+        let spec = &slot.workload.spec;
+        let (ports, drivers) = (spec.host_ports(), spec.drivers());
+        self.index.explain(&request(spec, &ports, &drivers, &[])).to_string()
+    }
+
+    /// Writes that remove all records of a workload.
+    pub(super) fn forget_writes(&mut self, at: WorkloadIndex, id: &WorkloadId) {
+        self.write(Write::DeleteWorkload(id.clone()));
+        self.write(Write::DeleteAssignment(id.clone()));
+        if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
+            self.write(Write::DeleteRetry(id.clone()));
+        }
+    }
+
+    /// Counts amounts that no record of the store holds: orphans.
+    pub(super) fn take_for_orphan(&mut self, node: NodeIndex, what: &Resources) {
+        self.index.take(node, what, &[]);
+    }
+
+    /// Gives back what an orphan was counted with.
+    pub(super) fn give_for_orphan(&mut self, node: NodeIndex, what: &Resources) {
+        self.index.give(node, what, &[]);
+        self.room_changed = true;
+    }
+}
+
+/// A spec as placement looks at it.
+pub(super) fn request<'a>(
+    spec: &'a Spec,
+    ports: &'a [persys_model::spec::HostPort],
+    drivers: &'a [persys_model::id::DriverName],
+    avoid: &'a [NodeIndex],
+) -> Request<'a> {
+    Request {
+        compute: spec.resources.compute,
+        disk: &spec.resources.disk,
+        ports,
+        constraints: &spec.placement.constraints,
+        tolerations: &spec.placement.tolerations,
+        workload_type: spec.workload_type(),
+        drivers,
+        strategy: spec.placement.strategy,
+        avoid,
+    }
+}

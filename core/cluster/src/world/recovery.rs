@@ -1,0 +1,325 @@
+//! The way out when the store has lost what it knew.
+//!
+//! Agents hold intents with their decisions; the highest decision about a workload wins. Nothing is
+//! stopped or removed by a recovery itself: copies that lost are dealt with afterwards, like any
+//! earlier copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode};
+use persys_model::event::Happening;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::inventory::{Held, State};
+use persys_model::link::Registration;
+use persys_model::mode::Mode;
+use persys_model::node::{Condition, Node};
+use persys_model::phase::Phase;
+use persys_model::token::{Epoch, Generation, Session, Term};
+use persys_model::workload::{Desired, Workload};
+
+use super::World;
+use crate::effects::Mark;
+use crate::input::{Recovery, RequestId};
+use crate::record::Snapshot;
+
+/// What a recovery from agents would do. Made before it is carried out, so it can be shown first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecoveryPlan {
+    /// Workloads that would be restored, and from which node.
+    pub restored: BTreeMap<WorkloadId, NodeId>,
+    /// Workloads in the store that agents prove were deleted since.
+    pub deleted: BTreeSet<WorkloadId>,
+    /// Older copies of restored workloads, and where they are.
+    pub superseded: BTreeSet<(WorkloadId, NodeId)>,
+    /// Running things known only by their labels: they cannot be restored without their spec.
+    pub without_spec: BTreeSet<(WorkloadId, NodeId)>,
+}
+
+impl World {
+    /// An agent knows more than the store: the store lost something.
+    pub(super) fn enter_recovery(&mut self, seen: Term) {
+        self.mark(Mark::RecoveryEntered);
+        self.mode = Mode::Recovery;
+        self.mode_since = self.now;
+        self.mode_why = Arc::from(format!(
+            "the store is empty, but an agent has heard of leadership {seen} of an earlier life"
+        ));
+    }
+
+    /// What rebuilding from the agents heard so far would do.
+    pub fn recovery_plan(&self) -> RecoveryPlan {
+        let mut plan = RecoveryPlan::default();
+        let newest = newest_copies(&self.heard);
+        for (node, registration) in &self.heard {
+            for held in &registration.inventory.held {
+                let id = &held.report.workload;
+                let wins = newest.get(id).is_some_and(|(winner, _)| *winner == node);
+                if held.spec.is_none() {
+                    plan.without_spec.insert((id.clone(), node.clone()));
+                } else if wins && held.report.epoch > self.recorded_epoch(id) {
+                    plan.restored.insert(id.clone(), node.clone());
+                } else if !wins {
+                    plan.superseded.insert((id.clone(), node.clone()));
+                }
+            }
+            for tombstone in &registration.inventory.tombstones {
+                let id = &tombstone.workload;
+                let known = self.workload_by_id.contains_key(id);
+                let held = newest.get(id).is_some_and(|(_, h)| h.report.epoch > tombstone.epoch);
+                if known && !held && tombstone.epoch > self.recorded_epoch(id) {
+                    plan.deleted.insert(id.clone());
+                }
+            }
+        }
+        plan
+    }
+
+    fn recorded_epoch(&self, id: &WorkloadId) -> Epoch {
+        self.workload_by_id
+            .get(id)
+            .and_then(|at| self.workloads.get(at.0)?.assignment.place.as_ref())
+            .map(|place| place.epoch)
+            .unwrap_or_default()
+    }
+
+    /// Carries out a recovery and goes back to work.
+    pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
+        let plan = match recovery {
+            Recovery::FromAgents => Some(self.recovery_plan()),
+            Recovery::AcceptEmpty => {
+                self.refill(Snapshot::default());
+                None
+            }
+            Recovery::FromSnapshot(snapshot) => {
+                self.refill(*snapshot);
+                None
+            }
+        };
+        self.mark(Mark::RebuiltFromAgents);
+        self.begin_incarnation();
+        self.mode = Mode::Normal;
+        self.mode_since = self.now;
+        self.mode_why = Arc::from("rebuilt");
+        let why = Arc::from("an operator chose how to go on");
+        self.happen(Happening::ModeChanged { from: Mode::Recovery, to: Mode::Normal, why });
+        self.close_unit();
+        self.write_everything();
+        let heard = std::mem::take(&mut self.heard);
+        if let Some(plan) = plan {
+            self.rebuild(&heard, &plan);
+        }
+        self.done(request, "the control plane works again");
+    }
+
+    /// Replaces all that is in memory by a snapshot.
+    fn refill(&mut self, snapshot: Snapshot) {
+        let heard = std::mem::take(&mut self.heard);
+        let effects = std::mem::take(&mut self.effects);
+        let leads_until = self.leads_until;
+        let known = self.high_water();
+        let cluster = Arc::clone(&self.head.cluster);
+        let settings = self.settings.clone();
+        let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
+        *self = fresh;
+        self.effects = effects;
+        self.leads_until = leads_until;
+        self.known = Some(known);
+        self.heard = heard;
+    }
+
+    /// All counters go on above anything anybody has seen.
+    fn begin_incarnation(&mut self) {
+        let known = self.high_water();
+        let heard = self.heard.values();
+        let seen = heard.clone().map(|registration| registration.term.incarnation()).max();
+        let epochs = heard.flat_map(|registration| {
+            let inventory = &registration.inventory;
+            let held = inventory.held.iter().map(|held| held.report.epoch);
+            held.chain(inventory.tombstones.iter().map(|tombstone| tombstone.epoch))
+        });
+        self.head.epoch = epochs.max().unwrap_or_default().max(self.head.epoch).next();
+        let incarnation =
+            self.head.incarnation.max(known.incarnation).max(seen.unwrap_or_default()) + 1;
+        self.head.incarnation = incarnation;
+        self.head.seq = self.head.seq.max(known.seq);
+        self.term = self.lease_term.in_incarnation(incarnation);
+        self.opened_epoch = self.head.epoch;
+    }
+
+    /// The store may hold nothing, or something older: everything in memory is written.
+    fn write_everything(&mut self) {
+        let nodes: Vec<_> = self.node_by_id.values().copied().collect();
+        for at in nodes {
+            self.touch_node(at);
+            self.close_unit();
+        }
+        let workloads: Vec<_> = self.workload_by_id.values().copied().collect();
+        for at in workloads {
+            self.touch_intent(at);
+            self.touch_decision(at);
+            self.close_unit();
+            self.mark_dirty(at);
+        }
+    }
+
+    fn rebuild(&mut self, heard: &BTreeMap<NodeId, Registration>, plan: &RecoveryPlan) {
+        for registration in heard.values() {
+            self.rebuild_node(registration);
+        }
+        for id in &plan.deleted {
+            self.rebuild_deleted(id);
+        }
+        let newest = newest_copies(heard);
+        for (id, node) in &plan.restored {
+            if let Some((_, held)) = newest.get(id) {
+                self.rebuild_workload(id, node, held);
+            }
+        }
+        for (id, node) in &plan.superseded {
+            let Some(at) = self.workload_by_id.get(id).copied() else { continue };
+            let epoch = self.draw_epoch(None);
+            let former =
+                FormerCopy { epoch, reserved: persys_model::resources::Resources::default() };
+            if let Some(slot) = self.workloads.get_mut(at.0) {
+                Arc::make_mut(&mut slot.assignment).former.insert(node.clone(), former);
+            }
+            if let Some(node) = self.node_at(node).and_then(|at| self.nodes.get_mut(at.0)) {
+                node.formers.insert(at);
+            }
+            self.touch_decision(at);
+            self.close_unit();
+        }
+    }
+
+    fn rebuild_node(&mut self, registration: &Registration) {
+        let id = &registration.facts.id;
+        if self.node_by_id.contains_key(id) {
+            return;
+        }
+        let node = Node {
+            facts: registration.facts.clone(),
+            session: Session(self.first_session().0),
+            labels: persys_model::labels::Labels::new(),
+            hidden_labels: BTreeSet::new(),
+            taints: BTreeSet::new(),
+            drain: None,
+            condition: Condition::Ready,
+            since: self.now.wall,
+        };
+        let at = self.fill_node(Arc::new(node));
+        self.happen(Happening::NodeRegistered { id: id.clone() });
+        self.touch_node(at);
+        self.close_unit();
+    }
+
+    fn rebuild_deleted(&mut self, id: &WorkloadId) {
+        let Some(at) = self.workload_by_id.get(id).copied() else { return };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let workload = Arc::make_mut(&mut slot.workload);
+        workload.desired = Desired::Deleted;
+        workload.generation = workload.generation.next();
+        let message = "an agent proves it was deleted";
+        self.touch_intent(at);
+        if self.workloads.get(at.0).is_some_and(|slot| slot.assignment.phase != Phase::Deleting) {
+            self.set_phase(at, Phase::Deleting, ReasonCode::Recovered, message, None);
+        }
+        self.close_unit();
+        self.mark_dirty(at);
+    }
+
+    fn rebuild_workload(&mut self, id: &WorkloadId, node: &NodeId, held: &Held) {
+        let Some(spec) = held.spec.clone() else { return };
+        if let Some(at) = self.workload_by_id.get(id).copied() {
+            // An older record: what the agent holds is newer. The old record leaves first.
+            self.drop_place(at);
+            let from = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
+            self.waiting.leave(at, &mut self.workloads);
+            self.happen(recovered(id, from, None, None));
+            self.forget_writes(at, id);
+            self.workload_by_id.remove(id);
+            self.workloads.remove(at.0);
+            self.close_unit();
+        }
+        let phase = phase_of(held);
+        let resources = spec.resources.clone();
+        let holds = phase.holds_compute();
+        let place = Place {
+            node: node.clone(),
+            epoch: held.report.epoch,
+            generation: Generation(1),
+            reserved: if holds { resources } else { resources.at_rest() },
+            ports: spec.host_ports(),
+        };
+        let data_on = spec.stays_with_node().then(|| node.clone());
+        let wall = self.now.wall;
+        let failure = match &held.report.state {
+            State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
+            State::Pending
+            | State::Running
+            | State::Stopped
+            | State::Completed
+            | State::Unknown => None,
+        };
+        let message = Arc::from(format!("from what {node} holds"));
+        let reason = Reason { code: ReasonCode::Recovered, message, failure, since: wall };
+        let workload = Workload {
+            id: id.clone(),
+            spec,
+            revision: held.revision.clone(),
+            generation: Generation(1),
+            desired: if held.run { Desired::Running } else { Desired::Stopped },
+            created_at: wall,
+        };
+        let former = BTreeMap::new();
+        let assignment =
+            Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
+        let at = self.insert_workload(workload, assignment);
+        self.account(at);
+        self.happen(recovered(id, None, Some(phase), Some((node.clone(), held.report.epoch))));
+        self.close_unit();
+        self.mark_dirty(at);
+    }
+}
+
+fn recovered(
+    id: &WorkloadId,
+    from: Option<Phase>,
+    to: Option<Phase>,
+    place: Option<(NodeId, Epoch)>,
+) -> Happening {
+    let (node, epoch) = place.unzip();
+    let (code, message) = (ReasonCode::Recovered, Arc::from(""));
+    Happening::Workload { id: id.clone(), from, to, code, message, node, epoch }
+}
+
+/// The phase that matches what an agent holds.
+fn phase_of(held: &Held) -> Phase {
+    match (&held.report.state, held.run) {
+        (State::Running, true) => Phase::Running,
+        (State::Restarting(_), true) => Phase::Restarting,
+        (State::Pending | State::Stopped | State::Unknown, true) => Phase::Starting,
+        (State::Completed, true) => Phase::Completed,
+        (State::Failed(_), true) => Phase::Failed,
+        (State::Running | State::Restarting(_) | State::Pending | State::Unknown, false) => {
+            Phase::Stopping
+        }
+        (State::Stopped | State::Completed | State::Failed(_), false) => Phase::Stopped,
+    }
+}
+
+/// For each workload the node that holds its newest decision, among those that know its spec.
+fn newest_copies(
+    heard: &BTreeMap<NodeId, Registration>,
+) -> BTreeMap<&WorkloadId, (&NodeId, &Held)> {
+    let mut newest: BTreeMap<&WorkloadId, (&NodeId, &Held)> = BTreeMap::new();
+    for (node, registration) in heard {
+        for held in registration.inventory.held.iter().filter(|held| held.spec.is_some()) {
+            let best = newest.entry(&held.report.workload).or_insert((node, held));
+            if held.report.epoch > best.1.report.epoch {
+                *best = (node, held);
+            }
+        }
+    }
+    newest
+}

@@ -1,0 +1,155 @@
+//! After a failure: try again while it can help, each time later, and say when.
+
+use std::sync::Arc;
+
+use persys_model::assignment::ReasonCode;
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::WorkloadId;
+use persys_model::phase::Phase;
+use persys_model::retry::Retry;
+use persys_model::time::WallMillis;
+use persys_model::zoo::Bug;
+
+use super::World;
+use super::slots::WorkloadIndex;
+use super::timers::Timer;
+use crate::effects::Mark;
+use crate::settings::Settings;
+
+impl World {
+    /// The node gave up on the present decision.
+    pub(super) fn attempt_failed(&mut self, at: WorkloadIndex) {
+        let unexplained = || Failure::new(FailureReason::RuntimeError, "the node gave no reason");
+        let failure = self.seen_failure(at).unwrap_or_else(unexplained);
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let id = slot.workload.id.clone();
+        let node = slot.assignment.place.as_ref().map(|place| place.node.clone());
+        let mut retry = slot.retry.as_deref().cloned().unwrap_or(Retry {
+            workload: id.clone(),
+            attempts: 0,
+            next_at: None,
+            avoid: Vec::new(),
+        });
+        let endless = self.settings.zoo.has(Bug::RetryForever);
+        if !endless {
+            retry.attempts = retry.attempts.saturating_add(1);
+        }
+        if failure.reason == FailureReason::InsufficientResources
+            && let Some(node) = node
+            && !retry.avoid.contains(&node)
+        {
+            retry.avoid.push(node);
+        }
+        if endless || (failure.retryable() && retry.attempts < self.settings.retry_attempts) {
+            self.plan_attempt(at, retry, failure, &id);
+        } else {
+            self.give_up(at, retry, failure);
+        }
+    }
+
+    fn plan_attempt(
+        &mut self,
+        at: WorkloadIndex,
+        mut retry: Retry,
+        failure: Failure,
+        id: &WorkloadId,
+    ) {
+        self.mark(Mark::RetryPlanned);
+        let wait = backoff_ms(&self.settings, id, retry.attempts);
+        retry.next_at = Some(WallMillis(self.now.wall.0.saturating_add(wait)));
+        let due = self.now.mono.plus(wait);
+        let message = format!(
+            "attempt {} of {} failed: {}; next in {} s",
+            retry.attempts,
+            self.settings.retry_attempts,
+            failure.message,
+            wait.div_ceil(1000)
+        );
+        self.keep_retry(at, Some(retry));
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            slot.retry_due = Some(due);
+            slot.healthy_since = None;
+        }
+        self.timers.set(due, Timer::Workload(at));
+        self.set_phase(at, Phase::Backoff, ReasonCode::AttemptFailed, &message, Some(failure));
+    }
+
+    fn give_up(&mut self, at: WorkloadIndex, mut retry: Retry, failure: Failure) {
+        self.mark(Mark::GaveUp);
+        retry.next_at = None;
+        let message = if failure.retryable() {
+            format!("gave up after {} attempts: {}", retry.attempts, failure.message)
+        } else {
+            format!("trying again will not help: {}", failure.message)
+        };
+        self.keep_retry(at, Some(retry));
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            slot.retry_due = None;
+            slot.healthy_since = None;
+        }
+        self.set_phase(at, Phase::Failed, ReasonCode::GaveUp, &message, Some(failure));
+        self.rest(at);
+    }
+
+    /// Begins a fresh incident budget: somebody changed or asked something.
+    pub(super) fn forget_failures(&mut self, at: WorkloadIndex) {
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            slot.retry_due = None;
+            slot.healthy_since = None;
+        }
+        self.keep_retry(at, None);
+    }
+
+    /// Forgets the failures of a workload that has been healthy long enough.
+    pub(super) fn forget_after_health(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let long_enough = slot
+            .healthy_since
+            .is_some_and(|since| self.now.mono.since(since) >= self.settings.retry_refill_ms);
+        if long_enough && slot.assignment.phase == Phase::Running {
+            slot.healthy_since = None;
+            self.mark(Mark::RetryForgotten);
+            self.keep_retry(at, None);
+        }
+    }
+
+    fn keep_retry(&mut self, at: WorkloadIndex, retry: Option<Retry>) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        if slot.retry.is_none() && retry.is_none() {
+            return;
+        }
+        slot.retry = retry.map(Arc::new);
+        self.touch_retry(at);
+    }
+}
+
+/// How long to wait after this many failures: doubling, capped, and spread by up to a fifth so
+/// that workloads that failed together do not try again together. The spread is taken from the
+/// name, not from chance.
+fn backoff_ms(settings: &Settings, id: &WorkloadId, attempts: u32) -> u64 {
+    if settings.zoo.has(Bug::RetryForever) {
+        return 0;
+    }
+    let doublings = attempts.saturating_sub(1).min(20);
+    let wait = settings.retry_base_ms.saturating_mul(1 << doublings).min(settings.retry_cap_ms);
+    let hash = id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    wait - (wait / 5).min(hash.wrapping_add(u64::from(attempts)) % (wait / 5).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_cap() {
+        let settings = Settings::default();
+        let id = WorkloadId::new("web").unwrap();
+        let waits: Vec<_> = (1..=8).map(|n| backoff_ms(&settings, &id, n)).collect();
+        for (n, wait) in waits.iter().enumerate() {
+            let full = (5_000_u64 << n).min(120_000);
+            assert!(*wait <= full && *wait >= full - full / 5, "attempt {n}: {wait} of {full}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Settling dirty workloads: ask the table, act, ask again.
+
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::event::Happening;
+use persys_model::failure::{Failure, clip};
+use persys_model::inventory::State;
+use persys_model::node::Condition;
+use persys_model::phase::{Phase, owner_of};
+use persys_model::spec::Class;
+use persys_model::zoo::Bug;
+
+use super::World;
+use super::slots::WorkloadIndex;
+use super::timers::Timer;
+use crate::decide::{Action, NodeState, Situation, Word, decide};
+use crate::effects::Mark;
+use crate::placement::NodeIndex;
+
+/// More actions than any workload needs in one go; reaching it would mean the table runs in circles.
+const MOST_ACTIONS: usize = 16;
+
+/// What was tried for a workload in this go and did not work out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tried {
+    update: bool,
+    moving: bool,
+}
+
+impl World {
+    /// Settles everything that was marked, each in a unit of its own.
+    pub(super) fn settle_dirty(&mut self) {
+        self.close_unit();
+        while let Some(at) = self.dirty.pop_front() {
+            self.settle(at);
+            self.close_unit();
+        }
+    }
+
+    /// Settles one workload in the open unit.
+    pub(super) fn settle(&mut self, at: WorkloadIndex) {
+        let mut tried = Tried::default();
+        for _ in 0..MOST_ACTIONS {
+            let Some(slot) = self.workloads.get_mut(at.0) else { return };
+            slot.dirty = false;
+            let Some(action) = self.consider(at, tried) else { return };
+            match action {
+                Action::Rest => return self.leave_waiting_if_content(at),
+                Action::Order => {
+                    self.forget_after_health(at);
+                    self.order(at);
+                    return self.leave_waiting_if_content(at);
+                }
+                Action::Place => {
+                    if !self.place(at) {
+                        return;
+                    }
+                }
+                Action::AwaitFormers => return self.await_formers(at),
+                Action::Reissue => tried.update |= !self.reissue(at),
+                Action::Believe(word) => self.believe(at, word),
+                Action::MoveOff(code) => self.move_off(at, code),
+                Action::TryMove => tried.moving |= !self.try_move(at),
+                Action::Release => self.release_at_rest(at),
+                Action::Stay(code) => return self.stay(at, code),
+                Action::Finish => return self.finish_workload(at),
+                Action::BuryAndFinish => {
+                    self.bury(at);
+                    return self.finish_workload(at);
+                }
+            }
+        }
+        debug_assert!(false, "a workload could not be settled");
+    }
+
+    /// What the table would have done first, had it been asked.
+    pub(super) fn first_action(&self, at: WorkloadIndex) -> Option<Action> {
+        self.consider(at, Tried::default())
+    }
+
+    fn consider(&self, at: WorkloadIndex, tried: Tried) -> Option<Action> {
+        let slot = self.workloads.get(at.0)?;
+        let assignment = &slot.assignment;
+        let spec = &slot.workload.spec;
+        let place = assignment.place.as_ref();
+        let node = place.and_then(|place| self.node_at(&place.node));
+        let seen = slot
+            .seen
+            .as_ref()
+            .filter(|report| place.is_some_and(|place| report.epoch == place.epoch));
+        Some(decide(&Situation {
+            desired: slot.workload.desired,
+            generation: slot.workload.generation,
+            phase: assignment.phase,
+            place,
+            node: node.map_or(NodeState::Lost, |node| self.node_state(node)),
+            seen: seen.map(|report| &report.state),
+            stays: spec.stays_with_node() && assignment.data_on.is_some(),
+            exclusive: spec.placement.class == Class::Exclusive,
+            formers_stopped: self.formers_stopped(assignment),
+            fenced: node.is_none_or(|node| self.fenced(node)),
+            retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
+            update_blocked: tried.update,
+            move_blocked: tried.moving,
+        }))
+    }
+
+    fn node_state(&self, at: NodeIndex) -> NodeState {
+        let Some(slot) = self.nodes.get(at.0) else { return NodeState::Lost };
+        match (slot.node.condition, &slot.node.drain) {
+            (Condition::Ready, None) => NodeState::Ready,
+            (Condition::Ready, Some(_)) => NodeState::Draining,
+            (Condition::NotReady, _) => NodeState::NotReady,
+            (Condition::Lost, _) => NodeState::Lost,
+        }
+    }
+
+    /// Whether exclusive work on a lost node can no longer run: its fence has surely fallen, or
+    /// somebody vouches that the machine is off.
+    pub(super) fn fenced(&self, at: NodeIndex) -> bool {
+        self.nodes.get(at.0).is_none_or(|slot| {
+            let fallen = slot.node.facts.fence
+                && self.now.mono >= slot.renewed_at.plus(self.settings.exclusive_failover_ms);
+            slot.confirmed_gone || (slot.node.condition == Condition::Lost && fallen)
+        })
+    }
+
+    fn formers_stopped(&self, assignment: &Assignment) -> bool {
+        assignment.former.keys().all(|node| self.node_at(node).is_none_or(|node| self.fenced(node)))
+    }
+
+    /// Takes in what the node said.
+    fn believe(&mut self, at: WorkloadIndex, word: Word) {
+        match word {
+            Word::Runs => self.believe_running(at),
+            Word::StartsAgain => {
+                let failure = self.seen_failure(at);
+                let message = failure.as_ref().map_or_else(String::new, |f| f.message.to_string());
+                self.set_phase(at, Phase::Restarting, ReasonCode::Restarting, &message, failure);
+                if let Some(slot) = self.workloads.get_mut(at.0) {
+                    slot.healthy_since = None;
+                }
+            }
+            Word::Rests => {
+                self.set_phase(at, Phase::Stopped, ReasonCode::Stopped, "", None);
+                self.rest(at);
+            }
+            Word::Completed => {
+                self.set_phase(at, Phase::Completed, ReasonCode::Completed, "", None);
+                self.rest(at);
+            }
+            Word::Failed => self.attempt_failed(at),
+        }
+    }
+
+    fn believe_running(&mut self, at: WorkloadIndex) {
+        self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        slot.amiss_since = None;
+        if slot.workload.spec.stays_with_node() {
+            let node = slot.assignment.place.as_ref().map(|place| place.node.clone());
+            Arc::make_mut(&mut slot.assignment).data_on = node;
+        }
+        if slot.retry.is_some() {
+            slot.healthy_since = Some(self.now.mono);
+            let at_time = self.now.mono.plus(self.settings.retry_refill_ms);
+            self.timers.set(at_time, Timer::Workload(at));
+        }
+    }
+
+    pub(super) fn seen_failure(&self, at: WorkloadIndex) -> Option<Failure> {
+        match &self.workloads.get(at.0)?.seen.as_ref()?.state {
+            State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
+            State::Pending
+            | State::Running
+            | State::Stopped
+            | State::Completed
+            | State::Unknown => None,
+        }
+    }
+
+    /// A workload at rest gives its CPU and memory back and keeps its disk.
+    pub(super) fn rest(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let assignment = Arc::make_mut(&mut slot.assignment);
+        let Some(place) = assignment.place.as_mut() else { return };
+        let before = place.reserved.clone();
+        place.reserved = before.at_rest();
+        let (node, after) = (place.node.clone(), place.reserved.clone());
+        self.touch_decision(at);
+        if let Some(node) = self.node_at(&node) {
+            self.index.give(node, &before, &[]);
+            self.index.take(node, &after, &[]);
+            self.room_changed = true;
+        }
+    }
+
+    fn await_formers(&mut self, at: WorkloadIndex) {
+        self.mark(Mark::WaitedForFence);
+        let message = "its earlier copy is not yet provably stopped";
+        self.set_reason(at, ReasonCode::WaitsForFence, message);
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let nodes: Vec<_> = slot.assignment.former.keys().cloned().collect();
+        for node in nodes {
+            self.watch_fence(at, self.node_at(&node));
+        }
+    }
+
+    fn stay(&mut self, at: WorkloadIndex, code: ReasonCode) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(node) = slot.assignment.place.as_ref().map(|place| place.node.clone()) else {
+            return;
+        };
+        if code == ReasonCode::DataOnNode {
+            self.mark(Mark::StayedForData);
+            self.set_reason(at, code, &format!("will not move: its data is on {node}"));
+        } else {
+            self.mark(Mark::WaitedForFence);
+            self.set_reason(at, code, &format!("waits until its copy on {node} surely stopped"));
+            self.watch_fence(at, self.node_at(&node));
+        }
+    }
+
+    /// Looks again when the fence of a node must have fallen.
+    fn watch_fence(&mut self, at: WorkloadIndex, node: Option<NodeIndex>) {
+        let Some(slot) = node.and_then(|node| self.nodes.get(node.0)) else { return };
+        let falls = slot.renewed_at.plus(self.settings.exclusive_failover_ms);
+        if falls > self.now.mono {
+            self.timers.set(falls, Timer::Workload(at));
+        }
+    }
+
+    /// Changes the phase: one transition, one event, one unit.
+    pub(super) fn set_phase(
+        &mut self,
+        at: WorkloadIndex,
+        to: Phase,
+        code: ReasonCode,
+        message: &str,
+        failure: Option<Failure>,
+    ) {
+        let wall = self.now.wall;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let from = slot.assignment.phase;
+        if from == to {
+            return self.set_reason(at, code, message);
+        }
+        debug_assert!(owner_of(from, to).is_some(), "no edge {from:?} -> {to:?} ({code:?})");
+        let message: Arc<str> = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+        let assignment = Arc::make_mut(&mut slot.assignment);
+        assignment.phase = to;
+        assignment.reason = Reason { code, message: Arc::clone(&message), failure, since: wall };
+        let event = Happening::Workload {
+            id: assignment.workload.clone(),
+            from: Some(from),
+            to: Some(to),
+            code,
+            message,
+            node: assignment.place.as_ref().map(|place| place.node.clone()),
+            epoch: assignment.place.as_ref().map(|place| place.epoch),
+        };
+        self.touch_decision(at);
+        self.happen(event);
+    }
+
+    /// Says anew why a workload is where it is; the date stays while the reason does.
+    pub(super) fn set_reason(&mut self, at: WorkloadIndex, code: ReasonCode, message: &str) {
+        let wall = self.now.wall;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let reason = &slot.assignment.reason;
+        if reason.code == code && *reason.message == *clip(message, Failure::MESSAGE_LIMIT) {
+            return;
+        }
+        let failure = reason.failure.clone();
+        let message = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+        Arc::make_mut(&mut slot.assignment).reason = Reason { code, message, failure, since: wall };
+        self.touch_decision(at);
+    }
+
+    /// Removes the records of a workload that is gone; orders for copies on absent nodes remain.
+    fn finish_workload(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let assignment = Arc::clone(&slot.assignment);
+        let id = slot.workload.id.clone();
+        self.bury_formers(at);
+        self.waiting.leave(at, &mut self.workloads);
+        self.happen(Happening::Workload {
+            id: id.clone(),
+            from: Some(assignment.phase),
+            to: None,
+            code: ReasonCode::DeleteRequested,
+            message: Arc::from(""),
+            node: None,
+            epoch: None,
+        });
+        self.forget_writes(at, &id);
+        self.workload_by_id.remove(&id);
+        self.workloads.remove(at.0);
+    }
+
+    pub(super) fn capacity_leaks(&self) -> bool {
+        self.settings.zoo.has(Bug::CapacityNotReleased)
+    }
+}

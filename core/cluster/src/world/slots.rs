@@ -1,0 +1,183 @@
+//! What the scheduler holds in memory for each node and each workload: the stored record, and
+//! beside it what it merely knows at present.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, Grave};
+use persys_model::drift::{Drift, DriftKind};
+use persys_model::id::WorkloadId;
+use persys_model::inventory::{Held, Report};
+use persys_model::node::Node;
+use persys_model::resources::{Compute, Resources};
+use persys_model::retry::Retry;
+use persys_model::time::Millis;
+use persys_model::token::{Epoch, Session};
+use persys_model::workload::Workload;
+
+use crate::input::Probe;
+
+/// Dense number of a workload in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkloadIndex(pub(crate) u32);
+
+/// A node and what is known of it.
+#[derive(Debug)]
+pub(crate) struct NodeSlot {
+    /// As stored.
+    pub(crate) node: Arc<Node>,
+    /// Workloads whose place is here.
+    pub(crate) assigned: BTreeSet<WorkloadIndex>,
+    /// Workloads with an earlier copy here.
+    pub(crate) formers: BTreeSet<WorkloadIndex>,
+    /// Orders that wait for this node, as stored.
+    pub(crate) graves: BTreeMap<WorkloadId, Arc<Grave>>,
+    /// Open differences, as stored.
+    pub(crate) drifts: BTreeMap<(WorkloadId, DriftKind), Arc<Drift>>,
+    /// Unknown workloads found here, and what is held for each.
+    pub(crate) orphans: BTreeMap<WorkloadId, Orphan>,
+    /// Orders sent in this session and not yet obeyed.
+    pub(crate) orders: BTreeMap<WorkloadId, Sent>,
+    /// What it proved to have removed in this session: a word of it that comes late is no news.
+    pub(crate) removed: BTreeMap<WorkloadId, Epoch>,
+    /// Until when its last beat keeps it ready.
+    pub(crate) expires_at: Millis,
+    /// When it was last told that its lease is renewed; the fence counts from here.
+    pub(crate) renewed_at: Millis,
+    /// The last message taken in, in this session.
+    pub(crate) seq: u64,
+    /// Whether all it holds is known in this session, under this leadership.
+    pub(crate) known: bool,
+    /// Whether its next beat should tell all it holds.
+    pub(crate) want_inventory: bool,
+    /// What the last probe since it fell silent found, and when it was asked.
+    pub(crate) probe: Option<(Millis, Option<Probe>)>,
+    /// When it was declared lost, for the brake.
+    pub(crate) lost_at: Option<Millis>,
+    /// Somebody vouched that it is switched off.
+    pub(crate) confirmed_gone: bool,
+    /// What the machine really uses.
+    pub(crate) used: Compute,
+}
+
+/// An unknown workload on a node.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    pub(crate) held: Held,
+    /// What is counted against the node for it.
+    pub(crate) taken: Resources,
+}
+
+/// An order on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) epoch: Epoch,
+    pub(crate) at: Millis,
+}
+
+impl NodeSlot {
+    pub(crate) fn new(node: Arc<Node>, now: Millis) -> Self {
+        Self {
+            node,
+            assigned: BTreeSet::new(),
+            formers: BTreeSet::new(),
+            graves: BTreeMap::new(),
+            drifts: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            expires_at: now,
+            renewed_at: now,
+            seq: 0,
+            known: false,
+            want_inventory: true,
+            probe: None,
+            lost_at: None,
+            confirmed_gone: false,
+            used: Compute::ZERO,
+        }
+    }
+
+    /// Forgets what belonged to an earlier life of the agent.
+    pub(crate) fn begin_session(&mut self, now: Millis, lease_ms: u64) {
+        self.orders.clear();
+        self.removed.clear();
+        self.seq = 0;
+        self.known = false;
+        self.want_inventory = false;
+        self.expires_at = now.plus(lease_ms);
+        self.renewed_at = now;
+        self.probe = None;
+        self.lost_at = None;
+        self.confirmed_gone = false;
+    }
+}
+
+/// A workload and what is known of it.
+#[derive(Debug)]
+pub(crate) struct WorkloadSlot {
+    /// The intent, as stored.
+    pub(crate) workload: Arc<Workload>,
+    /// The decision, as stored.
+    pub(crate) assignment: Arc<Assignment>,
+    /// The retry incident, as stored.
+    pub(crate) retry: Option<Arc<Retry>>,
+    /// The last word of its node about the present decision.
+    pub(crate) seen: Option<Report>,
+    /// The life of its node, and the decision, that the node is known to have taken in.
+    pub(crate) told: Option<(Session, Epoch)>,
+    /// Waiting to be settled in this step.
+    pub(crate) dirty: bool,
+    /// Its place in the waiting room, while it wants room.
+    pub(crate) waits: Option<u64>,
+    /// When the next attempt is due.
+    pub(crate) retry_due: Option<Millis>,
+    /// Since when it runs without a failure.
+    pub(crate) healthy_since: Option<Millis>,
+    /// Since when its node does not hold what it should, although it was told.
+    pub(crate) amiss_since: Option<Millis>,
+}
+
+/// A growing table with reused numbers.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+
+    /// Keeps `value` and tells its number.
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        if let Some(at) = self.free.pop()
+            && let Some(slot) = self.get_slot(at)
+        {
+            *slot = Some(value);
+            return at;
+        }
+        let at = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        self.slots.push(Some(value));
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
+        let value = self.get_slot(at)?.take()?;
+        self.free.push(at);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        self.slots.get(usize::try_from(at).ok()?)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.get_slot(at)?.as_mut()
+    }
+
+    fn get_slot(&mut self, at: u32) -> Option<&mut Option<T>> {
+        self.slots.get_mut(usize::try_from(at).ok()?)
+    }
+}

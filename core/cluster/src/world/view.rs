@@ -1,0 +1,120 @@
+//! Reading the cluster: what lists, details and explanations are made from.
+
+use std::sync::Arc;
+
+use persys_model::assignment::Assignment;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::inventory::Report;
+use persys_model::mode::Mode;
+use persys_model::node::{Condition, Node};
+use persys_model::resources::Compute;
+use persys_model::retry::Retry;
+use persys_model::token::Term;
+use persys_model::workload::Workload;
+
+use super::World;
+use super::place::request;
+use crate::placement::Explanation;
+use crate::record::Head;
+
+/// A node as it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeView<'a> {
+    /// The record.
+    pub node: &'a Node,
+    /// What is not reserved.
+    pub free: Compute,
+    /// What the machine really uses.
+    pub used: Compute,
+    /// How many workloads have their place here.
+    pub workloads: usize,
+}
+
+/// A workload as it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkloadView<'a> {
+    /// What the user wants.
+    pub workload: &'a Workload,
+    /// What became of it.
+    pub assignment: &'a Assignment,
+    /// Its failures, if it has any.
+    pub retry: Option<&'a Retry>,
+    /// The last word of its node.
+    pub seen: Option<&'a Report>,
+    /// Its node does not answer: what is said of it may no longer be so.
+    pub uncertain: bool,
+}
+
+impl World {
+    /// The mode, and why.
+    pub fn mode(&self) -> (Mode, &str) {
+        (self.mode, &self.mode_why)
+    }
+
+    /// The leadership as agents see it.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The counters after the last unit.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Whether so many nodes are silent that nothing is moved.
+    pub fn brake(&self) -> bool {
+        self.brake
+    }
+
+    /// Nodes whose inventory was heard in recovery.
+    pub fn heard(&self) -> impl Iterator<Item = &NodeId> {
+        self.heard.keys()
+    }
+
+    /// All nodes by name.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.node_by_id.keys().filter_map(|id| self.node(id))
+    }
+
+    /// One node.
+    pub fn node(&self, id: &NodeId) -> Option<NodeView<'_>> {
+        let at = self.node_at(id)?;
+        let slot = self.nodes.get(at.0)?;
+        Some(NodeView {
+            node: &slot.node,
+            free: self.index.free(at),
+            used: slot.used,
+            workloads: slot.assigned.len(),
+        })
+    }
+
+    /// All workloads by name.
+    pub fn workloads(&self) -> impl Iterator<Item = WorkloadView<'_>> {
+        self.workload_by_id.keys().filter_map(|id| self.workload(id))
+    }
+
+    /// One workload.
+    pub fn workload(&self, id: &WorkloadId) -> Option<WorkloadView<'_>> {
+        let at = self.workload_by_id.get(id)?;
+        let slot = self.workloads.get(at.0)?;
+        let place = slot.assignment.place.as_ref();
+        let uncertain = place
+            .and_then(|place| self.node(&place.node))
+            .is_some_and(|node| node.node.condition != Condition::Ready);
+        Some(WorkloadView {
+            workload: &slot.workload,
+            assignment: &slot.assignment,
+            retry: slot.retry.as_deref(),
+            seen: slot.seen.as_ref(),
+            uncertain,
+        })
+    }
+
+    /// Why no node takes a workload as it is asked for now, filter by filter.
+    pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
+        let at = self.workload_by_id.get(id)?;
+        let spec = Arc::clone(&self.workloads.get(at.0)?.workload.spec);
+        let (ports, drivers) = (spec.host_ports(), spec.drivers());
+        Some(self.index.explain(&request(&spec, &ports, &drivers, &[])))
+    }
+}
