@@ -7,7 +7,7 @@ use super::volume::ManagedVolume;
 use super::{HostPort, Protocol};
 
 /// One container.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct ContainerSpec {
     /// Image reference, as the user wrote it.
     pub image: Arc<str>,

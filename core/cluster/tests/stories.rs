@@ -1,0 +1,410 @@
+//! Short stories about one scheduler: what it does when users, nodes and operators act.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::effects::{RefusalCode, Reply};
+use persys_cluster::input::{Ask, Input, OrphanVerdict, Recovery};
+use persys_cluster::record::Snapshot;
+use persys_cluster::settings::Settings;
+use persys_cluster::world::World;
+use persys_model::assignment::ReasonCode;
+use persys_model::event::Happening;
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::inventory::State;
+use persys_model::link::RegistrationAnswer;
+use persys_model::mode::Mode;
+use persys_model::node::Condition;
+use persys_model::phase::Phase;
+use persys_model::spec::{Class, OnNodeLoss};
+use persys_model::time::Millis;
+use persys_model::workload::Desired;
+
+use support::{Cluster, container, facts, node_id, workload_id};
+
+fn refused(reply: &Reply) -> Option<RefusalCode> {
+    match reply {
+        Reply::Refused { code, .. } => Some(*code),
+        Reply::Done { .. } => None,
+    }
+}
+
+#[test]
+fn a_workload_is_placed_runs_and_leaves_nothing_when_deleted() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    assert_eq!(refused(&c.apply("web", container(500, 512), "r1")), None);
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    let node = c.node_of("web").unwrap();
+    assert_eq!(c.world.node(&node).unwrap().free.cpu_millicores, 3500);
+    assert_eq!(refused(&c.ask(Ask::Delete(workload_id("web")))), None);
+    assert_eq!(c.phase("web"), None);
+    assert_eq!(c.world.node(&node).unwrap().free.cpu_millicores, 4000);
+    let s = &c.store.snapshot;
+    assert!(s.workloads.is_empty() && s.assignments.is_empty() && s.graves.is_empty());
+}
+
+#[test]
+fn a_workload_costs_three_keys_from_submission_to_running() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let before = c.store.writes - c.store.events.len();
+    c.apply("web", container(500, 512), "r1");
+    assert_eq!(c.store.writes - c.store.events.len() - before, 3);
+    let quiet = c.store.writes;
+    c.pass(60_000);
+    assert_eq!(c.store.writes, quiet, "a quiet minute writes nothing");
+}
+
+#[test]
+fn the_same_request_twice_changes_nothing() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let (writes, epoch) = (c.store.writes, c.assignment("web").place.unwrap().epoch);
+    assert_eq!(refused(&c.apply("web", container(500, 512), "r1")), None);
+    assert_eq!(c.store.writes, writes);
+    assert_eq!(c.assignment("web").place.unwrap().epoch, epoch);
+    let other = c.apply("web", container(600, 512), "r1");
+    assert_eq!(refused(&other), Some(RefusalCode::Conflict), "one revision names one spec");
+}
+
+#[test]
+fn an_update_goes_out_at_once_on_the_same_node() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let (node, epoch) = (c.node_of("web"), c.assignment("web").place.unwrap().epoch);
+    c.apply("web", container(700, 512), "r2");
+    let place = c.assignment("web").place.unwrap();
+    assert_eq!((Some(place.node.clone()), c.phase("web")), (node, Some(Phase::Running)));
+    assert!(place.epoch > epoch);
+    assert_eq!(c.world.node(&place.node).unwrap().free.cpu_millicores, 3300);
+}
+
+#[test]
+fn an_update_that_fits_nowhere_leaves_the_old_revision_running() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    c.apply("web", container(500, 512), "r1");
+    c.apply("web", container(5000, 512), "r2");
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    assert_eq!(c.assignment("web").reason.code, ReasonCode::UpdateWaits);
+    c.join(facts(&node_id(9), 8000, 8192));
+    assert_eq!(c.node_of("web"), Some(node_id(9)), "moved when room appeared");
+    assert!(!c.agents[&node_id(0)].held.contains_key(&workload_id("web")));
+}
+
+#[test]
+fn stop_and_start_keep_the_node_and_give_cpu_back_meanwhile() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let node = c.node_of("web").unwrap();
+    c.set_desired("web", Desired::Stopped);
+    assert_eq!(c.phase("web"), Some(Phase::Stopped));
+    assert_eq!(c.world.node(&node).unwrap().free.cpu_millicores, 4000);
+    c.set_desired("web", Desired::Running);
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(node)));
+}
+
+#[test]
+fn what_fits_nowhere_waits_with_a_reason_and_goes_when_room_appears() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    c.apply("a", container(800, 512), "r1");
+    c.apply("b", container(800, 512), "r1");
+    assert_eq!(c.phase("b"), Some(Phase::Pending));
+    let reason = c.assignment("b").reason;
+    assert_eq!(reason.code, ReasonCode::NoNodeFits);
+    assert!(reason.message.contains("cpu"), "{}", reason.message);
+    c.ask(Ask::Delete(workload_id("a")));
+    assert_eq!(c.phase("b"), Some(Phase::Running));
+}
+
+#[test]
+fn a_lost_node_is_failed_over_and_its_leftovers_removed_when_it_returns() {
+    let mut c = Cluster::with_nodes(4, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let node = c.node_of("web").unwrap();
+    c.deaf.push(node.clone());
+    c.pass(7_000);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::NotReady);
+    assert_eq!(c.node_of("web").as_ref(), Some(&node), "silence alone moves nothing");
+    c.pass(6_000);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::Lost);
+    let elsewhere = c.node_of("web").unwrap();
+    assert_ne!(elsewhere, node);
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    c.deaf.clear();
+    c.pass(2_000);
+    assert!(c.agents[&node].held.is_empty(), "the old copy went");
+    assert!(c.assignment("web").former.is_empty());
+    assert_eq!(c.node_of("web"), Some(elsewhere), "and the new one stayed");
+}
+
+#[test]
+fn work_with_data_on_a_lost_node_stays_and_says_so() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    let mut spec = container(500, 512);
+    spec.placement.on_node_loss = OnNodeLoss::Stay;
+    c.apply("db", spec, "r1");
+    let node = c.node_of("db").unwrap();
+    c.deaf.push(node.clone());
+    c.pass(15_000);
+    assert_eq!(c.node_of("db").as_ref(), Some(&node));
+    let reason = c.assignment("db").reason;
+    assert_eq!(&*reason.message, format!("will not move: its data is on {node}"));
+}
+
+#[test]
+fn exclusive_work_waits_until_its_fence_has_fallen() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    let mut spec = container(500, 512);
+    spec.placement.class = Class::Exclusive;
+    c.apply("one", spec, "r1");
+    let node = c.node_of("one").unwrap();
+    c.deaf.push(node.clone());
+    c.pass(20_000);
+    assert_eq!(c.node_of("one").as_ref(), Some(&node));
+    assert_eq!(c.assignment("one").reason.code, ReasonCode::WaitsForFence);
+    c.pass(12_000);
+    assert_ne!(c.node_of("one").unwrap(), node);
+    assert_eq!(c.phase("one"), Some(Phase::Running));
+}
+
+#[test]
+fn many_silent_nodes_put_the_brake_on() {
+    let mut c = Cluster::with_nodes(5, 4000, 8192);
+    for n in 0..5 {
+        c.apply(&format!("w{n}"), container(500, 512), "r1");
+    }
+    c.deaf = vec![node_id(0), node_id(1), node_id(2)];
+    c.pass(30_000);
+    assert!(c.world.brake());
+    for n in 0..3 {
+        assert_eq!(c.world.node(&node_id(n)).unwrap().node.condition, Condition::NotReady);
+    }
+    assert_eq!(refused(&c.ask(Ask::ReleaseBrake)), None);
+    c.pass(3_000);
+    assert_eq!(c.world.node(&node_id(0)).unwrap().node.condition, Condition::Lost);
+}
+
+#[test]
+fn deleting_on_an_absent_node_is_quick_and_completed_on_return() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let node = c.node_of("web").unwrap();
+    c.deaf.push(node.clone());
+    c.pass(7_000);
+    c.ask(Ask::Delete(workload_id("web")));
+    assert_eq!(c.phase("web"), None);
+    assert_eq!(c.store.snapshot.graves.len(), 1);
+    // The id can be used again at once, and the grave does not touch the new one.
+    c.apply("web", container(500, 512), "r9");
+    let fresh = c.node_of("web").unwrap();
+    assert_ne!(fresh, node);
+    c.deaf.clear();
+    c.pass(15_000);
+    assert!(c.agents[&node].held.is_empty());
+    assert!(c.store.snapshot.graves.is_empty());
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(fresh)));
+}
+
+#[test]
+fn a_drained_node_is_emptied_and_blocked_work_stays_running() {
+    let mut c = Cluster::with_nodes(2, 1000, 1024);
+    c.apply("a", container(600, 100), "r1");
+    c.apply("b", container(300, 100), "r1");
+    let node = c.node_of("a").unwrap();
+    c.ask(Ask::Drain(node.clone(), Arc::from("maintenance")));
+    assert_ne!(c.node_of("a").unwrap(), node);
+    let (full, other) = (c.node_of("a").unwrap(), node);
+    c.ask(Ask::Undrain(other.clone()));
+    c.apply("c", container(900, 100), "r1");
+    assert_eq!(c.node_of("c"), Some(other.clone()));
+    c.ask(Ask::Drain(full.clone(), Arc::from("maintenance")));
+    assert_eq!((c.phase("a"), c.node_of("a")), (Some(Phase::Running), Some(full)));
+    c.ask(Ask::Delete(workload_id("c")));
+    assert_eq!((c.phase("a"), c.node_of("a")), (Some(Phase::Running), Some(other)));
+}
+
+#[test]
+fn failures_are_tried_again_with_growing_waits_until_the_budget_is_used() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    c.apply("web", container(100, 100), "r1");
+    let mut epochs = Vec::new();
+    for attempt in 1..=5 {
+        epochs.push(c.assignment("web").place.unwrap().epoch);
+        let failure = Failure::new(FailureReason::ImagePullFailed, "registry down");
+        c.say(&node_id(0), "web", State::Failed(failure));
+        let wanted = if attempt < 5 { Phase::Backoff } else { Phase::Failed };
+        assert_eq!(c.phase("web"), Some(wanted), "attempt {attempt}");
+        if attempt < 5 {
+            c.pass(121_000);
+        }
+    }
+    assert!(epochs.is_sorted() && epochs.windows(2).all(|pair| pair[0] < pair[1]));
+    let reason = c.assignment("web").reason;
+    assert_eq!(reason.failure.unwrap().reason, FailureReason::ImagePullFailed);
+    c.pass(600_000);
+    assert_eq!(c.phase("web"), Some(Phase::Failed), "no hidden retries");
+    c.ask(Ask::Retry(workload_id("web")));
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn a_spec_error_is_not_tried_again() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    c.apply("web", container(100, 100), "r1");
+    let failure = Failure::new(FailureReason::ImageNotFound, "no such image");
+    c.say(&node_id(0), "web", State::Failed(failure));
+    assert_eq!(c.phase("web"), Some(Phase::Failed));
+    assert_eq!(c.world.node(&node_id(0)).unwrap().free.cpu_millicores, 1000);
+}
+
+#[test]
+fn a_new_leader_moves_nothing_and_tells_nothing_again() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    for n in 0..6 {
+        c.apply(&format!("w{n}"), container(500, 512), "r1");
+    }
+    let before: Vec<_> = (0..6).map(|n| c.assignment(&format!("w{n}"))).collect();
+    let writes = c.store.writes;
+    c.reopen();
+    for n in 0..3 {
+        c.tell_all(&node_id(n));
+    }
+    c.pass(20_000);
+    let after: Vec<_> = (0..6).map(|n| c.assignment(&format!("w{n}"))).collect();
+    assert_eq!(before, after);
+    assert_eq!(c.store.writes, writes);
+}
+
+#[test]
+fn an_agent_that_lost_everything_is_told_again_without_a_new_decision() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let epoch = c.assignment("web").place.unwrap().epoch;
+    c.agents.get_mut(&node_id(0)).unwrap().held.clear();
+    c.register(&node_id(0));
+    assert_eq!(c.assignment("web").place.unwrap().epoch, epoch);
+    assert!(c.agents[&node_id(0)].held.contains_key(&workload_id("web")));
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn a_second_machine_with_the_same_name_is_refused_while_the_first_lives() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let mut twin = facts(&node_id(0), 4000, 8192);
+    twin.host = Arc::from("another-machine");
+    let answer = c.join(twin);
+    assert!(matches!(answer, RegistrationAnswer::Refused { .. }), "{answer:?}");
+}
+
+#[test]
+fn an_orphan_is_recorded_and_left_alone_until_an_operator_decides() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let held = c.agents[&node_id(0)].held[&workload_id("web")].clone();
+    c.ask(Ask::Delete(workload_id("web")));
+    let mut stray = held;
+    stray.report.workload = workload_id("stray");
+    c.agents.get_mut(&node_id(0)).unwrap().held.insert(workload_id("stray"), stray);
+    c.tell_all(&node_id(0));
+    assert_eq!(c.store.snapshot.drifts.len(), 1);
+    assert_eq!(c.world.node(&node_id(0)).unwrap().free.cpu_millicores, 3500, "counted");
+    c.pass(120_000);
+    assert_eq!(c.agents[&node_id(0)].held.len(), 1, "never touched");
+    let adopt = Ask::Orphan(node_id(0), workload_id("stray"), OrphanVerdict::Adopt);
+    assert_eq!(refused(&c.ask(adopt)), None);
+    assert_eq!(c.phase("stray"), Some(Phase::Running));
+    c.tell_all(&node_id(0));
+    assert!(c.store.snapshot.drifts.is_empty());
+}
+
+#[test]
+fn degraded_refuses_writes_holds_agents_and_recovers_by_reading_again() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let writes = c.store.writes;
+    c.step(Input::StoreLost { why: Arc::from("timeout") });
+    assert_eq!(c.world.mode().0, Mode::Degraded);
+    let reply = c.apply("more", container(500, 512), "r1");
+    assert_eq!(refused(&reply), Some(RefusalCode::Unavailable));
+    c.pass(60_000);
+    assert_eq!(c.store.writes, writes, "frozen");
+    assert!(c.commands.is_empty());
+    let snapshot = c.store.snapshot.clone();
+    c.step(Input::Loaded(snapshot));
+    assert_eq!(c.world.mode().0, Mode::Normal);
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    assert_eq!(refused(&c.apply("more", container(500, 512), "r1")), None);
+}
+
+#[test]
+fn an_empty_store_is_recovered_from_what_agents_hold() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    for n in 0..6 {
+        c.apply(&format!("w{n}"), container(500, 512), "r1");
+    }
+    c.set_desired("w5", Desired::Stopped);
+    let nodes: BTreeMap<_, _> = (0..6).map(|n| (n, c.node_of(&format!("w{n}")).unwrap())).collect();
+    let known = c.world.high_water();
+    c.store = support::Store::default();
+    let (mut world, effects) = World::open(
+        Settings::default(),
+        persys_model::token::Term(1),
+        Snapshot::default(),
+        Some(known),
+        Arc::from("new"),
+        c.now,
+    );
+    world.set_leads_until(Millis(u64::MAX));
+    c.world = world;
+    c.absorb(effects);
+    assert_eq!(c.world.mode().0, Mode::Recovery);
+    c.pass(3_000);
+    assert_eq!(c.store.writes, 0, "frozen until somebody decides");
+    assert_eq!(c.world.recovery_plan().restored.len(), 6);
+    assert_eq!(refused(&c.ask(Ask::Recover(Recovery::FromAgents))), None);
+    c.pass(15_000);
+    for n in 0..6 {
+        let name = format!("w{n}");
+        let phase = if n == 5 { Phase::Stopped } else { Phase::Running };
+        assert_eq!((c.phase(&name), c.node_of(&name).as_ref()), (Some(phase), nodes.get(&n)));
+    }
+}
+
+#[test]
+fn every_change_of_phase_has_exactly_one_event() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    c.set_desired("web", Desired::Stopped);
+    c.set_desired("web", Desired::Running);
+    c.ask(Ask::Delete(workload_id("web")));
+    let story: Vec<_> = c
+        .store
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            Happening::Workload { from, to, .. } => Some((*from, *to)),
+            _ => None,
+        })
+        .collect();
+    let phases: Vec<_> = story.iter().map(|(_, to)| *to).collect();
+    assert_eq!(
+        phases,
+        [
+            Some(Phase::Pending),
+            Some(Phase::Starting),
+            Some(Phase::Running),
+            Some(Phase::Stopping),
+            Some(Phase::Stopped),
+            Some(Phase::Starting),
+            Some(Phase::Running),
+            Some(Phase::Deleting),
+            None
+        ]
+    );
+    for pair in story.windows(2) {
+        assert_eq!(pair[0].1, pair[1].0, "no gap");
+    }
+    let seqs: Vec<_> = c.store.events.iter().map(|event| event.seq.0).collect();
+    assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1));
+}

@@ -1,0 +1,439 @@
+//! A scheduler with agents that do as they are told, driven by hand: no faults, no delays, every
+//! unit durable at once. The simulator has the faults; here a story is told in a few lines.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "shared by several test binaries"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::effects::{Effects, Outbound, Reply};
+use persys_cluster::input::{Ask, Input, Probe, RequestId};
+use persys_cluster::record::{Snapshot, Unit, Write};
+use persys_cluster::settings::Settings;
+use persys_cluster::world::World;
+use persys_model::assignment::Assignment;
+use persys_model::command::{Answer, Command, Order};
+use persys_model::event::Event;
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::node::{NodeFacts, Pool};
+use persys_model::phase::Phase;
+use persys_model::resources::{Compute, Disk, Resources};
+use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::{ContainerSpec, Kind, Placement, Spec, WorkloadType};
+use persys_model::time::{Millis, Now};
+use persys_model::token::{Epoch, Session, Term};
+use persys_model::workload::Desired;
+
+pub fn node_id(n: usize) -> NodeId {
+    NodeId::new(&format!("n{n}")).unwrap()
+}
+
+pub fn workload_id(name: &str) -> WorkloadId {
+    WorkloadId::new(name).unwrap()
+}
+
+pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
+    NodeFacts {
+        id: id.clone(),
+        host: Arc::from(format!("machine-{id}")),
+        incarnation: Arc::from("life-1"),
+        endpoint: Arc::from("127.0.0.1:50051"),
+        capacity: Compute::new(cpu, memory),
+        pools: vec![Pool {
+            name: persys_model::id::PoolName::new("root").unwrap(),
+            total_gib: 100,
+        }],
+        types: WorkloadType::ALL.into_iter().collect(),
+        drivers: [persys_model::id::DriverName::new("local").unwrap()].into_iter().collect(),
+        labels: BTreeMap::new(),
+        fence: true,
+    }
+}
+
+/// A container that reserves this much.
+pub fn container(cpu: u64, memory: u64) -> Spec {
+    Spec {
+        kind: Kind::Container(ContainerSpec {
+            image: Arc::from("busybox"),
+            restart: RestartPolicy::Always,
+            ..ContainerSpec::default()
+        }),
+        resources: Resources { compute: Compute::new(cpu, memory), disk: Disk::none() },
+        placement: Placement::default(),
+        metadata: BTreeMap::new(),
+    }
+}
+
+/// What an obedient agent holds.
+#[derive(Debug, Default, Clone)]
+pub struct Agent {
+    pub session: Session,
+    pub seq: u64,
+    pub held: BTreeMap<WorkloadId, Held>,
+    pub tombstones: BTreeMap<WorkloadId, Epoch>,
+    pub incarnation: u64,
+}
+
+/// A world, its store and its agents.
+pub struct Cluster {
+    pub world: World,
+    pub settings: Settings,
+    pub now: Now,
+    pub agents: BTreeMap<NodeId, Agent>,
+    pub facts: BTreeMap<NodeId, NodeFacts>,
+    pub store: Store,
+    pub replies: BTreeMap<RequestId, Reply>,
+    pub registrations: BTreeMap<RequestId, RegistrationAnswer>,
+    pub beats: BTreeMap<RequestId, BeatAnswer>,
+    pub commands: Vec<(NodeId, Command)>,
+    pub probes: Vec<(NodeId, Session)>,
+    /// Nodes that hear nothing.
+    pub deaf: Vec<NodeId>,
+    next_request: u64,
+}
+
+/// What the units wrote, as a store would hold it.
+#[derive(Debug, Default, Clone)]
+pub struct Store {
+    pub snapshot: Snapshot,
+    pub events: Vec<Arc<Event>>,
+    pub writes: usize,
+}
+
+impl Store {
+    pub fn apply(&mut self, unit: &Unit) {
+        self.snapshot.head = Some(unit.head.clone());
+        for write in &unit.writes {
+            self.writes += 1;
+            let s = &mut self.snapshot;
+            match write {
+                Write::PutNode(node) => {
+                    s.nodes.retain(|n| n.facts.id != node.facts.id);
+                    s.nodes.push(Arc::clone(node));
+                }
+                Write::DeleteNode(id) => s.nodes.retain(|n| n.facts.id != *id),
+                Write::PutWorkload(workload) => {
+                    s.workloads.retain(|w| w.id != workload.id);
+                    s.workloads.push(Arc::clone(workload));
+                }
+                Write::DeleteWorkload(id) => s.workloads.retain(|w| w.id != *id),
+                Write::PutAssignment(assignment) => {
+                    s.assignments.retain(|a| a.workload != assignment.workload);
+                    s.assignments.push(Arc::clone(assignment));
+                }
+                Write::DeleteAssignment(id) => s.assignments.retain(|a| a.workload != *id),
+                Write::PutRetry(retry) => {
+                    s.retries.retain(|r| r.workload != retry.workload);
+                    s.retries.push(Arc::clone(retry));
+                }
+                Write::DeleteRetry(id) => s.retries.retain(|r| r.workload != *id),
+                Write::PutGrave(grave) => {
+                    s.graves.retain(|g| (&g.node, &g.workload) != (&grave.node, &grave.workload));
+                    s.graves.push(Arc::clone(grave));
+                }
+                Write::DeleteGrave(node, id) => {
+                    s.graves.retain(|g| (&g.node, &g.workload) != (node, id));
+                }
+                Write::PutDrift(drift) => {
+                    s.drifts.retain(|d| {
+                        (&d.node, &d.workload, d.kind) != (&drift.node, &drift.workload, drift.kind)
+                    });
+                    s.drifts.push(Arc::clone(drift));
+                }
+                Write::DeleteDrift(node, id, kind) => {
+                    s.drifts.retain(|d| (&d.node, &d.workload, d.kind) != (node, id, *kind));
+                }
+                Write::PutEvent(event) => self.events.push(Arc::clone(event)),
+            }
+        }
+    }
+}
+
+impl Cluster {
+    pub fn new(settings: Settings) -> Self {
+        let now = Now::at(1_000_000);
+        let (mut world, effects) = World::open(
+            settings.clone(),
+            Term(1),
+            Snapshot::default(),
+            None,
+            Arc::from("test"),
+            now,
+        );
+        world.set_leads_until(Millis(u64::MAX));
+        let mut cluster = Self {
+            world,
+            settings,
+            now,
+            agents: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            store: Store::default(),
+            replies: BTreeMap::new(),
+            registrations: BTreeMap::new(),
+            beats: BTreeMap::new(),
+            commands: Vec::new(),
+            probes: Vec::new(),
+            deaf: Vec::new(),
+            next_request: 0,
+        };
+        cluster.absorb(effects);
+        cluster
+    }
+
+    /// Nodes `n0`.. of this size, registered.
+    pub fn with_nodes(count: usize, cpu: u64, memory: u64) -> Self {
+        let mut cluster = Self::new(Settings::default());
+        for n in 0..count {
+            cluster.join(facts(&node_id(n), cpu, memory));
+        }
+        cluster
+    }
+
+    pub fn join(&mut self, facts: NodeFacts) -> RegistrationAnswer {
+        let id = facts.id.clone();
+        self.facts.insert(id.clone(), facts);
+        self.agents.entry(id.clone()).or_default();
+        self.register(&id)
+    }
+
+    pub fn inventory(&self, id: &NodeId) -> Inventory {
+        let agent = &self.agents[id];
+        Inventory {
+            held: agent.held.values().cloned().collect(),
+            tombstones: agent
+                .tombstones
+                .iter()
+                .map(|(workload, epoch)| Tombstone { workload: workload.clone(), epoch: *epoch })
+                .collect(),
+        }
+    }
+
+    /// A new life of an agent.
+    pub fn register(&mut self, id: &NodeId) -> RegistrationAnswer {
+        let agent = self.agents.get_mut(id).unwrap();
+        agent.incarnation += 1;
+        let mut facts = self.facts[id].clone();
+        facts.incarnation = Arc::from(format!("life-{}", agent.incarnation));
+        let inventory = self.inventory(id);
+        let request = self.request();
+        let registration = Registration { facts, inventory, term: Term(0) };
+        self.step(Input::Register(request, registration));
+        let answer = self.registrations[&request].clone();
+        if let RegistrationAnswer::Accepted { session, .. } = &answer {
+            let agent = self.agents.get_mut(id).unwrap();
+            agent.session = *session;
+            agent.seq = 0;
+        }
+        self.obey();
+        answer
+    }
+
+    pub fn request(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    pub fn step(&mut self, input: Input) {
+        let effects = self.world.step(input, self.now);
+        self.absorb(effects);
+    }
+
+    /// Makes units durable at once, and collects what goes out.
+    pub fn absorb(&mut self, effects: Effects) {
+        let last = effects.units.last().map(|unit| unit.head.seq);
+        for unit in &effects.units {
+            self.store.apply(unit);
+        }
+        for message in effects.out {
+            match message {
+                Outbound::Command(node, command) => self.commands.push((node, command)),
+                Outbound::Probe(node, session) => self.probes.push((node, session)),
+                Outbound::Registered(request, answer) => {
+                    self.registrations.insert(request, answer);
+                }
+                Outbound::Beat(request, answer) => {
+                    self.beats.insert(request, answer);
+                }
+                Outbound::Reply(request, reply) => {
+                    self.replies.insert(request, reply);
+                }
+                Outbound::Publish(_) => {}
+            }
+        }
+        if let Some(last) = last {
+            let effects = self.world.step(Input::Committed(last), self.now);
+            self.absorb(effects);
+        }
+        assert_eq!(self.world.check(), Vec::<String>::new());
+    }
+
+    /// Agents carry out what they were sent, and report.
+    pub fn obey(&mut self) {
+        while !self.commands.is_empty() {
+            for (node, command) in std::mem::take(&mut self.commands) {
+                if !self.deaf.contains(&node) {
+                    self.carry_out(&node, command);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, node: &NodeId, command: Command) {
+        let agent = self.agents.get_mut(node).unwrap();
+        assert_eq!(command.session, agent.session, "a command for another life");
+        let (workload, epoch, session) = (command.workload, command.epoch, command.session);
+        let answer = match command.order {
+            Order::Apply(apply) => {
+                let state = if apply.run { State::Running } else { State::Stopped };
+                let report = Report { workload: workload.clone(), epoch, state, restarts: 0 };
+                agent.held.insert(
+                    workload.clone(),
+                    Held {
+                        report,
+                        revision: apply.revision,
+                        run: apply.run,
+                        spec: Some(apply.spec),
+                    },
+                );
+                Answer::Accepted
+            }
+            Order::Remove { .. } => {
+                agent.held.remove(&workload);
+                agent.tombstones.insert(workload.clone(), epoch);
+                Answer::Removed { epoch }
+            }
+        };
+        self.step(Input::Answered { node: node.clone(), session, workload, epoch, answer });
+        self.beat(node);
+    }
+
+    /// A beat that tells the state of everything the agent holds.
+    pub fn beat(&mut self, id: &NodeId) -> BeatAnswer {
+        let agent = self.agents.get_mut(id).unwrap();
+        agent.seq += 1;
+        let beat = Beat {
+            node: id.clone(),
+            session: agent.session,
+            seq: agent.seq,
+            reports: agent.held.values().map(|held| held.report.clone()).collect(),
+            removed: Vec::new(),
+            inventory: None,
+            used: Compute::ZERO,
+        };
+        let request = self.request();
+        self.step(Input::Beat(request, beat));
+        self.beats[&request].clone()
+    }
+
+    /// A beat with all the agent holds.
+    pub fn tell_all(&mut self, id: &NodeId) {
+        let inventory = self.inventory(id);
+        let agent = self.agents.get_mut(id).unwrap();
+        agent.seq += 1;
+        let beat = Beat {
+            node: id.clone(),
+            session: agent.session,
+            seq: agent.seq,
+            reports: Vec::new(),
+            removed: Vec::new(),
+            inventory: Some(inventory),
+            used: Compute::ZERO,
+        };
+        let request = self.request();
+        self.step(Input::Beat(request, beat));
+        self.obey();
+    }
+
+    pub fn ask(&mut self, ask: Ask) -> Reply {
+        let request = self.request();
+        self.step(Input::Ask(request, ask));
+        let reply = self.replies[&request].clone();
+        self.obey();
+        reply
+    }
+
+    pub fn apply(&mut self, name: &str, spec: Spec, revision: &str) -> Reply {
+        self.ask(Ask::Apply {
+            workload: workload_id(name),
+            spec: Some(Arc::new(spec)),
+            revision: Some(RevisionId::new(revision).unwrap()),
+            desired: Desired::Running,
+        })
+    }
+
+    pub fn set_desired(&mut self, name: &str, desired: Desired) -> Reply {
+        let workload = workload_id(name);
+        self.ask(Ask::Apply { workload, spec: None, revision: None, desired })
+    }
+
+    /// Lets time pass; nodes that are not deaf beat.
+    pub fn pass(&mut self, ms: u64) {
+        let mut left = ms;
+        while left > 0 {
+            let leap = left.min(500);
+            left -= leap;
+            self.now.mono = self.now.mono.plus(leap);
+            self.now.wall.0 += leap;
+            let alive: Vec<_> =
+                self.agents.keys().filter(|id| !self.deaf.contains(id)).cloned().collect();
+            for id in alive {
+                if self.beat(&id) == (BeatAnswer::RegisterAgain { term: self.world.term() }) {
+                    self.register(&id);
+                }
+            }
+            self.step(Input::Tick);
+            self.answer_probes();
+            self.obey();
+        }
+    }
+
+    fn answer_probes(&mut self) {
+        for (node, session) in std::mem::take(&mut self.probes) {
+            let found = if self.deaf.contains(&node) { Probe::Silent } else { Probe::Answered };
+            self.step(Input::Probed { node, session, found });
+        }
+    }
+
+    /// The agent says that a workload is so.
+    pub fn say(&mut self, node: &NodeId, name: &str, state: State) {
+        let agent = self.agents.get_mut(node).unwrap();
+        agent.held.get_mut(&workload_id(name)).unwrap().report.state = state;
+        self.beat(node);
+    }
+
+    pub fn assignment(&self, name: &str) -> Assignment {
+        self.world.workload(&workload_id(name)).unwrap().assignment.clone()
+    }
+
+    pub fn phase(&self, name: &str) -> Option<Phase> {
+        self.world.workload(&workload_id(name)).map(|view| view.assignment.phase)
+    }
+
+    pub fn node_of(&self, name: &str) -> Option<NodeId> {
+        self.assignment(name).place.map(|place| place.node)
+    }
+
+    /// The same cluster as a new leader would read it.
+    pub fn reopen(&mut self) {
+        let (mut world, effects) = World::open(
+            self.settings.clone(),
+            Term(self.world.term().0 + 1),
+            self.store.snapshot.clone(),
+            Some(self.world.high_water()),
+            Arc::from("test"),
+            self.now,
+        );
+        world.set_leads_until(Millis(u64::MAX));
+        self.world = world;
+        self.absorb(effects);
+    }
+}
