@@ -83,6 +83,7 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Restarting, Stopping, User),
     (Restarting, Deleting, User),
     (Stopping, Starting, User),
+    (Stopping, Pending, Placer),
     (Stopping, Stopped, Agent),
     (Stopping, Deleting, User),
     (Stopped, Starting, User),

@@ -47,6 +47,14 @@ impl World {
         let why = format!("no beat for {} ms", self.settings.lease_ms);
         self.change_condition(at, Condition::NotReady, &why);
         self.look_at_brake();
+        self.mark_assigned_dirty(at);
+    }
+
+    fn mark_assigned_dirty(&mut self, at: NodeIndex) {
+        let assigned = self.nodes.get(at.0).map(|slot| slot.assigned.clone()).unwrap_or_default();
+        for workload in assigned {
+            self.mark_dirty(workload);
+        }
     }
 
     /// Probes a silent node, and declares it lost when two signs agree and the brake allows it.
@@ -101,10 +109,7 @@ impl World {
         }
         self.change_condition(at, Condition::Lost, "no beat and no answer to a probe");
         self.look_at_brake();
-        let assigned = self.nodes.get(at.0).map(|slot| slot.assigned.clone()).unwrap_or_default();
-        for workload in assigned {
-            self.mark_dirty(workload);
-        }
+        self.mark_assigned_dirty(at);
     }
 
     fn change_condition(&mut self, at: NodeIndex, to: Condition, why: &str) {

@@ -303,27 +303,33 @@ impl World {
         }
     }
 
-    /// Nothing fits: wait in the waiting room, with a reason.
+    /// Nothing fits: wait in the waiting room. The reason says how things stood when it began to
+    /// wait; how they stand now is worked out whenever somebody asks.
     fn wait_for_room(&mut self, at: WorkloadIndex) {
         self.mark(Mark::NoNodeFits);
-        let phase = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
-        let message = self.why_no_node(at);
-        if phase == Some(Phase::Pending) {
-            self.set_reason(at, ReasonCode::NoNodeFits, &message);
-        } else {
+        let new_here = self.join_waiting(at);
+        let Some(assignment) = self.workloads.get(at.0).map(|slot| &slot.assignment) else {
+            return;
+        };
+        if assignment.phase != Phase::Pending {
+            let message = self.why_no_node(at);
             self.set_phase(at, Phase::Pending, ReasonCode::NoNodeFits, &message, None);
+        } else if new_here || assignment.reason.code != ReasonCode::NoNodeFits {
+            let message = self.why_no_node(at);
+            self.set_reason(at, ReasonCode::NoNodeFits, &message);
         }
-        self.join_waiting(at);
     }
 
     /// The new revision fits nowhere: what runs goes on, what rests waits.
     fn update_waits(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         if slot.assignment.phase.holds_compute() {
+            let waits = slot.assignment.reason.code == ReasonCode::UpdateWaits;
             self.mark(Mark::UpdateWaited);
-            let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
-            self.set_reason(at, ReasonCode::UpdateWaits, &message);
-            self.join_waiting(at);
+            if self.join_waiting(at) || !waits {
+                let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
+                self.set_reason(at, ReasonCode::UpdateWaits, &message);
+            }
         } else {
             self.wait_for_room(at);
         }

@@ -71,7 +71,12 @@ impl World {
                 }
             }
         }
-        debug_assert!(false, "a workload could not be settled");
+        debug_assert!(
+            false,
+            "a workload could not be settled: {:?} next for {:?}",
+            self.consider(at, tried),
+            self.workloads.get(at.0)
+        );
     }
 
     /// What the table would have done first, had it been asked.

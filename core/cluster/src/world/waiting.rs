@@ -90,9 +90,9 @@ impl WaitingRoom {
 
 impl World {
     /// Has a workload looked at again when room may have appeared. Its turn stays its turn while
-    /// it asks for the same.
-    pub(super) fn join_waiting(&mut self, at: WorkloadIndex) {
-        let Some(slot) = self.workloads.get(at.0) else { return };
+    /// it asks for the same; tells whether it is new here or asks for something else.
+    pub(super) fn join_waiting(&mut self, at: WorkloadIndex) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return false };
         let spec = &slot.workload.spec;
         let shape = Shape {
             resources: spec.resources.clone(),
@@ -105,7 +105,7 @@ impl World {
         };
         if let Some(ticket) = slot.waits {
             if self.waiting.shapes.get(&ticket).is_some_and(|waiting| **waiting == shape) {
-                return;
+                return false;
             }
             self.waiting.leave(at, &mut self.workloads);
         }
@@ -113,6 +113,7 @@ impl World {
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.waits = Some(ticket);
         }
+        true
     }
 
     /// A workload that no longer wants room leaves the waiting room.
