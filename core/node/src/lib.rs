@@ -11,6 +11,9 @@
 //! The agent acts on positive orders only, starts nothing in a new life before it is confirmed,
 //! and one idempotent verb at a time per workload.
 
+pub mod agent;
 pub mod effects;
+pub mod fence;
 pub mod input;
 pub mod ledger;
+pub mod settings;

@@ -1,0 +1,78 @@
+//! The numbers an agent's decisions depend on.
+
+use persys_model::zoo::Zoo;
+
+/// All timings and limits, in milliseconds where nothing else is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// How long a new life waits for the runtimes before it registers without knowing.
+    pub observe_wait_ms: u64,
+    /// How often the runtimes are asked when nothing happens.
+    pub observe_ms: u64,
+    /// How soon they are asked again while they do not answer.
+    pub observe_retry_ms: u64,
+    /// How long an answer of the runtimes or of the scheduler is waited for.
+    pub answer_wait_ms: u64,
+    /// Wait after the first failed registration; doubles with each further one.
+    pub register_base_ms: u64,
+    /// Longest wait between registrations.
+    pub register_cap_ms: u64,
+    /// How often to beat until the scheduler says otherwise.
+    pub beat_ms: u64,
+    /// Shortest gap between beats; changes in between share one.
+    pub min_beat_gap_ms: u64,
+    /// How long after its last renewal exclusive work is stopped.
+    pub fence_ms: u64,
+    /// How long before that moment exclusive work is no longer started.
+    pub start_margin_ms: u64,
+    /// Wait before the second restart in a row (the first is at once); doubles from there.
+    pub restart_base_ms: u64,
+    /// Longest wait before a restart.
+    pub restart_cap_ms: u64,
+    /// How long a workload must run until its restarts are no longer "in a row".
+    pub restart_reset_ms: u64,
+    /// How often a start is tried under one decision before it counts as failed.
+    pub start_attempts: u32,
+    /// How long to wait before changes that could not be written are written again.
+    pub ledger_retry_ms: u64,
+    /// How long a removal is remembered.
+    pub tombstone_ms: u64,
+    /// Most removals remembered; the oldest go first.
+    pub tombstone_limit: usize,
+    /// Measured use of CPU or memory, in percent, from which nothing new is taken; 0: no limit.
+    pub admit_percent: u64,
+    /// Measured use below which new work is taken again.
+    pub release_percent: u64,
+    /// With a known bug only: how long an unnamed workload is left alone.
+    pub confirm_wait_ms: u64,
+    /// Known bugs that are switched on; always none outside the proofs.
+    pub zoo: Zoo,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            observe_wait_ms: 3_000,
+            observe_ms: 30_000,
+            observe_retry_ms: 1_000,
+            answer_wait_ms: 10_000,
+            register_base_ms: 500,
+            register_cap_ms: 5_000,
+            beat_ms: 2_000,
+            min_beat_gap_ms: 50,
+            fence_ms: 12_000,
+            start_margin_ms: 2_000,
+            restart_base_ms: 1_000,
+            restart_cap_ms: 60_000,
+            restart_reset_ms: 60_000,
+            start_attempts: 1,
+            ledger_retry_ms: 1_000,
+            tombstone_ms: 7 * 24 * 3_600 * 1_000,
+            tombstone_limit: 10_000,
+            admit_percent: 80,
+            release_percent: 75,
+            confirm_wait_ms: 5_000,
+            zoo: Zoo::NONE,
+        }
+    }
+}
