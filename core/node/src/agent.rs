@@ -1,24 +1,80 @@
 //! One life of an agent process.
+//!
+//! ```text
+//!   Input ──► take in (session · admit · sweep · carry) ──► settle what was touched (decide)
+//!                                                               │
+//!             Effects ◄── beat or register · observe · wake ◄───┘
+//! ```
+//!
+//! Invariants, checked by the property tests: a verb runs only when the intent behind it is on
+//! disk, at most one per workload; nothing is started that the scheduler has not named in this
+//! session; an older decision is never obeyed after a newer one; an answer never claims what is
+//! not on disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
-use persys_model::inventory::Inventory;
+use persys_model::inventory::{Inventory, Report, Tombstone};
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::time::{Millis, Now};
-use persys_model::token::{Session, Term};
+use persys_model::token::{Epoch, Session, Term};
+use persys_model::zoo::Bug;
 
-use crate::effects::Effects;
-use crate::input::{Input, VerbId};
-use crate::ledger::{Intent, Ledger};
+use crate::admit::Load;
+use crate::effects::{Effects, Upward};
+use crate::fence::Fence;
+use crate::input::{Input, LedgerSeq, RequestId, VerbId};
+use crate::journal::Journal;
+use crate::ledger::{Goal, Intent, Ledger, LedgerChange};
+use crate::session::{Line, Welcome};
 use crate::settings::AgentSettings;
+use crate::slot::{self, Heard, Slot, Told};
+use crate::sweep::Watch;
 
 /// One life of an agent process.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    facts: NodeFacts,
-    ledger: Ledger,
-    settings: AgentSettings,
+    pub(crate) facts: NodeFacts,
+    pub(crate) settings: AgentSettings,
+    pub(crate) journal: Journal,
+    pub(crate) line: Line,
+    pub(crate) fence: Fence,
+    pub(crate) load: Load,
+    pub(crate) watch: Watch,
+    pub(crate) slots: BTreeMap<WorkloadId, Slot>,
+    /// Removals the scheduler has not yet acknowledged.
+    pub(crate) graves: BTreeMap<WorkloadId, Grave>,
+    pub(crate) waiting: Vec<Waiting>,
+    /// Workloads to settle before the step ends.
+    pub(crate) touched: BTreeSet<WorkloadId>,
+    pub(crate) last_verb: VerbId,
+}
+
+/// A removal that is to be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grave {
+    pub(crate) epoch: Epoch,
+    pub(crate) written: LedgerSeq,
+    pub(crate) heard: Heard,
+}
+
+/// A caller who waits.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) request: RequestId,
+    pub(crate) workload: WorkloadId,
+    pub(crate) on: WaitsOn,
+}
+
+/// What a caller waits for.
+#[derive(Debug, Clone)]
+pub(crate) enum WaitsOn {
+    /// The removal under this decision.
+    Burial(Epoch),
+    /// This change being on disk; then the answer is true.
+    Disk(LedgerSeq, Answer),
 }
 
 impl Agent {
@@ -29,14 +85,60 @@ impl Agent {
         settings: AgentSettings,
         now: Now,
     ) -> (Self, Effects) {
-        let agent = Self { facts, ledger, settings };
-        let wake_at = now.mono.plus(agent.settings.observe_wait_ms);
-        (agent, Effects { observe: true, wake_at: Some(wake_at), ..Effects::default() })
+        let slots = ledger
+            .intents
+            .iter()
+            .map(|(workload, intent)| (workload.clone(), Slot::remembered(intent)))
+            .collect();
+        let mut agent = Self {
+            line: Line::new(&settings, now.mono),
+            fence: Fence::new(&settings),
+            load: Load::default(),
+            watch: Watch::new(),
+            journal: Journal::new(ledger, settings.zoo),
+            facts,
+            settings,
+            slots,
+            graves: BTreeMap::new(),
+            waiting: Vec::new(),
+            touched: BTreeSet::new(),
+            last_verb: VerbId(0),
+        };
+        let mut effects = Effects::default();
+        agent.touch_all();
+        agent.finish(now, &mut effects);
+        (agent, effects)
     }
 
     /// Takes in one input and says what is to be done.
-    pub fn step(&mut self, _input: Input, _now: Now) -> Effects {
-        Effects::default()
+    pub fn step(&mut self, input: Input, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        match input {
+            Input::Command(request, command) => self.command(request, command, &mut effects),
+            Input::Registered(answer) => self.registered(&answer, now, &mut effects),
+            Input::Heard(answer) => self.heard(&answer, now, &mut effects),
+            Input::Unreachable => self.line.unreachable(&self.settings, now.mono),
+            Input::Observed(observation) => self.observed(observation, now, &mut effects),
+            Input::Done { verb, workload, outcome } => {
+                self.done(verb, &workload, outcome, now, &mut effects);
+            }
+            Input::Persisted(seq) => {
+                self.journal.persisted(seq, &mut effects.ledger);
+                self.touch_all();
+            }
+            Input::LedgerFailed => {
+                self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
+            }
+            Input::Usage(used) => self.load.measure(
+                used,
+                self.facts.capacity,
+                self.settings.admit_percent,
+                self.settings.release_percent,
+            ),
+            Input::Tick => self.touch_all(),
+        }
+        self.finish(now, &mut effects);
+        effects
     }
 
     /// Who it is.
@@ -46,46 +148,267 @@ impl Agent {
 
     /// What it is to have, on disk or about to be.
     pub fn intents(&self) -> &BTreeMap<WorkloadId, Intent> {
-        &self.ledger.intents
+        &self.journal.ledger().intents
     }
 
     /// Everything it must not forget, on disk or about to be.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.journal.ledger()
     }
 
     /// The life the scheduler gave it, once registered.
     pub fn session(&self) -> Option<Session> {
-        None
+        self.line.session()
     }
 
     /// The highest leadership it has heard of.
     pub fn term(&self) -> Term {
-        self.ledger.term
+        self.journal.ledger().term
     }
 
-    /// Whether it takes nothing new at present.
+    /// Whether it takes nothing new at present and stops nothing.
     pub fn holding(&self) -> bool {
-        false
+        self.line.holds() || self.journal.is_broken()
     }
 
     /// Whether the scheduler named this workload in the present session.
-    pub fn confirmed(&self, _workload: &WorkloadId) -> bool {
-        false
+    pub fn confirmed(&self, workload: &WorkloadId) -> bool {
+        self.slots.get(workload).is_some_and(|slot| slot.confirmed)
     }
 
     /// The verb that runs for this workload.
-    pub fn busy(&self, _workload: &WorkloadId) -> Option<VerbId> {
-        None
+    pub fn busy(&self, workload: &WorkloadId) -> Option<VerbId> {
+        self.slots.get(workload).and_then(|slot| slot.flight.as_ref()).map(|flight| flight.id)
     }
 
-    /// Until when exclusive work may run here.
+    /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
-        None
+        self.fence.deadline()
     }
 
-    /// All that it would say it holds.
+    /// All that it would say it holds. An order that is not on disk is not in it.
     pub fn inventory(&self) -> Inventory {
-        Inventory::default()
+        let held =
+            self.slots.values().filter_map(|slot| slot.told.as_ref()).map(|told| told.held.clone());
+        let on_disk = |workload: &WorkloadId| {
+            self.graves.get(workload).is_none_or(|grave| self.journal.covers(grave.written))
+        };
+        let tombstones =
+            self.journal.ledger().tombstones.iter().filter(|(workload, _)| on_disk(workload)).map(
+                |(workload, buried)| Tombstone { workload: workload.clone(), epoch: buried.epoch },
+            );
+        Inventory { held: held.collect(), tombstones: tombstones.collect() }
+    }
+
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.extend(self.slots.keys().cloned());
+    }
+
+    /// Keeps the highest leadership heard of.
+    pub(crate) fn hear_term(&mut self, term: Term, effects: &mut Effects) {
+        if term > self.term() {
+            self.journal.write(LedgerChange::Term(term), &mut effects.ledger);
+        }
+    }
+
+    fn registered(&mut self, answer: &RegistrationAnswer, now: Now, effects: &mut Effects) {
+        match *answer {
+            RegistrationAnswer::Accepted { term, .. } if self.is_past(term) => {
+                self.line.refused(self.settings.register_base_ms, now.mono);
+            }
+            RegistrationAnswer::Accepted { term, session, beat_ms, lease_ms: _ } => {
+                self.hear_term(term, effects);
+                match self.line.accepted(term, session, beat_ms, now.mono) {
+                    Welcome::Nothing => {}
+                    Welcome::Begins { renewed_at } => {
+                        self.doubt_all();
+                        if let Some(sent) = renewed_at {
+                            self.renew(sent, effects);
+                        }
+                    }
+                }
+            }
+            RegistrationAnswer::Refused { retry_after_ms, .. } => {
+                self.line.refused(retry_after_ms, now.mono);
+            }
+        }
+    }
+
+    fn heard(&mut self, answer: &BeatAnswer, now: Now, effects: &mut Effects) {
+        match *answer {
+            BeatAnswer::Heard { term, .. } | BeatAnswer::RegisterAgain { term }
+                if self.is_past(term) => {}
+            BeatAnswer::Heard { session, .. } if self.session() != Some(session) => {}
+            BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory } => {
+                self.hear_term(term, effects);
+                let sent = self.line.heard(seq, hold, want_inventory);
+                if let Some(sent) = sent.filter(|_| renewed) {
+                    self.renew(sent, effects);
+                }
+                for told in self.slots.values_mut().filter_map(|slot| slot.told.as_mut()) {
+                    told.heard.acknowledge(seq);
+                }
+                for grave in self.graves.values_mut() {
+                    grave.heard.acknowledge(seq);
+                }
+                self.graves.retain(|_, grave| grave.heard != Heard::Known);
+                self.touch_all();
+            }
+            BeatAnswer::RegisterAgain { term } => {
+                self.hear_term(term, effects);
+                if self.session().is_some() {
+                    self.line.lost(now.mono);
+                    self.doubt_all();
+                }
+            }
+        }
+    }
+
+    /// Whether this leadership has ended, as far as we know.
+    fn is_past(&self, term: Term) -> bool {
+        term < self.term() && !self.settings.zoo.has(Bug::NoTermInApply)
+    }
+
+    fn renew(&mut self, sent: Millis, effects: &mut Effects) {
+        if self.fence.renew(sent) {
+            effects.fence_at = self.fence.deadline();
+        }
+    }
+
+    /// In another session everything needs the scheduler's word again, and all is told again.
+    fn doubt_all(&mut self) {
+        for slot in self.slots.values_mut() {
+            slot.doubt();
+            if let Some(told) = &mut slot.told {
+                told.heard = Heard::Unsent;
+            }
+        }
+        for grave in self.graves.values_mut() {
+            grave.heard = Heard::Unsent;
+        }
+        self.touch_all();
+    }
+
+    /// Settles what was touched, then says what is to be said and when to step again.
+    fn finish(&mut self, now: Now, effects: &mut Effects) {
+        self.journal.retry(now.mono, &mut effects.ledger);
+        self.collect_unnamed(now, effects);
+        for workload in std::mem::take(&mut self.touched) {
+            self.settle(&workload, now, effects);
+            self.tell(&workload);
+        }
+        self.answer(effects);
+        self.speak(now, effects);
+        effects.observe = self.watch.ask(&self.settings, now.mono);
+        effects.wake_at = self.wake_at(now.mono);
+    }
+
+    /// Known bug: what the scheduler did not name after a while is collected.
+    fn collect_unnamed(&mut self, now: Now, effects: &mut Effects) {
+        let due = self.line.since().plus(self.settings.confirm_wait_ms);
+        let bug = self.settings.zoo.has(Bug::OrphanCollected);
+        if !bug || self.session().is_none() || now.mono < due {
+            return;
+        }
+        let unnamed: Vec<_> = self
+            .intents()
+            .iter()
+            .filter(|(workload, _)| !self.confirmed(workload))
+            .map(|(workload, intent)| (workload.clone(), intent.clone()))
+            .collect();
+        for (workload, intent) in unnamed {
+            if matches!(intent.goal, Goal::Run | Goal::Rest) {
+                let intent = Intent { goal: Goal::Gone { purge: false }, ..intent };
+                self.put(&workload, intent, effects);
+            }
+        }
+    }
+
+    /// Brings what the scheduler is to be told up to date, as far as it rests on disk.
+    fn tell(&mut self, workload: &WorkloadId) {
+        let act_early = self.settings.zoo.has(Bug::ActBeforeVerdict);
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let Some(intent) = self.journal.ledger().intents.get(workload) else {
+            slot.told = None;
+            return;
+        };
+        if !self.journal.covers(slot.written) && !slot::is_found(intent) {
+            return;
+        }
+        let report = Report {
+            workload: workload.clone(),
+            epoch: intent.epoch,
+            state: slot.state(intent, slot.confirmed || act_early),
+            restarts: intent.restarts,
+        };
+        let held = slot::held(report, intent);
+        match &mut slot.told {
+            Some(told) if told.held == held => {}
+            Some(told) if told.held.report == held.report => told.held = held,
+            Some(_) | None => slot.told = Some(Told { held, heard: Heard::Unsent }),
+        }
+    }
+
+    fn speak(&mut self, now: Now, effects: &mut Effects) {
+        if self.line.register(&self.settings, now.mono) {
+            let inventory = self.inventory();
+            let (facts, term) = (self.facts.clone(), self.term());
+            effects.send = Some(Upward::Register(Registration { facts, term, inventory }));
+            return;
+        }
+        let due = self.line.beat_at(self.has_news(), &self.settings);
+        if let Some(session) = self.session()
+            && due.is_some_and(|due| due <= now.mono)
+        {
+            effects.send = Some(Upward::Beat(self.beat(session, now.mono)));
+        }
+    }
+
+    fn beat(&mut self, session: Session, now: Millis) -> Beat {
+        let (seq, full) = self.line.beat(now);
+        let mut reports = Vec::new();
+        for told in self.slots.values_mut().filter_map(|slot| slot.told.as_mut()) {
+            if told.heard != Heard::Known {
+                told.heard.send(seq);
+                reports.push(told.held.report.clone());
+            }
+        }
+        let mut removed = Vec::new();
+        for (workload, grave) in &mut self.graves {
+            if self.journal.covers(grave.written) {
+                grave.heard.send(seq);
+                removed.push(Tombstone { workload: workload.clone(), epoch: grave.epoch });
+            }
+        }
+        let inventory = full.then(|| self.inventory());
+        let node = self.facts.id.clone();
+        Beat { node, session, seq, reports, removed, inventory, used: self.load.used() }
+    }
+
+    fn has_news(&self) -> bool {
+        let news = |told: &Told| told.heard == Heard::Unsent;
+        self.slots.values().any(|slot| slot.told.as_ref().is_some_and(news))
+            || self
+                .graves
+                .values()
+                .any(|grave| grave.heard == Heard::Unsent && self.journal.covers(grave.written))
+    }
+
+    /// The earliest moment at which something is due by itself.
+    fn wake_at(&self, now: Millis) -> Option<Millis> {
+        let waits = self.slots.values().flat_map(|slot| {
+            let again = slot.again.as_ref().filter(|again| !again.counted).map(|again| again.at);
+            [again, slot.retry_at]
+        });
+        let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
+        let own = [
+            self.line.register_at(),
+            self.line.beat_at(self.has_news(), &self.settings),
+            self.fence.deadline(),
+            self.journal.retry_at(),
+            Some(self.watch.due(&self.settings)),
+            unnamed.then(|| self.line.since().plus(self.settings.confirm_wait_ms)),
+        ];
+        waits.chain(own).flatten().filter(|at| *at > now).min()
     }
 }

@@ -51,7 +51,8 @@ pub enum Input {
     Tick,
 }
 
-/// What the runtimes said.
+/// What the runtimes said, taken after the last step that asked for it. What a runtime says of its
+/// own accord makes the shell ask it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// All that exists with our labels. What is not in it does not exist.

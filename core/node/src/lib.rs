@@ -11,9 +11,17 @@
 //! The agent acts on positive orders only, starts nothing in a new life before it is confirmed,
 //! and one idempotent verb at a time per workload.
 
+pub mod admit;
 pub mod agent;
+mod carry;
+pub mod decide;
 pub mod effects;
 pub mod fence;
 pub mod input;
+mod journal;
 pub mod ledger;
+pub mod restart;
+mod session;
 pub mod settings;
+mod slot;
+mod sweep;

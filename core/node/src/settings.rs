@@ -2,6 +2,8 @@
 
 use persys_model::zoo::Zoo;
 
+use crate::restart;
+
 /// All timings and limits, in milliseconds where nothing else is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
@@ -47,6 +49,14 @@ pub struct AgentSettings {
     pub confirm_wait_ms: u64,
     /// Known bugs that are switched on; always none outside the proofs.
     pub zoo: Zoo,
+}
+
+impl AgentSettings {
+    /// How long to wait after so many tries in a row.
+    #[must_use]
+    pub fn restart_wait_ms(&self, streak: u32) -> u64 {
+        restart::delay_ms(streak, self.restart_base_ms, self.restart_cap_ms)
+    }
 }
 
 impl Default for AgentSettings {

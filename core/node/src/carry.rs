@@ -1,0 +1,385 @@
+//! From orders to verbs, and from verbs to facts.
+//!
+//! ```text
+//!   command ──► intent ──► on disk ──► verb ──► outcome ──► (gone: tombstone ──► on disk) ──► answer
+//! ```
+
+use std::sync::Arc;
+
+use persys_model::command::{Answer, Command, Order, Refusal};
+use persys_model::failure::Failure;
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::time::Now;
+use persys_model::token::Epoch;
+use persys_model::zoo::Bug;
+
+use crate::admit::{self, Standing, Verdict};
+use crate::agent::{Agent, Grave, Waiting, WaitsOn};
+use crate::decide::{self, Leave, Next};
+use crate::effects::{Effects, Run, Verb};
+use crate::input::{Existing, Outcome, RequestId, VerbId};
+use crate::ledger::{Buried, Goal, Intent, LedgerChange};
+use crate::slot::{Again, Doing, Flight, Heard, View, is_exclusive, is_gone};
+
+impl Agent {
+    /// Obeys a command or says why not.
+    pub(crate) fn command(&mut self, request: RequestId, command: Command, effects: &mut Effects) {
+        let ledger = self.journal.ledger();
+        let standing = Standing {
+            term: ledger.term,
+            session: self.session(),
+            held: ledger.intents.get(&command.workload),
+            buried: ledger.tombstones.get(&command.workload).map(|buried| buried.epoch),
+            hold: self.holding(),
+            zoo: self.settings.zoo,
+        };
+        let verdict = admit::judge(&command, &standing);
+        let Command { term, session: _, epoch, workload, order } = command;
+        match verdict {
+            Verdict::Refuse(Refusal::OldTerm { .. } | Refusal::OtherSession { .. }) => {}
+            Verdict::Refuse(
+                Refusal::OldEpoch { .. } | Refusal::Buried { .. } | Refusal::Holding,
+            )
+            | Verdict::Gone(_)
+            | Verdict::Confirm
+            | Verdict::FillIn
+            | Verdict::Take => self.hear_term(term, effects),
+        }
+        let removes = match order {
+            Order::Apply(_) => false,
+            Order::Remove { .. } => true,
+        };
+        match verdict {
+            Verdict::Refuse(refusal) => {
+                effects.answers.push((request, Answer::Refused(refusal)));
+                return;
+            }
+            Verdict::Gone(epoch) => {
+                let on = WaitsOn::Disk(self.journal.made(), Answer::Removed { epoch });
+                self.waiting.push(Waiting { request, workload, on });
+                return;
+            }
+            Verdict::Confirm => {}
+            Verdict::FillIn => self.fill_in(&workload, order, effects),
+            Verdict::Take => self.take(&workload, epoch, order, effects),
+        }
+        let slot = self.slots.entry(workload.clone()).or_default();
+        slot.confirmed = true;
+        self.touched.insert(workload.clone());
+        let gone = self.intents().get(&workload).is_some_and(is_gone);
+        let on = if removes && gone {
+            WaitsOn::Burial(epoch)
+        } else {
+            WaitsOn::Disk(self.journal.made(), Answer::Accepted)
+        };
+        self.waiting.push(Waiting { request, workload, on });
+    }
+
+    /// A new decision.
+    fn take(&mut self, workload: &WorkloadId, epoch: Epoch, order: Order, effects: &mut Effects) {
+        let slot = self.slots.entry(workload.clone()).or_default();
+        let held = self.journal.ledger().intents.get(workload);
+        let intent = match order {
+            Order::Apply(apply) => Intent {
+                epoch,
+                revision: apply.revision,
+                goal: if apply.run { Goal::Run } else { Goal::Rest },
+                spec: Some(apply.spec),
+                restarts: 0,
+                // What runs already is in the measured use: it may stay and change.
+                gave_up: (apply.run && !slot.view.runs())
+                    .then(|| self.load.refusal(self.facts.capacity))
+                    .flatten(),
+                completed: false,
+            },
+            Order::Remove { purge } => Intent {
+                epoch,
+                revision: held
+                    .map_or_else(|| RevisionId::fixed("none"), |held| held.revision.clone()),
+                goal: Goal::Gone { purge },
+                spec: held.and_then(|held| held.spec.clone()),
+                restarts: 0,
+                gave_up: None,
+                completed: false,
+            },
+        };
+        slot.begin(&intent);
+        self.put(workload, intent, effects);
+        self.supersede(workload, epoch, effects);
+    }
+
+    /// What is to be known of a workload that was only found running.
+    fn fill_in(&mut self, workload: &WorkloadId, order: Order, effects: &mut Effects) {
+        let Some(held) = self.journal.ledger().intents.get(workload) else { return };
+        let intent = match order {
+            Order::Apply(apply) => Intent {
+                revision: apply.revision,
+                goal: if apply.run { Goal::Run } else { Goal::Rest },
+                spec: Some(apply.spec),
+                ..held.clone()
+            },
+            Order::Remove { purge } => Intent { goal: Goal::Gone { purge }, ..held.clone() },
+        };
+        self.put(workload, intent, effects);
+    }
+
+    /// Those who wait for a removal that a newer decision has overtaken are told so.
+    fn supersede(&mut self, workload: &WorkloadId, held: Epoch, effects: &mut Effects) {
+        self.waiting.retain(|waiting| match waiting.on {
+            WaitsOn::Burial(epoch) if waiting.workload == *workload && epoch < held => {
+                let answer = Answer::Refused(Refusal::OldEpoch { held });
+                effects.answers.push((waiting.request, answer));
+                false
+            }
+            WaitsOn::Burial(_) | WaitsOn::Disk(..) => true,
+        });
+    }
+
+    /// Writes an intent; what rests on it waits until it is on disk.
+    pub(crate) fn put(&mut self, workload: &WorkloadId, intent: Intent, effects: &mut Effects) {
+        let change = LedgerChange::Put(workload.clone(), intent);
+        let seq = self.journal.write(change, &mut effects.ledger);
+        self.slots.entry(workload.clone()).or_default().written = seq;
+        self.touched.insert(workload.clone());
+    }
+
+    /// Answers those whose answer has become true.
+    pub(crate) fn answer(&mut self, effects: &mut Effects) {
+        let journal = &self.journal;
+        self.waiting.retain(|waiting| match &waiting.on {
+            WaitsOn::Disk(seq, answer) if journal.covers(*seq) => {
+                effects.answers.push((waiting.request, answer.clone()));
+                false
+            }
+            WaitsOn::Disk(..) | WaitsOn::Burial(_) => true,
+        });
+    }
+
+    /// Asks the table what a workload needs and does it, if it may be done now.
+    pub(crate) fn settle(&mut self, workload: &WorkloadId, now: Now, effects: &mut Effects) {
+        let hold = self.holding();
+        let act_early = self.settings.zoo.has(Bug::ActBeforeVerdict);
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let free = slot.flight.is_none()
+            && self.journal.covers(slot.written)
+            && slot.retry_at.is_none_or(|at| at <= now.mono);
+        if !free {
+            return;
+        }
+        slot.retry_at = None;
+        let Some(intent) = self.journal.ledger().intents.get(workload) else {
+            self.clear(workload, hold, effects);
+            return;
+        };
+        let exclusive = is_exclusive(intent);
+        let leave = self.fence.leave(exclusive, now.mono);
+        if leave == Leave::Over {
+            // From here on an end is the fence's doing, ours or the watchdog's.
+            slot.ran = false;
+        }
+        let case = slot.case(intent, slot.confirmed || act_early, hold, leave);
+        let next = decide::next(&case);
+        if !matches!(next, Next::Restart(_)) {
+            slot.again = None;
+        }
+        let epoch = intent.epoch;
+        match next {
+            Next::Nothing => {}
+            Next::Start => self.start_it(workload, exclusive, effects),
+            Next::Restart(why) => self.start_again(workload, why, now, effects),
+            Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
+            Next::Replace => {
+                let verb = Verb::Remove { purge: false };
+                self.fly(workload, epoch, Doing::Replace, verb, effects);
+            }
+            Next::Remove { purge } => {
+                let verb = Verb::Remove { purge };
+                self.fly(workload, epoch, Doing::Remove, verb, effects);
+            }
+            Next::Complete => {
+                let intent = Intent { completed: true, ..intent.clone() };
+                self.put(workload, intent, effects);
+            }
+            Next::GiveUp(failure) => {
+                let intent = Intent { gave_up: Some(failure), ..intent.clone() };
+                self.put(workload, intent, effects);
+            }
+        }
+    }
+
+    /// Clears what an ordered removal left behind.
+    fn clear(&mut self, workload: &WorkloadId, hold: bool, effects: &mut Effects) {
+        let Some(slot) = self.slots.get(workload) else { return };
+        let View::There { epoch, .. } = slot.view else { return };
+        let buried = self.journal.ledger().tombstones.get(workload).map(|buried| buried.epoch);
+        if !hold && buried.is_some_and(|buried| buried >= epoch) {
+            self.fly(workload, epoch, Doing::Clear, Verb::Remove { purge: false }, effects);
+        }
+    }
+
+    /// Waits as the row of restarts demands, counts the restart on disk, then starts.
+    fn start_again(
+        &mut self,
+        workload: &WorkloadId,
+        why: Failure,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let Some(intent) = self.journal.ledger().intents.get(workload) else { return };
+        let at = now.mono.plus(self.settings.restart_wait_ms(slot.streak));
+        let again = slot.again.get_or_insert(Again { at, why, counted: false });
+        if again.counted {
+            let exclusive = is_exclusive(intent);
+            self.start_it(workload, exclusive, effects);
+        } else if again.at <= now.mono {
+            again.counted = true;
+            slot.streak = slot.streak.saturating_add(1);
+            let restarts = intent.restarts.saturating_add(1);
+            let intent = Intent { restarts, ..intent.clone() };
+            self.put(workload, intent, effects);
+            if self.settings.zoo.has(Bug::EffectBeforeIntent) {
+                self.settle(workload, now, effects);
+            }
+        }
+    }
+
+    fn start_it(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
+        let Some(intent) = self.journal.ledger().intents.get(workload) else { return };
+        let Some(spec) = &intent.spec else { return };
+        let verb = Verb::Start {
+            epoch: intent.epoch,
+            revision: intent.revision.clone(),
+            spec: Arc::clone(spec),
+            not_after: self.fence.not_after(exclusive),
+        };
+        let doing = Doing::Start(intent.revision.clone());
+        let epoch = intent.epoch;
+        self.fly(workload, epoch, doing, verb, effects);
+    }
+
+    fn fly(
+        &mut self,
+        workload: &WorkloadId,
+        epoch: Epoch,
+        doing: Doing,
+        verb: Verb,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        self.last_verb = VerbId(self.last_verb.0.saturating_add(1));
+        slot.flight = Some(Flight { id: self.last_verb, epoch, doing });
+        effects.verbs.push(Run { id: self.last_verb, workload: workload.clone(), verb });
+    }
+
+    /// Takes in how a verb went.
+    pub(crate) fn done(
+        &mut self,
+        verb: VerbId,
+        workload: &WorkloadId,
+        outcome: Outcome,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let Some(flight) = slot.flight.take_if(|flight| flight.id == verb) else { return };
+        slot.trust_from = self.watch.want();
+        self.touched.insert(workload.clone());
+        match outcome {
+            Outcome::Done => self.succeeded(workload, flight, now, effects),
+            Outcome::Failed(failure) => self.failed(workload, &flight, failure, now, effects),
+            Outcome::Unknown => slot.view = View::Unknown,
+        }
+    }
+
+    fn succeeded(
+        &mut self,
+        workload: &WorkloadId,
+        flight: Flight,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        slot.failures = 0;
+        let reset_ms = self.settings.restart_reset_ms;
+        let intent = self.journal.ledger().intents.get(workload);
+        match flight.doing {
+            Doing::Start(revision) => {
+                let view = View::There { epoch: flight.epoch, revision, state: Existing::Running };
+                slot.see(view, now.mono, reset_ms);
+                slot.ran = true;
+                slot.again = None;
+            }
+            Doing::Stop => {
+                let mut view = slot.view.clone();
+                if let View::There { state, .. } = &mut view {
+                    *state = Existing::Exited { code: 0 };
+                }
+                slot.see(view, now.mono, reset_ms);
+                slot.ran = false;
+            }
+            Doing::Replace | Doing::Clear => {
+                slot.see(View::Absent, now.mono, reset_ms);
+                slot.ran = false;
+            }
+            Doing::Remove => {
+                slot.see(View::Absent, now.mono, reset_ms);
+                slot.ran = false;
+                if intent.is_some_and(|intent| is_gone(intent) && intent.epoch == flight.epoch) {
+                    self.bury(workload, flight.epoch, now, effects);
+                }
+            }
+        }
+    }
+
+    /// The workload is gone: that is written down, and whoever waits for it is told afterwards.
+    fn bury(&mut self, workload: &WorkloadId, epoch: Epoch, now: Now, effects: &mut Effects) {
+        let change = LedgerChange::Bury(workload.clone(), Buried { epoch, at: now.wall });
+        let written = self.journal.write(change, &mut effects.ledger);
+        if let Some(slot) = self.slots.get_mut(workload) {
+            slot.written = written;
+        }
+        self.graves.insert(workload.clone(), Grave { epoch, written, heard: Heard::Unsent });
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.workload == *workload) {
+            if let WaitsOn::Burial(asked) = waiting.on
+                && asked <= epoch
+            {
+                waiting.on = WaitsOn::Disk(written, Answer::Removed { epoch });
+            }
+        }
+    }
+
+    /// A failed start is the decision's failure; a failed stop or removal is tried again, since
+    /// nobody else can do it.
+    fn failed(
+        &mut self,
+        workload: &WorkloadId,
+        flight: &Flight,
+        failure: Failure,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        slot.view = View::Unknown;
+        let intent = self.journal.ledger().intents.get(workload);
+        let current = intent.filter(|intent| intent.epoch == flight.epoch);
+        slot.failures = slot.failures.saturating_add(1);
+        let wait = self.settings.restart_wait_ms(slot.failures);
+        match (&flight.doing, current) {
+            (Doing::Start(_) | Doing::Replace, None) => slot.failures = 0,
+            (Doing::Start(_) | Doing::Replace, Some(intent)) => {
+                slot.again = None;
+                let last = slot.failures >= self.settings.start_attempts;
+                if last || !failure.retryable() {
+                    let intent = Intent { gave_up: Some(failure), ..intent.clone() };
+                    self.put(workload, intent, effects);
+                } else {
+                    slot.retry_at = Some(now.mono.plus(wait));
+                }
+            }
+            (Doing::Stop | Doing::Remove | Doing::Clear, _) => {
+                slot.retry_at = Some(now.mono.plus(wait));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The table: what one workload needs next, from what is wanted and what is there.
+//!
+//! ```text
+//!            absent     created     running      ended            unknown
+//!   Run      Start      Start       -            by the policy    -
+//!            (older version: Remove first, data kept)
+//!   Rest     -          -           Stop         -                -
+//!   Gone     Remove     Remove      Remove       Remove           -
+//! ```
+//!
+//! Three things come before it: past its lease exclusive work is stopped whatever else holds; what
+//! nobody confirmed in this session is neither started nor stopped; and while the agent holds,
+//! nothing is stopped. The table asks for one idempotent verb at a time; what it says after that
+//! verb is the next one.
+
+use persys_model::failure::Failure;
+use persys_model::spec::container::RestartPolicy;
+
+use crate::ledger::Goal;
+use crate::restart::{self, Verdict};
+
+/// All that the table looks at.
+#[expect(clippy::struct_excessive_bools, reason = "the columns of a table")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// What is wanted.
+    pub goal: Goal,
+    /// What is there.
+    pub thing: Thing,
+    /// Whether the scheduler named it in this session.
+    pub confirmed: bool,
+    /// Whether the agent takes nothing new and stops nothing.
+    pub hold: bool,
+    /// Whether the decision is over: completed, or given up.
+    pub over: bool,
+    /// Whether it is known what to run.
+    pub runnable: bool,
+    /// Whether it ran under this decision by our will, so that an end is its own doing.
+    pub ran: bool,
+    /// Restarts in a row.
+    pub streak: u32,
+    /// When to start again what has ended.
+    pub policy: RestartPolicy,
+    /// Whether it may run here, as far as the lease goes.
+    pub leave: Leave,
+}
+
+/// What is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thing {
+    /// The runtime does not say.
+    Unknown,
+    /// Nothing.
+    Absent,
+    /// Something that was not started since it was made.
+    Created(Version),
+    /// Something that runs.
+    Running(Version),
+    /// Something that ended with this code.
+    Exited(Version, i32),
+}
+
+/// Whether what is there was made from the wanted revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// It was.
+    Same,
+    /// It was made from another.
+    Other,
+}
+
+/// Whether a workload may run, as far as the lease goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It needs no lease.
+    Free,
+    /// The lease is long enough to start it.
+    Granted,
+    /// There is no lease yet, or too little of it left to start anything.
+    Ending,
+    /// The lease ran out.
+    Over,
+}
+
+/// What one workload needs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, or nothing before something else happens.
+    Nothing,
+    /// Start it.
+    Start,
+    /// Count a restart, wait as the row of restarts demands, then start it.
+    Restart(Failure),
+    /// Stop it.
+    Stop,
+    /// Remove the other version of it, so that the wanted one can be made. Data stays.
+    Replace,
+    /// Remove it for good.
+    Remove {
+        /// Whether data goes too.
+        purge: bool,
+    },
+    /// Write down that it ended well.
+    Complete,
+    /// Write down that it failed.
+    GiveUp(Failure),
+}
+
+/// What `case` needs next.
+#[must_use]
+pub fn next(case: &Case) -> Next {
+    match case.goal {
+        Goal::Gone { purge } => gone(case, purge),
+        Goal::Run | Goal::Rest if past_lease(case) => Next::Stop,
+        Goal::Run | Goal::Rest if !case.confirmed => Next::Nothing,
+        Goal::Rest => rest(case),
+        Goal::Run => run(case),
+    }
+}
+
+fn past_lease(case: &Case) -> bool {
+    match (case.leave, case.thing) {
+        (Leave::Over, Thing::Running(_)) => true,
+        (Leave::Over, Thing::Unknown | Thing::Absent | Thing::Created(_) | Thing::Exited(..))
+        | (Leave::Free | Leave::Granted | Leave::Ending, _) => false,
+    }
+}
+
+fn gone(case: &Case, purge: bool) -> Next {
+    match case.thing {
+        _ if case.hold => Next::Nothing,
+        Thing::Unknown => Next::Nothing,
+        Thing::Absent | Thing::Created(_) | Thing::Running(_) | Thing::Exited(..) => {
+            Next::Remove { purge }
+        }
+    }
+}
+
+fn rest(case: &Case) -> Next {
+    match case.thing {
+        Thing::Running(_) if case.hold => Next::Nothing,
+        Thing::Running(_) => Next::Stop,
+        Thing::Unknown | Thing::Absent | Thing::Created(_) | Thing::Exited(..) => Next::Nothing,
+    }
+}
+
+fn run(case: &Case) -> Next {
+    if case.over || !case.runnable {
+        return Next::Nothing;
+    }
+    match case.leave {
+        Leave::Ending | Leave::Over => return Next::Nothing,
+        Leave::Free | Leave::Granted => {}
+    }
+    match case.thing {
+        Thing::Unknown => Next::Nothing,
+        Thing::Absent if case.ran => Next::Restart(restart::vanished()),
+        Thing::Absent => Next::Start,
+        Thing::Created(Version::Other)
+        | Thing::Running(Version::Other)
+        | Thing::Exited(Version::Other, _) => {
+            if case.hold {
+                Next::Nothing
+            } else {
+                Next::Replace
+            }
+        }
+        Thing::Created(Version::Same) => Next::Start,
+        Thing::Running(Version::Same) => Next::Nothing,
+        Thing::Exited(Version::Same, _) if !case.ran => Next::Start,
+        Thing::Exited(Version::Same, code) => {
+            match restart::verdict(case.policy, code, case.streak) {
+                Verdict::Complete => Next::Complete,
+                Verdict::GiveUp(failure) => Next::GiveUp(failure),
+                Verdict::Again(failure) => Next::Restart(failure),
+            }
+        }
+    }
+}

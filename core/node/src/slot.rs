@@ -1,0 +1,296 @@
+//! What an agent knows of one workload in this life, beside its intent in the ledger.
+//!
+//! All of it may be lost with the process: it is found again by looking at the runtimes and by
+//! hearing from the scheduler.
+
+use persys_model::failure::Failure;
+use persys_model::id::RevisionId;
+use persys_model::inventory::{Held, Report, State};
+use persys_model::spec::Class;
+use persys_model::spec::container::RestartPolicy;
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+
+use crate::decide::{Case, Leave, Thing, Version};
+use crate::input::{Existing, LedgerSeq, Seen, VerbId};
+use crate::ledger::{Goal, Intent};
+use crate::restart;
+
+/// One workload in this life.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Slot {
+    /// What is there.
+    pub(crate) view: View,
+    /// The first observation that is late enough to know what our last verb did.
+    pub(crate) trust_from: u64,
+    /// The verb that runs.
+    pub(crate) flight: Option<Flight>,
+    /// Whether the scheduler named it in this session.
+    pub(crate) confirmed: bool,
+    /// The last change of its intent or tombstone.
+    pub(crate) written: LedgerSeq,
+    /// Whether anything was seen or ordered in this life.
+    pub(crate) met: bool,
+    /// Whether it ran under this decision by our will, so that an end is its own doing.
+    pub(crate) ran: bool,
+    /// Since when it runs, as far as this life knows.
+    pub(crate) running_since: Option<Millis>,
+    /// Restarts in a row.
+    pub(crate) streak: u32,
+    /// A restart that is due or waits.
+    pub(crate) again: Option<Again>,
+    /// Verbs that failed in a row.
+    pub(crate) failures: u32,
+    /// No verb before this moment.
+    pub(crate) retry_at: Option<Millis>,
+    /// What the scheduler was or is to be told.
+    pub(crate) told: Option<Told>,
+}
+
+/// What is there of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum View {
+    #[default]
+    Unknown,
+    Absent,
+    There {
+        epoch: Epoch,
+        revision: RevisionId,
+        state: Existing,
+    },
+}
+
+/// A verb under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flight {
+    pub(crate) id: VerbId,
+    /// The decision it carries out.
+    pub(crate) epoch: Epoch,
+    pub(crate) doing: Doing,
+}
+
+/// What a verb under way is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Start(RevisionId),
+    Stop,
+    /// Makes room for another version.
+    Replace,
+    /// Carries out an order to remove.
+    Remove,
+    /// Clears what an earlier removal left behind.
+    Clear,
+}
+
+/// A restart that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Again {
+    pub(crate) at: Millis,
+    pub(crate) why: Failure,
+    /// Whether it is counted in the ledger.
+    pub(crate) counted: bool,
+}
+
+/// What the scheduler is told of a workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) held: Held,
+    pub(crate) heard: Heard,
+}
+
+/// How far a piece of news has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Heard {
+    /// In no message yet.
+    Unsent,
+    /// First in this message.
+    Sent(u64),
+    /// The scheduler has it.
+    Known,
+}
+
+impl Heard {
+    /// It goes into message `seq`, again or for the first time.
+    pub(crate) fn send(&mut self, seq: u64) {
+        if *self == Self::Unsent {
+            *self = Self::Sent(seq);
+        }
+    }
+
+    /// The scheduler has taken in everything up to message `seq`.
+    pub(crate) fn acknowledge(&mut self, seq: u64) {
+        match *self {
+            Self::Sent(first) if first <= seq => *self = Self::Known,
+            Self::Unsent | Self::Sent(_) | Self::Known => {}
+        }
+    }
+}
+
+impl From<Seen> for View {
+    fn from(seen: Seen) -> Self {
+        Self::There { epoch: seen.epoch, revision: seen.revision, state: seen.state }
+    }
+}
+
+impl View {
+    /// The same, as the table sees it from `revision`.
+    pub(crate) fn thing(&self, revision: &RevisionId) -> Thing {
+        match self {
+            Self::Unknown => Thing::Unknown,
+            Self::Absent => Thing::Absent,
+            Self::There { revision: made_from, state, .. } => {
+                let version = if made_from == revision { Version::Same } else { Version::Other };
+                match state {
+                    Existing::Created => Thing::Created(version),
+                    Existing::Running => Thing::Running(version),
+                    Existing::Exited { code } => Thing::Exited(version, *code),
+                }
+            }
+        }
+    }
+
+    /// Whether it runs, in whatever version.
+    pub(crate) fn runs(&self) -> bool {
+        match self {
+            Self::There { state: Existing::Running, .. } => true,
+            Self::Unknown
+            | Self::Absent
+            | Self::There { state: Existing::Created | Existing::Exited { .. }, .. } => false,
+        }
+    }
+}
+
+impl Slot {
+    /// A slot for an intent of an earlier life.
+    pub(crate) fn remembered(intent: &Intent) -> Self {
+        Self { streak: intent.restarts, ..Self::default() }
+    }
+
+    /// Begins anew for a new decision.
+    pub(crate) fn begin(&mut self, intent: &Intent) {
+        self.met = true;
+        // A verb under way may be stopping what runs now: then an end is not its own doing.
+        self.ran = self.flight.is_none()
+            && self.view.thing(&intent.revision) == Thing::Running(Version::Same);
+        self.streak = 0;
+        self.again = None;
+        self.failures = 0;
+        self.retry_at = None;
+    }
+
+    /// The scheduler's word is gone with its session.
+    pub(crate) fn doubt(&mut self) {
+        self.confirmed = false;
+        self.again = None;
+    }
+
+    /// Takes in what is there. `reset_ms` of running end a row of restarts.
+    pub(crate) fn see(&mut self, view: View, now: Millis, reset_ms: u64) {
+        if view.runs() {
+            self.running_since.get_or_insert(now);
+        } else if let Some(since) = self.running_since.take()
+            && now.since(since) >= reset_ms
+        {
+            self.streak = 0;
+        }
+        self.view = view;
+    }
+
+    /// Draws conclusions from what was observed (not from what a verb said of itself): whether it
+    /// ran under this decision, and whether its end is its own doing or that of the fence.
+    pub(crate) fn conclude(&mut self, intent: &Intent, leave: Leave) {
+        let first = !std::mem::replace(&mut self.met, true);
+        let View::There { epoch, state, .. } = &self.view else {
+            self.ran |= first && intent.restarts > 0;
+            return;
+        };
+        match state {
+            Existing::Created => {}
+            Existing::Running => self.ran = true,
+            Existing::Exited { .. } if first => {
+                self.ran = intent.restarts > 0 || *epoch == intent.epoch;
+            }
+            Existing::Exited { .. } => {}
+        }
+        match (leave, state) {
+            (Leave::Over, _) => self.ran = false,
+            (Leave::Ending, Existing::Exited { .. }) if first => self.ran = false,
+            (
+                Leave::Free | Leave::Granted | Leave::Ending,
+                Existing::Created | Existing::Running | Existing::Exited { .. },
+            ) => {}
+        }
+    }
+
+    /// What the table is to look at.
+    pub(crate) fn case(&self, intent: &Intent, confirmed: bool, hold: bool, leave: Leave) -> Case {
+        Case {
+            goal: intent.goal,
+            thing: self.view.thing(&intent.revision),
+            confirmed,
+            hold,
+            over: intent.completed || intent.gave_up.is_some(),
+            runnable: intent.spec.is_some(),
+            ran: self.ran,
+            streak: self.streak,
+            policy: intent.spec.as_deref().map_or(RestartPolicy::default(), restart::policy),
+            leave,
+        }
+    }
+
+    /// How it is.
+    pub(crate) fn state(&self, intent: &Intent, confirmed: bool) -> State {
+        if let Some(failure) = &intent.gave_up {
+            return State::Failed(failure.clone());
+        }
+        if intent.completed {
+            return State::Completed;
+        }
+        let thing = self.view.thing(&intent.revision);
+        match (intent.goal, thing) {
+            (_, Thing::Unknown) => State::Unknown,
+            (Goal::Run, Thing::Running(Version::Same)) => State::Running,
+            (Goal::Run, Thing::Running(Version::Other)) => State::Pending,
+            (Goal::Run, Thing::Absent | Thing::Created(_) | Thing::Exited(..)) => {
+                match &self.again {
+                    Some(again) => State::Restarting(again.why.clone()),
+                    None if confirmed => State::Pending,
+                    None => State::Stopped,
+                }
+            }
+            (Goal::Rest | Goal::Gone { .. }, Thing::Running(_)) => State::Running,
+            (
+                Goal::Rest | Goal::Gone { .. },
+                Thing::Absent | Thing::Created(_) | Thing::Exited(..),
+            ) => State::Stopped,
+        }
+    }
+}
+
+/// All that is to be said of a workload.
+pub(crate) fn held(report: Report, intent: &Intent) -> Held {
+    Held {
+        report,
+        revision: intent.revision.clone(),
+        run: intent.goal == Goal::Run,
+        spec: intent.spec.clone(),
+    }
+}
+
+/// Whether it is a thing that was found and not an order that was taken.
+pub(crate) fn is_found(intent: &Intent) -> bool {
+    intent.spec.is_none() && !is_gone(intent)
+}
+
+/// Whether it is to go.
+pub(crate) fn is_gone(intent: &Intent) -> bool {
+    match intent.goal {
+        Goal::Gone { .. } => true,
+        Goal::Run | Goal::Rest => false,
+    }
+}
+
+/// Whether at most one copy of it may exist anywhere.
+pub(crate) fn is_exclusive(intent: &Intent) -> bool {
+    intent.spec.as_ref().is_some_and(|spec| spec.placement.class == Class::Exclusive)
+}

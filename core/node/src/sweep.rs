@@ -1,0 +1,197 @@
+//! What the runtimes say, and what it means for what nobody ordered.
+//!
+//! ```text
+//!   seen, with an intent ............ the table decides
+//!   seen, removed by a decision ..... what that removal left behind: cleared
+//!   seen, otherwise ................. adopted: written down, reported, left alone
+//!   not seen, with an intent ........ absent
+//!   the runtime does not answer ..... unknown: nothing is concluded, nothing is done
+//! ```
+//!
+//! Invariant: what is found is never started, stopped or removed because of what it is, only
+//! because somebody ordered it. An observation taken before our last verb ended says nothing about
+//! that verb's workload.
+
+use std::collections::BTreeMap;
+
+use persys_model::id::WorkloadId;
+use persys_model::time::{Millis, Now};
+use persys_model::zoo::Bug;
+
+use crate::agent::Agent;
+use crate::effects::Effects;
+use crate::input::{Existing, Observation, Seen};
+use crate::ledger::{Goal, Intent, LedgerChange};
+use crate::settings::AgentSettings;
+use crate::slot::{View, is_exclusive};
+
+/// When the runtimes were asked and when they answered. One question is open at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    /// How many questions were asked.
+    asked: u64,
+    open: bool,
+    asked_at: Millis,
+    /// Somebody wants to know now.
+    wanted: bool,
+    /// Whether the last answer was one.
+    blind: bool,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Self { asked: 0, open: false, asked_at: Millis(0), wanted: true, blind: false }
+    }
+
+    /// The next observation is wanted now; gives its number.
+    pub(crate) fn want(&mut self) -> u64 {
+        self.wanted = true;
+        self.asked.saturating_add(1)
+    }
+
+    /// An answer came; gives its number.
+    fn answered(&mut self, blind: bool) -> u64 {
+        self.open = false;
+        self.blind = blind;
+        self.asked
+    }
+
+    /// Whether the answer that was heard last is at least this one.
+    pub(crate) fn has_answered(&self, number: u64) -> bool {
+        self.asked > number || (self.asked == number && !self.open)
+    }
+
+    /// Whether to ask now; if so the question counts as asked.
+    pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> bool {
+        let now_wanted = self.wanted && !self.open;
+        let ask = now_wanted || now >= self.due(settings);
+        if ask {
+            self.asked = self.asked.saturating_add(1);
+            self.open = true;
+            self.asked_at = now;
+            self.wanted = false;
+        }
+        ask
+    }
+
+    /// When to ask if nothing happens before.
+    pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
+        let wait = match (self.open, self.blind) {
+            (true, _) => settings.answer_wait_ms,
+            (false, true) => settings.observe_retry_ms,
+            (false, false) => settings.observe_ms,
+        };
+        self.asked_at.plus(wait.max(1))
+    }
+}
+
+impl Agent {
+    /// Takes in what the runtimes said.
+    pub(crate) fn observed(&mut self, said: Observation, now: Now, effects: &mut Effects) {
+        let list = match said {
+            Observation::Complete(list) => list,
+            Observation::Unknown if self.settings.zoo.has(Bug::OutageIsGone) => Vec::new(),
+            Observation::Unknown => {
+                self.watch.answered(true);
+                for slot in self.slots.values_mut() {
+                    slot.view = View::Unknown;
+                }
+                self.touch_all();
+                return;
+            }
+        };
+        let number = self.watch.answered(false);
+        let mut seen: BTreeMap<WorkloadId, Seen> =
+            list.into_iter().map(|seen| (seen.workload.clone(), seen)).collect();
+        for workload in seen.keys() {
+            self.slots.entry(workload.clone()).or_default();
+        }
+        let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
+        for workload in known {
+            let view = seen.remove(&workload).map_or(View::Absent, View::from);
+            self.look(&workload, view, number, now, effects);
+        }
+        self.slots.retain(|workload, slot| {
+            self.journal.ledger().intents.contains_key(workload)
+                || slot.flight.is_some()
+                || !self.watch.has_answered(slot.trust_from)
+                || slot.view != View::Absent
+        });
+        self.forget_old(now, effects);
+        self.line.looked(now.mono);
+        self.touch_all();
+    }
+
+    /// One workload as observation `number` shows it.
+    fn look(
+        &mut self,
+        workload: &WorkloadId,
+        view: View,
+        number: u64,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        if slot.flight.is_some() || number < slot.trust_from {
+            return;
+        }
+        slot.see(view, now.mono, self.settings.restart_reset_ms);
+        match self.journal.ledger().intents.get(workload) {
+            Some(intent) => {
+                let leave = self.fence.leave(is_exclusive(intent), now.mono);
+                slot.conclude(intent, leave);
+            }
+            None => self.adopt(workload, effects),
+        }
+    }
+
+    /// Writes down what was found without an intent, unless a decision removed it.
+    fn adopt(&mut self, workload: &WorkloadId, effects: &mut Effects) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let View::There { epoch, revision, state } = &slot.view else { return };
+        let tombstone = self.journal.ledger().tombstones.get(workload);
+        if tombstone.is_some_and(|buried| buried.epoch >= *epoch) {
+            return;
+        }
+        let goal = match state {
+            Existing::Running => Goal::Run,
+            Existing::Created | Existing::Exited { .. } => Goal::Rest,
+        };
+        let intent = Intent {
+            epoch: *epoch,
+            revision: revision.clone(),
+            goal,
+            spec: None,
+            restarts: 0,
+            gave_up: None,
+            completed: false,
+        };
+        slot.ran = goal == Goal::Run;
+        slot.met = true;
+        self.put(workload, intent, effects);
+        self.line.tell_all();
+    }
+
+    /// Forgets removals that are old enough, and the oldest when there are too many. What the
+    /// scheduler has not acknowledged is kept whatever its age.
+    fn forget_old(&mut self, now: Now, effects: &mut Effects) {
+        let tombstones = &self.journal.ledger().tombstones;
+        let surplus = tombstones.len().saturating_sub(self.settings.tombstone_limit);
+        let mut by_age: Vec<_> = tombstones
+            .iter()
+            .filter(|(workload, _)| !self.graves.contains_key(workload))
+            .map(|(workload, buried)| (buried.at, workload.clone()))
+            .collect();
+        by_age.sort();
+        let old = |at: u64| now.wall.0.saturating_sub(at) >= self.settings.tombstone_ms;
+        let forgotten: Vec<_> = by_age
+            .into_iter()
+            .enumerate()
+            .filter(|(position, (at, _))| *position < surplus || old(at.0))
+            .map(|(_, (_, workload))| workload)
+            .collect();
+        for workload in forgotten {
+            self.journal.write(LedgerChange::Forget(workload), &mut effects.ledger);
+        }
+    }
+}
