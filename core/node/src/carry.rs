@@ -63,8 +63,9 @@ impl Agent {
             Verdict::FillIn => self.fill_in(&workload, order, effects),
             Verdict::Take => self.take(&workload, epoch, order, effects),
         }
-        let slot = self.slots.entry(workload.clone()).or_default();
-        slot.confirmed = true;
+        if let Some(slot) = self.slots.get_mut(&workload) {
+            slot.confirmed = true;
+        }
         self.touched.insert(workload.clone());
         let gone = self.intents().get(&workload).is_some_and(is_gone);
         let on = if removes && gone {
@@ -77,7 +78,7 @@ impl Agent {
 
     /// A new decision.
     fn take(&mut self, workload: &WorkloadId, epoch: Epoch, order: Order, effects: &mut Effects) {
-        let slot = self.slots.entry(workload.clone()).or_default();
+        let slot = self.slots.entry(workload.clone()).or_insert_with(|| self.watch.unlisted());
         let held = self.journal.ledger().intents.get(workload);
         let intent = match order {
             Order::Apply(apply) => Intent {
@@ -139,7 +140,9 @@ impl Agent {
     pub(crate) fn put(&mut self, workload: &WorkloadId, intent: Intent, effects: &mut Effects) {
         let change = LedgerChange::Put(workload.clone(), intent);
         let seq = self.journal.write(change, &mut effects.ledger);
-        self.slots.entry(workload.clone()).or_default().written = seq;
+        if let Some(slot) = self.slots.get_mut(workload) {
+            slot.written = seq;
+        }
         self.touched.insert(workload.clone());
     }
 
@@ -231,10 +234,10 @@ impl Agent {
         let again = slot.again.get_or_insert(Again { at, why, counted: false });
         if again.counted {
             let exclusive = is_exclusive(intent);
+            slot.streak = slot.streak.saturating_add(1);
             self.start_it(workload, exclusive, effects);
         } else if again.at <= now.mono {
             again.counted = true;
-            slot.streak = slot.streak.saturating_add(1);
             let restarts = intent.restarts.saturating_add(1);
             let intent = Intent { restarts, ..intent.clone() };
             self.put(workload, intent, effects);
@@ -369,6 +372,12 @@ impl Agent {
             (Doing::Start(_) | Doing::Replace, None) => slot.failures = 0,
             (Doing::Start(_) | Doing::Replace, Some(intent)) => {
                 slot.again = None;
+                let leave = self.fence.leave(is_exclusive(intent), now.mono);
+                if matches!(leave, Leave::Ending | Leave::Over) {
+                    // It came too late for its lease; that says nothing about the decision.
+                    slot.failures = 0;
+                    return;
+                }
                 let last = slot.failures >= self.settings.start_attempts;
                 if last || !failure.retryable() {
                     let intent = Intent { gave_up: Some(failure), ..intent.clone() };

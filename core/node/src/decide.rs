@@ -177,3 +177,148 @@ fn run(case: &Case) -> Next {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Thing::{Absent, Created, Exited, Running, Unknown};
+    use Version::{Other, Same};
+
+    const THINGS: [Thing; 8] = [
+        Unknown,
+        Absent,
+        Created(Same),
+        Created(Other),
+        Running(Same),
+        Running(Other),
+        Exited(Same, 1),
+        Exited(Other, 1),
+    ];
+
+    fn case(goal: Goal, thing: Thing) -> Case {
+        Case {
+            goal,
+            thing,
+            confirmed: true,
+            hold: false,
+            over: false,
+            runnable: true,
+            ran: true,
+            streak: 0,
+            policy: RestartPolicy::Always,
+            leave: Leave::Free,
+        }
+    }
+
+    /// One row of the table: what each thing of `THINGS` needs.
+    fn row(change: impl Fn(Thing) -> Case) -> [Next; 8] {
+        THINGS.map(|thing| next(&change(thing)))
+    }
+
+    const GONE: Goal = Goal::Gone { purge: true };
+    const REMOVE: Next = Next::Remove { purge: true };
+    const NOTHING: [Next; 8] = [const { Next::Nothing }; 8];
+
+    #[test]
+    fn every_cell_of_the_table() {
+        let again = Next::Restart(restart::ended(1));
+        let (no, start, swap) = (Next::Nothing, Next::Start, Next::Replace);
+        let back = Next::Restart(restart::vanished());
+        assert_eq!(
+            row(|thing| case(Goal::Run, thing)),
+            [
+                no.clone(),
+                back,
+                start.clone(),
+                swap.clone(),
+                no.clone(),
+                swap.clone(),
+                again,
+                swap.clone()
+            ],
+            "run, after it ran"
+        );
+        assert_eq!(
+            row(|thing| Case { ran: false, ..case(Goal::Run, thing) }),
+            [
+                no.clone(),
+                start.clone(),
+                start.clone(),
+                swap.clone(),
+                no.clone(),
+                swap.clone(),
+                start,
+                swap
+            ],
+            "run, for the first time"
+        );
+        let stop = Next::Stop;
+        assert_eq!(
+            row(|thing| case(Goal::Rest, thing)),
+            [
+                no.clone(),
+                no.clone(),
+                no.clone(),
+                no.clone(),
+                stop.clone(),
+                stop,
+                no.clone(),
+                no.clone()
+            ]
+        );
+        let mut remove = [const { REMOVE }; 8];
+        remove[0] = no;
+        assert_eq!(row(|thing| case(GONE, thing)), remove);
+    }
+
+    #[test]
+    fn nobody_acts_without_a_word_a_spec_or_a_reason() {
+        for goal in [Goal::Run, Goal::Rest] {
+            assert_eq!(row(|thing| Case { confirmed: false, ..case(goal, thing) }), NOTHING);
+        }
+        assert_eq!(row(|thing| Case { over: true, ..case(Goal::Run, thing) }), NOTHING);
+        assert_eq!(row(|thing| Case { runnable: false, ..case(Goal::Run, thing) }), NOTHING);
+        assert_ne!(row(|thing| Case { confirmed: false, ..case(GONE, thing) }), NOTHING);
+    }
+
+    #[test]
+    fn holding_stops_nothing_and_still_restarts() {
+        let held = |goal| move |thing| Case { hold: true, ..case(goal, thing) };
+        assert_eq!(row(held(Goal::Rest)), NOTHING);
+        assert_eq!(row(held(GONE)), NOTHING);
+        for (thing, next) in THINGS.into_iter().zip(row(held(Goal::Run))) {
+            assert!(!matches!(next, Next::Stop | Next::Replace | Next::Remove { .. }), "{thing:?}");
+        }
+        assert!(matches!(next(&held(Goal::Run)(Exited(Same, 1))), Next::Restart(_)));
+    }
+
+    #[test]
+    fn past_its_lease_exclusive_work_stops_whatever_else_holds() {
+        for confirmed in [true, false] {
+            for hold in [true, false] {
+                let over =
+                    |goal, thing| Case { leave: Leave::Over, confirmed, hold, ..case(goal, thing) };
+                for thing in [Running(Same), Running(Other)] {
+                    assert_eq!(next(&over(Goal::Run, thing)), Next::Stop);
+                    assert_eq!(next(&over(Goal::Rest, thing)), Next::Stop);
+                }
+                for thing in [Absent, Created(Same), Exited(Same, 0), Exited(Other, 0), Unknown] {
+                    assert_eq!(next(&over(Goal::Run, thing)), Next::Nothing);
+                }
+            }
+        }
+        assert_eq!(row(|thing| Case { leave: Leave::Ending, ..case(Goal::Run, thing) }), NOTHING);
+    }
+
+    #[test]
+    fn an_end_is_judged_by_the_policy() {
+        let ended = |policy, code, streak| {
+            next(&Case { streak, policy, ..case(Goal::Run, Exited(Same, code)) })
+        };
+        assert_eq!(ended(RestartPolicy::No, 0, 0), Next::Complete);
+        assert_eq!(ended(RestartPolicy::No, 2, 0), Next::GiveUp(restart::ended(2)));
+        let thrice = RestartPolicy::OnFailure { max_retries: 3 };
+        assert_eq!(ended(thrice, 2, 2), Next::Restart(restart::ended(2)));
+        assert_eq!(ended(thrice, 2, 3), Next::GiveUp(restart::ended(2)));
+    }
+}

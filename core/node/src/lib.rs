@@ -25,3 +25,6 @@ mod session;
 pub mod settings;
 mod slot;
 mod sweep;
+
+#[cfg(test)]
+mod tests;

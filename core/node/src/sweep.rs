@@ -23,7 +23,7 @@ use crate::effects::Effects;
 use crate::input::{Existing, Observation, Seen};
 use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
-use crate::slot::{View, is_exclusive};
+use crate::slot::{Slot, View, is_exclusive};
 
 /// When the runtimes were asked and when they answered. One question is open at a time.
 #[derive(Debug, Clone)]
@@ -34,13 +34,24 @@ pub(crate) struct Watch {
     asked_at: Millis,
     /// Somebody wants to know now.
     wanted: bool,
-    /// Whether the last answer was one.
-    blind: bool,
+    /// What is known as a whole.
+    sight: Sight,
+}
+
+/// What is known of the runtimes as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// They were never heard of in this life.
+    New,
+    /// They answered last time.
+    Clear,
+    /// They did not answer last time.
+    Blind,
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Self { asked: 0, open: false, asked_at: Millis(0), wanted: true, blind: false }
+        Self { asked: 0, open: false, asked_at: Millis(0), wanted: true, sight: Sight::New }
     }
 
     /// The next observation is wanted now; gives its number.
@@ -50,10 +61,20 @@ impl Watch {
     }
 
     /// An answer came; gives its number.
-    fn answered(&mut self, blind: bool) -> u64 {
+    fn answered(&mut self, sight: Sight) -> u64 {
         self.open = false;
-        self.blind = blind;
+        self.sight = sight;
         self.asked
+    }
+
+    /// What is known of a workload that nobody spoke of so far: if the runtimes answered, that it
+    /// does not exist.
+    pub(crate) fn unlisted(&self) -> Slot {
+        let view = match self.sight {
+            Sight::New | Sight::Blind => View::Unknown,
+            Sight::Clear => View::Absent,
+        };
+        Slot { view, ..Slot::default() }
     }
 
     /// Whether the answer that was heard last is at least this one.
@@ -76,10 +97,10 @@ impl Watch {
 
     /// When to ask if nothing happens before.
     pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
-        let wait = match (self.open, self.blind) {
-            (true, _) => settings.answer_wait_ms,
-            (false, true) => settings.observe_retry_ms,
-            (false, false) => settings.observe_ms,
+        let wait = match self.sight {
+            Sight::New | Sight::Clear | Sight::Blind if self.open => settings.answer_wait_ms,
+            Sight::New | Sight::Blind => settings.observe_retry_ms,
+            Sight::Clear => settings.observe_ms,
         };
         self.asked_at.plus(wait.max(1))
     }
@@ -92,7 +113,7 @@ impl Agent {
             Observation::Complete(list) => list,
             Observation::Unknown if self.settings.zoo.has(Bug::OutageIsGone) => Vec::new(),
             Observation::Unknown => {
-                self.watch.answered(true);
+                self.watch.answered(Sight::Blind);
                 for slot in self.slots.values_mut() {
                     slot.view = View::Unknown;
                 }
@@ -100,7 +121,7 @@ impl Agent {
                 return;
             }
         };
-        let number = self.watch.answered(false);
+        let number = self.watch.answered(Sight::Clear);
         let mut seen: BTreeMap<WorkloadId, Seen> =
             list.into_iter().map(|seen| (seen.workload.clone(), seen)).collect();
         for workload in seen.keys() {
@@ -114,6 +135,7 @@ impl Agent {
         self.slots.retain(|workload, slot| {
             self.journal.ledger().intents.contains_key(workload)
                 || slot.flight.is_some()
+                || !self.journal.covers(slot.written)
                 || !self.watch.has_answered(slot.trust_from)
                 || slot.view != View::Absent
         });

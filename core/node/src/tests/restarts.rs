@@ -1,0 +1,139 @@
+//! What ends and what is started again.
+
+use persys_model::inventory::State;
+use persys_model::spec::Class;
+use persys_model::spec::container::RestartPolicy;
+
+use super::rig::{Rig, apply, id, plain, seen, spec};
+use crate::effects::Verb;
+use crate::input::{Existing, Outcome};
+use crate::restart::ended;
+
+fn dies(rig: &mut Rig, code: i32) {
+    rig.observe(vec![seen(5, "a", Existing::Exited { code })]);
+}
+
+fn lives(rig: &mut Rig) {
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+}
+
+#[test]
+fn the_first_restart_is_at_once_and_the_next_ones_wait() {
+    let mut rig = Rig::running(5, "a", &plain());
+    dies(&mut rig, 1);
+    lives(&mut rig);
+    for (restarts, wait) in [(1, 1_000), (2, 2_000), (3, 4_000)] {
+        dies(&mut rig, 1);
+        assert_eq!(rig.state(), Some(State::Restarting(ended(1))));
+        assert_eq!(rig.disk.intents[&id("web")].restarts, restarts);
+        rig.wait(wait - 1);
+        assert!(rig.verbs.is_empty());
+        rig.wait(1);
+        assert_eq!(rig.disk.intents[&id("web")].restarts, restarts + 1);
+        lives(&mut rig);
+    }
+    assert_eq!(rig.state(), Some(State::Running));
+}
+
+#[test]
+fn a_restart_is_counted_on_disk_before_it_happens() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.slow_disk = true;
+    dies(&mut rig, 1);
+    assert!(rig.verbs.is_empty());
+    rig.flush();
+    assert_eq!(rig.disk.intents[&id("web")].restarts, 1);
+    assert!(matches!(rig.verb().verb, Verb::Start { .. }));
+}
+
+#[test]
+fn long_health_begins_a_new_row_but_the_count_stays() {
+    let mut rig = Rig::running(5, "a", &plain());
+    for _ in 0..3 {
+        rig.wait(60_000);
+        dies(&mut rig, 1);
+        lives(&mut rig);
+    }
+    assert_eq!(rig.disk.intents[&id("web")].restarts, 3);
+}
+
+#[test]
+fn waiting_for_a_restart_is_not_health() {
+    let mut rig = Rig::running(5, "a", &plain());
+    for _ in 0..8 {
+        dies(&mut rig, 1);
+        rig.wait(60_000);
+        lives(&mut rig);
+    }
+    dies(&mut rig, 1);
+    rig.wait(59_999);
+    assert!(rig.verbs.is_empty());
+}
+
+#[test]
+fn a_job_that_ends_well_is_complete_and_stays_so_in_the_next_life() {
+    for policy in [RestartPolicy::No, RestartPolicy::OnFailure { max_retries: 1 }] {
+        let mut rig = Rig::running(5, "a", &spec(policy, Class::Default));
+        dies(&mut rig, 0);
+        assert_eq!(rig.state(), Some(State::Completed));
+        let mut next = rig.reborn(vec![seen(5, "a", Existing::Exited { code: 0 })]);
+        next.order(apply(5, "a"));
+        assert_eq!(next.state(), Some(State::Completed));
+        assert!(next.verbs.is_empty());
+    }
+}
+
+#[test]
+fn a_job_that_ends_badly_has_failed() {
+    let mut rig = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
+    dies(&mut rig, 3);
+    assert_eq!(rig.state(), Some(State::Failed(ended(3))));
+}
+
+#[test]
+fn a_limited_policy_gives_up_and_counts_across_lives() {
+    let mut rig =
+        Rig::running(5, "a", &spec(RestartPolicy::OnFailure { max_retries: 2 }, Class::Default));
+    dies(&mut rig, 1);
+    lives(&mut rig);
+    let mut rig = rig.reborn(vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply(5, "a"));
+    dies(&mut rig, 1);
+    rig.wait(1_000);
+    lives(&mut rig);
+    assert_eq!(rig.disk.intents[&id("web")].restarts, 2, "the count goes on");
+    dies(&mut rig, 1);
+    assert_eq!(rig.state(), Some(State::Failed(ended(1))));
+}
+
+#[test]
+fn what_ended_while_the_agent_was_away_is_judged_by_the_policy_once_confirmed() {
+    let rig = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
+    let mut rig = rig.reborn(vec![seen(5, "a", Existing::Exited { code: 4 })]);
+    assert_eq!(rig.state(), Some(State::Stopped), "nobody has confirmed it");
+    rig.order(apply(5, "a"));
+    assert_eq!(rig.state(), Some(State::Failed(ended(4))));
+}
+
+#[test]
+fn what_vanishes_is_made_again() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.observe(Vec::new());
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
+    rig.observe(Vec::new());
+    assert!(rig.verbs.is_empty(), "the second time it waits");
+    rig.wait(1_000);
+    assert!(matches!(rig.verb().verb, Verb::Start { .. }));
+}
+
+#[test]
+fn a_start_of_unknown_outcome_waits_for_a_look() {
+    let mut rig = Rig::running(5, "a", &plain());
+    dies(&mut rig, 1);
+    rig.finish(Outcome::Unknown);
+    assert_eq!(rig.state(), Some(State::Unknown));
+    assert!(rig.verbs.is_empty());
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    assert_eq!(rig.state(), Some(State::Running));
+}
