@@ -25,7 +25,8 @@ pub struct Effects {
     pub send: Option<Upward>,
     /// Ask the runtimes what exists.
     pub observe: bool,
-    /// Exclusive work is to stop at this moment unless the watchdog is told otherwise.
+    /// The deadline of exclusive work has moved to this moment. The shell tells the watchdog before
+    /// it runs the verbs of the same step.
     pub fence_at: Option<Millis>,
     /// When to step again if nothing happens before.
     pub wake_at: Option<Millis>,

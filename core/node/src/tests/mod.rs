@@ -5,3 +5,5 @@ mod props;
 mod restarts;
 mod rig;
 mod sessions;
+#[cfg(feature = "zoo")]
+mod zoo;
