@@ -236,8 +236,7 @@ impl Agent {
 
     fn heard(&mut self, answer: &BeatAnswer, now: Now, effects: &mut Effects) {
         match *answer {
-            BeatAnswer::Heard { term, .. } | BeatAnswer::RegisterAgain { term }
-                if self.is_past(term) => {}
+            BeatAnswer::Heard { term, .. } if self.is_past(term) => {}
             BeatAnswer::Heard { session, .. } if self.session() != Some(session) => {}
             BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory } => {
                 self.hear_term(term, effects);
@@ -254,6 +253,9 @@ impl Agent {
                 self.graves.retain(|_, grave| grave.heard != Heard::Known);
                 self.touch_all();
             }
+            // Even from a term that seems past: a store that lost everything counts anew, and its
+            // scheduler can only be told so by a registration. Registering again risks nothing,
+            // since nothing is acted on before it is confirmed.
             BeatAnswer::RegisterAgain { term } => {
                 self.hear_term(term, effects);
                 if self.session().is_some() {

@@ -142,11 +142,11 @@ impl World {
         {
             slot.renewed_at = self.now.mono;
         }
-        // Nothing is taken in while frozen: after the store is read again everything is asked for.
+        // What it says is not kept: once the store is read again everything is asked for.
         let answer = BeatAnswer::Heard {
             term: self.term,
             session: beat.session,
-            seq: 0,
+            seq: beat.seq,
             renewed,
             hold: true,
             want_inventory: false,

@@ -62,8 +62,16 @@ fn a_leader_that_leads_no_more_is_not_believed() {
     assert_eq!(rig.registrations, 2);
     rig.step(accepted(Term(6), SESSION));
     assert_eq!((rig.agent.session(), rig.disk.term), (Some(SESSION), Term(6)));
-    rig.step(Input::Heard(BeatAnswer::RegisterAgain { term: Term(5) }));
-    assert_eq!(rig.agent.session(), Some(SESSION));
+}
+
+#[test]
+fn whoever_does_not_know_us_is_told_all_again() {
+    let mut rig = Rig::running(5, "a", &plain());
+    let before = rig.registrations;
+    rig.step(Input::Heard(BeatAnswer::RegisterAgain { term: Term(0) }));
+    assert_eq!(rig.agent.session(), None, "a wiped store counts its terms anew");
+    assert_eq!(rig.registrations, before + 1);
+    assert!(rig.verbs.is_empty());
 }
 
 #[test]
