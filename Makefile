@@ -1,0 +1,41 @@
+# Persys Compute. `make up` shows it working, `make test` proves it.
+
+SEEDS ?= 2000
+SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
+BENCH := cargo run --quiet --release -p persys-bench --bin
+
+.PHONY: up test prepare lint unit sim zoo bench-placement bench-core
+
+up: prepare            ## a small cluster, narrated: nodes join, work runs, a node dies, work moves
+	$(SIM) --demo
+
+test: prepare lint unit sim zoo   ## all that CI runs
+
+prepare:
+	@hack/prepare
+
+lint:
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+unit:
+	cargo test --workspace --quiet
+
+sim:                   ## SEEDS=n fresh seeds, or SEED=n for one with its trace
+ifdef SEED
+	$(SIM) --seed $(SEED) --trace
+else
+	$(SIM) --seeds $(SEEDS)
+endif
+
+zoo:                   ## every known bug put back, one at a time; each must be found
+	$(SIM) --zoo
+
+bench-placement:
+	@mkdir -p target/bench
+	$(BENCH) placement -- --json target/bench/placement.json
+
+bench-core:
+	@mkdir -p target/bench
+	$(BENCH) core_cost -- target/bench/core.json
