@@ -41,6 +41,12 @@ impl Faults {
         self.found.is_empty()
     }
 
+    /// How many there are, listed or only counted.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.found.len().saturating_add(self.left_out)
+    }
+
     /// Those that are listed.
     #[must_use]
     pub fn listed(&self) -> &[Fault] {

@@ -146,6 +146,12 @@ impl RevisionId {
         Self(Arc::from(text))
     }
 
+    /// The name of a version whose client gave it none: 128 bits of its content, in hex.
+    #[must_use]
+    pub fn of_content(hash: u128) -> Self {
+        Self(Arc::from(format!("content-{hash:032x}")))
+    }
+
     /// The text itself.
     pub fn as_str(&self) -> &str {
         &self.0

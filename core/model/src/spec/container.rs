@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::secret::Secret;
 use super::volume::ManagedVolume;
 use super::{HostPort, Protocol};
 
@@ -16,7 +17,7 @@ pub struct ContainerSpec {
     /// Further arguments after the command.
     pub args: Vec<Arc<str>>,
     /// Environment.
-    pub env: BTreeMap<Arc<str>, Arc<str>>,
+    pub env: BTreeMap<Arc<str>, Secret>,
     /// Paths of the node seen inside.
     pub binds: Vec<Bind>,
     /// Ports published on the node.
@@ -27,8 +28,33 @@ pub struct ContainerSpec {
     pub privileged: bool,
     /// Labels put on the container besides ours.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// What it may use at most, beside what it reserves.
+    pub limits: Limits,
     /// Volumes we make and keep for it.
     pub managed_volumes: Vec<ManagedVolume>,
+}
+
+/// Hard limits of a container. Where none is set, its reservation is the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Limits {
+    /// Weight when CPU is short, 2 to 262144.
+    pub cpu_shares: Option<u32>,
+    /// Most memory, never less than what is reserved.
+    pub memory_bytes: Option<u64>,
+    /// Swap beyond it.
+    pub swap: Swap,
+}
+
+/// How much a container may swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Swap {
+    /// As the runtime does by itself.
+    #[default]
+    RuntimeDefault,
+    /// As much as the node has.
+    Unlimited,
+    /// Memory and swap together, never less than the memory limit.
+    TotalBytes(u64),
 }
 
 /// A path of the node seen inside a container.
@@ -57,10 +83,15 @@ pub struct Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum RestartPolicy {
     /// Never: exit 0 is completion, anything else is failure.
+    #[default]
     No,
     /// Whenever it ends.
-    #[default]
     Always,
+    /// Whenever it ends, at most so often in a row: `always` or `unless-stopped` with a count.
+    AlwaysUpTo {
+        /// Most restarts in a row, never 0.
+        max_retries: u32,
+    },
     /// Only when it ends badly, at most so often (0 = no limit).
     OnFailure {
         /// Most restarts in a row; 0 sets no limit.

@@ -1,1 +1,301 @@
 //! A spec as it came in, before anything is believed of it.
+//!
+//! One draft serves both client shapes: the fields of `persys.control.v1` and those only
+//! `persys.agent.v1` has stand side by side, under the names users know. The type can say
+//! everything a client can say, contradictions included; [`super::check::check`] is the only way
+//! on from here. An empty text, a zero and an empty list mean "not given", as on the wire.
+//!
+//! Printing a draft shows no values: nobody has yet looked at what is in them.
+
+use std::collections::BTreeMap;
+
+/// Keys and values as they came.
+pub type Texts = BTreeMap<String, String>;
+
+/// One request to change a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApplyDraft {
+    /// Whose.
+    pub workload_id: String,
+    /// The client's name for this version; empty lets us derive one from the content.
+    pub revision_id: String,
+    /// `Running`, `Stopped`, `Deleted` and their short forms, any case; empty means running.
+    pub desired_state: String,
+    /// Absent when only the desired state is to change.
+    pub spec: Option<Draft>,
+}
+
+/// A spec as a client wrote it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Draft {
+    /// `container`, `compose` or `vm`; empty is inferred from the body.
+    pub workload_type: String,
+    /// What it asks to reserve.
+    pub resources: ResourcesDraft,
+    /// Exactly one of the three bodies must be there.
+    pub container: Option<ContainerDraft>,
+    /// Exactly one of the three bodies must be there.
+    pub compose: Option<ComposeDraft>,
+    /// Exactly one of the three bodies must be there.
+    pub vm: Option<VmDraft>,
+    /// Free words of the user.
+    pub metadata: Texts,
+    /// Rules for choosing a node.
+    pub placement: PlacementDraft,
+}
+
+/// `ResourceRequirements`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResourcesDraft {
+    /// Thousandths of a core.
+    pub cpu_millicores: i64,
+    /// Memory, MiB.
+    pub memory_mb: i64,
+    /// Disk in the node's default pool, GiB.
+    pub disk_gb: i64,
+}
+
+/// `ContainerSpec` of either package.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ContainerDraft {
+    /// Image reference.
+    pub image: String,
+    /// Entry point and arguments.
+    pub command: Vec<String>,
+    /// Further arguments.
+    pub args: Vec<String>,
+    /// Environment.
+    pub env: Texts,
+    /// Paths of the node seen inside.
+    pub volumes: Vec<BindDraft>,
+    /// Published ports.
+    pub ports: Vec<PortDraft>,
+    /// `no`, `always`, `on-failure`, `unless-stopped`.
+    pub restart_policy: String,
+    /// Most restarts in a row.
+    pub max_retry_count: i32,
+    /// All the powers of the host.
+    pub privileged: bool,
+    /// Labels on the container.
+    pub labels: Texts,
+    /// Hard limits.
+    pub resources: LimitsDraft,
+    /// Volumes we make.
+    pub managed_volumes: Vec<VolumeDraft>,
+}
+
+/// `VolumeMount`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BindDraft {
+    /// On the node.
+    pub host_path: String,
+    /// In the container.
+    pub container_path: String,
+    /// Whether it may only be read.
+    pub read_only: bool,
+}
+
+/// `Port` or `PortMapping`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortDraft {
+    /// On the node; 0 lets the runtime choose.
+    pub host_port: i32,
+    /// In the container.
+    pub container_port: i32,
+    /// `tcp` or `udp`.
+    pub protocol: String,
+}
+
+/// `ResourceLimits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsDraft {
+    /// Weight of the container when CPU is short.
+    pub cpu_shares: i64,
+    /// Most memory.
+    pub memory_bytes: i64,
+    /// Most memory and swap together; -1 sets no limit on swap.
+    pub memory_swap_bytes: i64,
+}
+
+/// `ManagedVolumeSpec`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VolumeDraft {
+    /// Its name.
+    pub name: String,
+    /// `local`, `nfs`, `ceph-rbd`.
+    pub driver: String,
+    /// Its size, GiB.
+    pub size_gb: i64,
+    /// `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany` or their short forms.
+    pub access_mode: String,
+    /// File system.
+    pub fs_type: String,
+    /// Where it is seen.
+    pub mount_path: String,
+    /// Whether it may only be read.
+    pub read_only: bool,
+    /// `Delete` or `Retain`.
+    pub retain_policy: String,
+}
+
+/// `ComposeSpec` of either package.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ComposeDraft {
+    /// `git` or `inline`; empty is inferred.
+    pub source_type: String,
+    /// Address of the repository.
+    pub git_repo: String,
+    /// Branch, tag or commit.
+    pub git_ref: String,
+    /// The file itself.
+    pub inline_yaml: String,
+    /// Project name.
+    pub project_name: String,
+    /// The file itself, plain or base64.
+    pub compose_yaml: String,
+    /// Variables for the file.
+    pub env: Texts,
+}
+
+/// `VMSpec` of either package.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct VmDraft {
+    /// Name the guest goes by.
+    pub name: String,
+    /// Virtual processors.
+    pub vcpus: i32,
+    /// Memory, MiB.
+    pub memory_mb: i64,
+    /// Disks.
+    pub disks: Vec<DiskDraft>,
+    /// Network cards.
+    pub networks: Vec<NetworkDraft>,
+    /// `user-data`, plain or base64.
+    pub cloud_init: String,
+    /// First-boot configuration in parts.
+    pub cloud_init_config: CloudInitDraft,
+    /// Base image: catalogue name or absolute path.
+    pub os_image: String,
+    /// Size of the root disk made from `os_image`, GiB.
+    pub disk_gb: i64,
+    /// `libvirt`.
+    pub runtime: String,
+    /// Volumes we make.
+    pub managed_volumes: Vec<VolumeDraft>,
+    /// Free words of the user.
+    pub metadata: Texts,
+}
+
+/// `DiskConfig` of either package.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiskDraft {
+    /// Storage pool of the node.
+    pub pool_name: String,
+    /// Its size, GiB.
+    pub size_gb: i64,
+    /// Device name, by the name the control package has for it.
+    pub mount_point: String,
+    /// A file or network image of the user's.
+    pub path: String,
+    /// Device name, such as `vda`.
+    pub device: String,
+    /// `qcow2`, `raw`, `iso`.
+    pub format: String,
+    /// `disk` or `cdrom`.
+    pub disk_type: String,
+    /// Whether the guest may boot from it.
+    pub boot: bool,
+    /// The image this one only records changes to.
+    pub backing_file: String,
+    /// `local`, `nfs`, `ceph-rbd`.
+    pub storage: String,
+}
+
+/// `NetworkConfig` of either package.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NetworkDraft {
+    /// A bridge of the node.
+    pub bridge: String,
+    /// Whether the address comes from the network.
+    pub dhcp: bool,
+    /// Fixed address, by the name the control package has for it.
+    pub static_ip: String,
+    /// A libvirt network.
+    pub network: String,
+    /// Hardware address.
+    pub mac_address: String,
+    /// Fixed address.
+    pub ip_address: String,
+    /// Kind of card.
+    pub model: String,
+    /// Device of another hypervisor; refused.
+    pub host_dev_name: String,
+}
+
+/// `CloudInitConfig` of either package.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct CloudInitDraft {
+    /// `user-data`.
+    pub user_data: String,
+    /// `meta-data`.
+    pub meta_data: String,
+    /// `network-config`.
+    pub network_config: String,
+    /// `vendor-data`.
+    pub vendor_data: String,
+    /// A user to be made on first boot.
+    pub username: String,
+    /// The key that may log in.
+    pub ssh_public_key: String,
+    /// A crypt hash.
+    pub password: String,
+}
+
+/// Rules for choosing a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacementDraft {
+    /// Demands on the node's labels.
+    pub constraints: Vec<ConstraintDraft>,
+    /// Taints it puts up with.
+    pub tolerations: Vec<TolerationDraft>,
+    /// `spread` or `binpack`.
+    pub strategy: String,
+    /// `default` or `exclusive`.
+    pub class: String,
+    /// `auto`, `move` or `stay`.
+    pub on_node_loss: String,
+}
+
+/// One demand on a node's labels.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConstraintDraft {
+    /// Which label.
+    pub key: String,
+    /// `exists`, `absent`, `in`, `not-in`.
+    pub operator: String,
+    /// Values for `in` and `not-in`.
+    pub values: Vec<String>,
+}
+
+/// One taint a workload puts up with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TolerationDraft {
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value.
+    pub value: String,
+    /// Whether every value will do.
+    pub any_value: bool,
+}
+
+macro_rules! print_name_only {
+    ($($name:ident)*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+print_name_only!(Draft ContainerDraft ComposeDraft VmDraft CloudInitDraft);

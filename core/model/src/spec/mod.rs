@@ -3,10 +3,12 @@
 //! A [`Spec`] exists only if it can be run as it says: nothing in it is accepted and then dropped.
 //! It is made from a [`draft::Draft`] by [`check::check`], which names every fault at once.
 
+pub mod canonical;
 pub mod check;
 pub mod compose;
 pub mod container;
 pub mod draft;
+pub mod secret;
 pub mod vm;
 pub mod volume;
 
@@ -16,6 +18,8 @@ use std::sync::Arc;
 use crate::id::DriverName;
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
+
+use volume::{ManagedVolume, VolumeDriver};
 
 pub use compose::ComposeSpec;
 pub use container::ContainerSpec;
@@ -142,12 +146,16 @@ impl Spec {
     /// Storage drivers its node must have.
     #[must_use]
     pub fn drivers(&self) -> Vec<DriverName> {
-        let volumes = match &self.kind {
-            Kind::Container(container) => &container.managed_volumes,
-            Kind::Compose(_) => return Vec::new(),
-            Kind::Vm(vm) => &vm.managed_volumes,
+        let mut drivers: Vec<_> = match &self.kind {
+            Kind::Container(container) => volume_drivers(&container.managed_volumes),
+            Kind::Compose(_) => Vec::new(),
+            Kind::Vm(vm) => {
+                let disks = vm.disks.iter().filter_map(|disk| disk.source.driver());
+                let mut drivers = volume_drivers(&vm.managed_volumes);
+                drivers.extend(disks.map(VolumeDriver::name));
+                drivers
+            }
         };
-        let mut drivers: Vec<_> = volumes.iter().map(|volume| volume.driver.name()).collect();
         drivers.sort();
         drivers.dedup();
         drivers
@@ -161,7 +169,10 @@ impl Spec {
                 container.managed_volumes.iter().any(|v| v.driver.is_local())
             }
             Kind::Compose(compose) => compose.has_named_volumes,
-            Kind::Vm(_) => true,
+            Kind::Vm(vm) => {
+                vm.disks.iter().any(|disk| disk.source.driver().is_none())
+                    || vm.managed_volumes.iter().any(|v| v.driver.is_local())
+            }
         }
     }
 
@@ -174,6 +185,10 @@ impl Spec {
             OnNodeLoss::Stay => true,
         }
     }
+}
+
+fn volume_drivers(volumes: &[ManagedVolume]) -> Vec<DriverName> {
+    volumes.iter().map(|volume| volume.driver.name()).collect()
 }
 
 /// Transport of a published port.

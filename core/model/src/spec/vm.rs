@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::volume::ManagedVolume;
+use super::secret::Secret;
+use super::volume::{ManagedVolume, VolumeDriver};
 use crate::id::PoolName;
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VmSpec {
+    /// Name the guest goes by; `None` takes the workload's id.
+    pub name: Option<Arc<str>>,
     /// Virtual processors, 1 to 512.
     pub vcpus: u32,
     /// Memory in MiB.
@@ -20,7 +23,8 @@ pub struct VmSpec {
     pub networks: Vec<VmNetwork>,
     /// First-boot configuration.
     pub cloud_init: CloudInit,
-    /// Base image: catalogue name or absolute path; `None` boots from its disks.
+    /// Base image: catalogue name or absolute path. The first disk then is its overlay, one we
+    /// make. `None` boots from the disks as they are.
     pub os_image: Option<Arc<str>>,
     /// Volumes we make and keep for it.
     pub managed_volumes: Vec<ManagedVolume>,
@@ -39,8 +43,10 @@ pub struct VmDisk {
     pub format: DiskFormat,
     /// Whether it is a disc drive.
     pub cdrom: bool,
-    /// Whether the guest may boot from it.
+    /// Whether the guest may boot from it. At least one disk has it.
     pub boot: bool,
+    /// The image this one only records changes to; absolute, without `..`.
+    pub backing_file: Option<Arc<str>>,
 }
 
 /// Where the bytes of a disk are.
@@ -53,11 +59,49 @@ pub enum DiskSource {
         /// The size.
         size_gib: u64,
     },
-    /// A file of the user's that is never removed.
+    /// A file of the user's. One that was there before us is never removed.
     External {
         /// Absolute, without `..`.
         path: Arc<str>,
+        /// Size to make it with when it is not there; `None` means it has to be there.
+        create_gib: Option<u64>,
     },
+    /// Made by us with a storage driver that is not a pool of the node.
+    Driver {
+        /// Who stores it, never `Local`.
+        driver: VolumeDriver,
+        /// The size.
+        size_gib: u64,
+    },
+    /// A Ceph image of the user's.
+    Rbd {
+        /// Ceph pool.
+        pool: Arc<str>,
+        /// Image in it.
+        image: Arc<str>,
+    },
+    /// A file of the user's on an NFS server.
+    Nfs {
+        /// The server.
+        host: Arc<str>,
+        /// Its port when not the usual one.
+        port: Option<u16>,
+        /// Absolute, without `..`.
+        path: Arc<str>,
+    },
+}
+
+impl DiskSource {
+    /// The driver the node needs for it; `None` where a plain file will do.
+    #[must_use]
+    pub fn driver(&self) -> Option<VolumeDriver> {
+        match self {
+            Self::Pool { .. } | Self::External { .. } => None,
+            Self::Driver { driver, .. } => Some(*driver),
+            Self::Rbd { .. } => Some(VolumeDriver::CephRbd),
+            Self::Nfs { .. } => Some(VolumeDriver::Nfs),
+        }
+    }
 }
 
 /// Layout of a disk.
@@ -81,6 +125,22 @@ pub struct VmNetwork {
     pub mac: Option<[u8; 6]>,
     /// Its address.
     pub address: Address,
+    /// Kind of card the guest sees.
+    pub model: NicModel,
+}
+
+/// Kind of network card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum NicModel {
+    /// Made for guests, fastest.
+    #[default]
+    Virtio,
+    /// Intel, for guests without virtio.
+    E1000,
+    /// Intel on PCI express.
+    E1000e,
+    /// Realtek, for very old guests.
+    Rtl8139,
 }
 
 /// What a network card is plugged into.
@@ -110,11 +170,24 @@ pub enum Address {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct CloudInit {
     /// `user-data`.
-    pub user_data: Arc<str>,
+    pub user_data: Secret,
     /// `meta-data`.
-    pub meta_data: Arc<str>,
+    pub meta_data: Secret,
     /// `network-config`.
-    pub network_config: Arc<str>,
+    pub network_config: Secret,
     /// `vendor-data`.
-    pub vendor_data: Arc<str>,
+    pub vendor_data: Secret,
+    /// Who may log in; only where there is no `user-data`, which would say it itself.
+    pub login: Option<Login>,
+}
+
+/// Who may log in, made on first boot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Login {
+    /// Name of the user; `None` is the image's own.
+    pub username: Option<Arc<str>>,
+    /// One line as in `authorized_keys`.
+    pub ssh_public_key: Option<Arc<str>>,
+    /// A crypt hash, never the password itself.
+    pub password_hash: Option<Secret>,
 }

@@ -11,13 +11,13 @@ pub struct ManagedVolume {
     pub name: VolumeName,
     /// Who stores it.
     pub driver: VolumeDriver,
-    /// Its size.
+    /// Its size; 0 only on NFS, where the server's own quota holds.
     pub size_gib: u64,
     /// How it may be mounted.
     pub access: AccessMode,
     /// File system; empty means the driver's own choice.
     pub fs_type: Arc<str>,
-    /// Where it is seen, absolute.
+    /// Where it is seen, absolute; empty only in a VM, which then sees a bare disk.
     pub mount_path: Arc<str>,
     /// Whether it may only be read.
     pub read_only: bool,
