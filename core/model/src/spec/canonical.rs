@@ -422,3 +422,22 @@ impl Fold {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The published values of FNV-1a in 128 bits.
+    #[test]
+    fn folds_as_published() {
+        for (text, expected) in [
+            ("", 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d),
+            ("a", 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964),
+            ("foobar", 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18),
+        ] {
+            let mut out = Fold::new();
+            out.bytes(text.as_bytes());
+            assert_eq!(out.state, expected, "{text}");
+        }
+    }
+}

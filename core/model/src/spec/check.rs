@@ -1,1 +1,0 @@
-//! From draft to spec: every fault named, with its path.

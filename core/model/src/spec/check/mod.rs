@@ -1,0 +1,171 @@
+//! From draft to spec: every fault named, with its path.
+//!
+//! The rule of this module: each field of a draft either shows in the spec or is refused by name.
+//! Nothing is accepted and dropped, nothing is guessed, and no input makes it panic. All faults of
+//! a draft are found in one pass, so that a user mends a file once.
+
+mod at;
+mod cloud_init;
+mod compose;
+mod container;
+mod decode;
+mod disk;
+mod git;
+mod image;
+pub mod limits;
+mod network;
+mod placement;
+mod resources;
+#[cfg(test)]
+mod tests;
+mod text;
+mod vm;
+mod volume;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::at::At;
+use super::canonical::content_revision;
+use super::draft::{ApplyDraft, Draft, Texts};
+use super::{Kind, Spec, WorkloadType};
+use crate::fault::Faults;
+use crate::id::{RevisionId, WorkloadId};
+use crate::workload::Desired;
+
+/// A request to change a workload, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedApply {
+    /// Whose.
+    pub workload: WorkloadId,
+    /// What should become of it.
+    pub desired: Desired,
+    /// The client's name for this version, or that of the content. `None` only where neither a
+    /// name nor a spec came.
+    pub revision: Option<RevisionId>,
+    /// What to run; `None` where only the desired state changes.
+    pub spec: Option<Spec>,
+}
+
+/// The spec a draft means, or everything that is wrong with it.
+pub fn check(draft: &Draft) -> Result<Spec, Faults> {
+    let faults = RefCell::new(Faults::none());
+    let spec = spec(&At::root(&faults, "spec"), draft);
+    conclude(spec, faults)
+}
+
+/// The change a request means, or everything that is wrong with it.
+pub fn check_apply(draft: &ApplyDraft) -> Result<CheckedApply, Faults> {
+    let faults = RefCell::new(Faults::none());
+    let apply = apply(&faults, draft);
+    conclude(apply, faults)
+}
+
+fn conclude<T>(checked: Option<T>, faults: RefCell<Faults>) -> Result<T, Faults> {
+    let mut faults = faults.into_inner();
+    match checked {
+        Some(checked) if faults.is_empty() => Ok(checked),
+        Some(_) => Err(faults),
+        None => {
+            debug_assert!(!faults.is_empty(), "refused without a fault");
+            if faults.is_empty() {
+                faults.push("spec", "was refused for a reason that was not recorded");
+            }
+            Err(faults)
+        }
+    }
+}
+
+/// Existing clients leave it empty when they mean "run". Any other word is refused: to start what
+/// somebody misspelt a stop for would be worse than to say so.
+const DESIRED: &[(&str, Desired)] = &[
+    ("", Desired::Running),
+    ("Running", Desired::Running),
+    ("Stopped", Desired::Stopped),
+    ("stop", Desired::Stopped),
+    ("Deleted", Desired::Deleted),
+    ("delete", Desired::Deleted),
+];
+
+fn apply(faults: &RefCell<Faults>, draft: &ApplyDraft) -> Option<CheckedApply> {
+    let workload = match WorkloadId::new(&draft.workload_id) {
+        Ok(id) => Some(id),
+        Err(error) => At::root(faults, "workload_id").refuse(error.to_string()),
+    };
+    let revision = match draft.revision_id.as_str() {
+        "" => Some(None),
+        text => match RevisionId::new(text) {
+            Ok(revision) => Some(Some(revision)),
+            Err(error) => At::root(faults, "revision_id").refuse(error.to_string()),
+        },
+    };
+    let desired = text::word(&At::root(faults, "desired_state"), &draft.desired_state, DESIRED);
+    let spec = match &draft.spec {
+        None => Some(None),
+        Some(draft) => spec(&At::root(faults, "spec"), draft).map(Some),
+    };
+    let spec = spec?;
+    let revision = revision?.or_else(|| spec.as_ref().map(content_revision));
+    Some(CheckedApply { workload: workload?, desired: desired?, revision, spec })
+}
+
+fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
+    let kind = kind(at, draft);
+    let resources = at.field("resources");
+    let asked = resources::asked(&resources, &draft.resources);
+    let metadata = metadata(&at.field("metadata"), &draft.metadata);
+    let placement = placement::placement(&at.field("placement"), &draft.placement);
+    let kind = kind?;
+    let resources = resources::reserved(&resources, asked?, &kind);
+    Some(Spec { kind, resources: resources?, placement: placement?, metadata: metadata? })
+}
+
+const TYPES: &[(&str, Option<WorkloadType>)] = &[
+    ("", None),
+    ("container", Some(WorkloadType::Container)),
+    ("compose", Some(WorkloadType::Compose)),
+    ("vm", Some(WorkloadType::Vm)),
+];
+
+/// The one body there is. All that are there are checked, so that no fault waits for the next try.
+fn kind(at: &At<'_>, draft: &Draft) -> Option<Kind> {
+    let said = text::word(&at.field("type"), &draft.workload_type, TYPES);
+    let bodies = [
+        draft.container.as_ref().map(|body| {
+            let kind = container::container(&at.field("container"), body).map(Kind::Container);
+            (WorkloadType::Container, kind)
+        }),
+        draft.compose.as_ref().map(|body| {
+            let kind = compose::compose(&at.field("compose"), body).map(Kind::Compose);
+            (WorkloadType::Compose, kind)
+        }),
+        draft
+            .vm
+            .as_ref()
+            .map(|body| (WorkloadType::Vm, vm::vm(&at.field("vm"), body).map(Kind::Vm))),
+    ];
+    let mut bodies = bodies.into_iter().flatten();
+    let Some((given, kind)) = bodies.next() else {
+        return at.refuse("has no body: give one of container, compose, vm");
+    };
+    if bodies.next().is_some() {
+        at.fault("has more than one body: give one of container, compose, vm");
+    }
+    if let Some(said) = said?
+        && said != given
+    {
+        at.field("type").fault(format!("says {}, but {} is given", said.word(), given.word()));
+    }
+    kind
+}
+
+/// The key under which persysctl packs a whole VM spec of the agent package. Whoever speaks to the
+/// client unpacks it into the draft; one that is still here would be dropped unread.
+const PACKED_VM: &str = "persys.vm_spec_b64";
+
+fn metadata(at: &At<'_>, texts: &Texts) -> Option<BTreeMap<Arc<str>, Arc<str>>> {
+    text::labels(at, texts, |key| {
+        (key == PACKED_VM).then_some("holds a packed VM spec that could not be unpacked")
+    })
+}

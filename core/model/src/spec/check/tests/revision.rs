@@ -1,0 +1,54 @@
+//! The name of a spec's content.
+
+use super::*;
+use crate::spec::canonical::content_revision;
+
+/// Changing this value renames every unnamed version in every cluster. If this test fails, mend
+/// the encoding, not the value.
+#[test]
+fn names_are_the_same_in_every_release() {
+    let rows = [
+        (container_draft(), "content-63ef0ce637806ce6bc94578d1d4a3251"),
+        (compose_draft(), "content-bf17b6626c34db7ad19a3667df65fc80"),
+        (vm_draft(), "content-b92dbea765346d5fa88a88d96b8b8327"),
+    ];
+    for (draft, name) in rows {
+        assert_eq!(content_revision(&accepted(&draft)).as_str(), name);
+    }
+}
+
+#[test]
+fn a_name_follows_the_meaning_not_the_words() {
+    let plain = accepted(&compose_draft());
+    let mut wordy = compose_draft();
+    wordy.workload_type = "COMPOSE".into();
+    compose(&mut wordy).source_type = "inline".into();
+    wordy.placement.strategy = "spread".into();
+    assert_eq!(content_revision(&plain), content_revision(&accepted(&wordy)));
+
+    let mut parsed = plain.clone();
+    if let Kind::Compose(compose) = &mut parsed.kind {
+        compose.has_named_volumes = true;
+    }
+    assert_eq!(content_revision(&plain), content_revision(&parsed), "known only after parsing");
+}
+
+#[test]
+fn neighbouring_texts_do_not_run_together() {
+    let revision = |command: &[&str], args: &[&str]| {
+        let mut draft = container_draft();
+        container(&mut draft).command = command.iter().map(|word| (*word).into()).collect();
+        container(&mut draft).args = args.iter().map(|word| (*word).into()).collect();
+        content_revision(&accepted(&draft))
+    };
+    let names = [
+        revision(&["ab", "c"], &[]),
+        revision(&["a", "bc"], &[]),
+        revision(&["ab"], &["c"]),
+        revision(&["abc"], &[]),
+        revision(&[], &["ab", "c"]),
+    ];
+    for (at, one) in names.iter().enumerate() {
+        assert!(!names.iter().skip(at + 1).any(|other| other == one), "{one} twice");
+    }
+}
