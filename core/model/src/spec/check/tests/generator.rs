@@ -230,7 +230,7 @@ impl Generator {
 
     /// The next draft.
     pub(super) fn draft(&mut self) -> Draft {
-        self.rarity = [3, 20, 100, 400][self.below(4)];
+        self.rarity = [6, 20, 100, 400][self.below(4)];
         let kind = self.below(3);
         let stray = self.one_in(60);
         let bodies = [kind == 0, kind == 1, kind == 2 || stray];
