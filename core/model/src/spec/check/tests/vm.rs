@@ -414,6 +414,7 @@ fn logins() {
                 |c| c.password = HASH.replace("$6$", "$1$"),
                 &["spec.vm.cloud_init_config.password"],
             ),
+            ("led", |c| c.password = format!("x{HASH}"), &["spec.vm.cloud_init_config.password"]),
             ("short", |c| c.password = "$6$a$b".into(), &["spec.vm.cloud_init_config.password"]),
             (
                 "line",
