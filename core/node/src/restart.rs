@@ -31,6 +31,11 @@ pub fn verdict(policy: RestartPolicy, code: i32, streak: u32) -> Verdict {
             Verdict::GiveUp(failure())
         }
         RestartPolicy::OnFailure { .. } => Verdict::Again(failure()),
+        RestartPolicy::AlwaysUpTo { max_retries } if streak < max_retries => {
+            Verdict::Again(failure())
+        }
+        RestartPolicy::AlwaysUpTo { .. } if code == 0 => Verdict::Complete,
+        RestartPolicy::AlwaysUpTo { .. } => Verdict::GiveUp(failure()),
     }
 }
 

@@ -45,15 +45,8 @@ pub(super) fn id(name: &'static str) -> WorkloadId {
 pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
     let container = ContainerSpec {
         image: Arc::from("app"),
-        command: Vec::new(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        binds: Vec::new(),
-        ports: Vec::new(),
         restart,
-        privileged: false,
-        labels: BTreeMap::new(),
-        managed_volumes: Vec::new(),
+        ..ContainerSpec::default()
     };
     Arc::new(Spec {
         kind: Kind::Container(container),
