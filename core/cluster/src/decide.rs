@@ -152,7 +152,7 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     }
     match now.phase {
         Phase::Failed | Phase::Completed => Action::Rest,
-        Phase::Backoff if now.retry_due => Action::Reissue,
+        Phase::Backoff if now.retry_due && !now.update_blocked => Action::Reissue,
         Phase::Backoff => Action::Rest,
         Phase::Pending | Phase::Stopped if now.update_blocked => Action::Rest,
         Phase::Pending | Phase::Stopped => Action::Reissue,
@@ -182,10 +182,12 @@ fn listen(now: &Situation<'_>) -> Action {
 
 fn draining(now: &Situation<'_>, place: &Place) -> Action {
     let resting = !now.phase.holds_compute();
-    if now.stays || now.move_blocked {
+    if now.stays {
         here(now, place)
     } else if resting && place.generation == now.generation && now.phase != Phase::Pending {
         Action::Release
+    } else if now.move_blocked {
+        here(now, place)
     } else if now.exclusive {
         Action::MoveOff(ReasonCode::NodeDrained)
     } else {

@@ -78,6 +78,7 @@ struct Trial {
     sessions: BTreeMap<NodeId, (Session, u64)>,
     phases: BTreeMap<WorkloadId, Phase>,
     highest_epoch: Epoch,
+    wake_at: Option<Millis>,
 }
 
 impl Trial {
@@ -94,6 +95,7 @@ impl Trial {
             sessions: BTreeMap::new(),
             phases: BTreeMap::new(),
             highest_epoch: Epoch(0),
+            wake_at: None,
         }
     }
 
@@ -126,6 +128,7 @@ impl Trial {
                 assert!(command.epoch <= self.stored_epoch(), "sent before it was durable");
             }
         }
+        self.wake_at = effects.wake_at;
         let last = effects.units.last().map(|unit| unit.head.seq);
         if let Some(last) = last {
             let effects = self.world.step(Input::Committed(last), self.now);
@@ -185,8 +188,11 @@ impl Trial {
         }
     }
 
-    /// A full sweep finds nothing more to do.
+    /// Once what is due is done, a full sweep finds nothing more to do.
     fn check_settled(&mut self) {
+        while self.wake_at.is_some_and(|at| at <= self.now.mono) {
+            self.step(Input::Tick);
+        }
         let effects = self.world.sweep_all(self.now);
         assert!(effects.units.is_empty(), "a full sweep wrote {:?}", effects.units);
         let orders = effects.out.iter().filter(|o| matches!(o, Outbound::Command(..))).count();
@@ -353,6 +359,11 @@ impl Trial {
     }
 }
 
+/// How many histories to try; `PERSYS_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var("PERSYS_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+}
+
 fn settings() -> Settings {
     Settings { retry_base_ms: 1_000, retry_cap_ms: 8_000, ..Settings::default() }
 }
@@ -399,7 +410,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever happens: no panic, no unit that breaks a rule, nothing sent before it is durable,
     /// no node over its capacity, nothing left for a full sweep to find, a reason for all who wait.

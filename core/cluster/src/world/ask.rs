@@ -63,6 +63,14 @@ impl World {
         let Some(revision) = revision else {
             return self.refuse(request, RefusalCode::Invalid, "a spec needs a revision");
         };
+        if let Some(node) = self.orphans.get(&id).and_then(|nodes| nodes.first()) {
+            let node = self.node_id(*node);
+            let why = format!(
+                "{node} already has a workload {id} that nobody here knows: adopt it, delete it, or \
+                 choose another name"
+            );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         if self.waiting.len() >= self.settings.pending_limit {
             let why = format!("{} workloads already wait for room", self.waiting.len());
             return self.refuse(request, RefusalCode::Exhausted, why);
@@ -164,6 +172,9 @@ impl World {
         }
         self.touch_intent(at);
         self.forget_failures(at);
+        if new_version {
+            self.set_reason(at, ReasonCode::Updated, "a new revision was applied");
+        }
         self.begin_change(at, desired);
         self.settle(at);
         self.done(request, "accepted");

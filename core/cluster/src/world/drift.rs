@@ -136,6 +136,10 @@ impl World {
             self.mark(Mark::EpochFromTheFuture);
             return self.note_drift(at, &id, DriftKind::RevisionMismatch, epoch);
         }
+        if self.nodes.get(at.0).is_some_and(|slot| slot.graves.contains_key(&id)) {
+            // It belongs to a deleted workload of the same name; that order stands.
+            return;
+        }
         if !slot.assignment.former.contains_key(&node) {
             let going = self.draw_epoch(Some(epoch));
             let former = FormerCopy { epoch: going, reserved: Resources::default() };
@@ -147,6 +151,7 @@ impl World {
             }
             self.touch_decision(index);
             self.close_unit();
+            self.mark_dirty(index);
         }
         self.order_former_removal(index, at);
     }
@@ -218,6 +223,7 @@ impl World {
     fn count_orphan(&mut self, at: NodeIndex, id: WorkloadId, held: Held) {
         let taken = held.spec.as_ref().map(|spec| spec.resources.clone()).unwrap_or_default();
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        self.orphans.entry(id.clone()).or_default().insert(at);
         let before = slot.orphans.insert(id, Orphan { held, taken: taken.clone() });
         if let Some(before) = before {
             self.give_for_orphan(at, &before.taken);
@@ -229,8 +235,19 @@ impl World {
     pub(super) fn forget_orphan(&mut self, at: NodeIndex, id: &WorkloadId) -> Option<Held> {
         self.settle_drift(at, id, DriftKind::OrphanOnAgent);
         let orphan = self.nodes.get_mut(at.0)?.orphans.remove(id)?;
+        self.not_an_orphan(at, id);
         self.give_for_orphan(at, &orphan.taken);
         Some(orphan.held)
+    }
+
+    /// A node no longer has an unknown workload of this name.
+    pub(super) fn not_an_orphan(&mut self, at: NodeIndex, id: &WorkloadId) {
+        if let Some(nodes) = self.orphans.get_mut(id) {
+            nodes.remove(&at);
+            if nodes.is_empty() {
+                self.orphans.remove(id);
+            }
+        }
     }
 
     /// Records a difference, once.

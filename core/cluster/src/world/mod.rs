@@ -84,6 +84,8 @@ pub struct World {
     timers: Timers,
     /// Nodes that are not ready.
     silent: BTreeSet<NodeIndex>,
+    /// Where unknown workloads were found, by their name.
+    orphans: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
     brake: bool,
     brake_released: bool,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.

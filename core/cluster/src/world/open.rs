@@ -64,6 +64,7 @@ impl World {
             dirty: VecDeque::new(),
             timers: Timers::default(),
             silent: BTreeSet::new(),
+            orphans: BTreeMap::new(),
             brake: false,
             brake_released: false,
             heard: BTreeMap::new(),
@@ -239,7 +240,12 @@ impl World {
         slot.healthy_since =
             (slot.assignment.phase == Phase::Running && slot.retry.is_some()).then_some(now.mono);
         let id = slot.workload.id.clone();
+        let forgotten = slot.healthy_since.map(|at| at.plus(self.settings.retry_refill_ms));
+        let due = slot.retry_due.into_iter().chain(forgotten);
         let at = WorkloadIndex(self.workloads.insert(slot));
+        for time in due {
+            self.timers.set(time, Timer::Workload(at));
+        }
         self.workload_by_id.insert(id, at);
         self.account(at);
         self.mark_dirty(at);

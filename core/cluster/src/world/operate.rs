@@ -129,6 +129,10 @@ impl World {
         let (assigned, formers) = (slot.assigned.clone(), slot.formers.clone());
         let graves: Vec<_> = slot.graves.keys().cloned().collect();
         let drifts: Vec<_> = slot.drifts.keys().cloned().collect();
+        let orphans: Vec<_> = slot.orphans.keys().cloned().collect();
+        for workload in orphans {
+            self.not_an_orphan(at, &workload);
+        }
         for (workload, kind) in drifts {
             self.write(Write::DeleteDrift(id.clone(), workload, kind));
         }
@@ -218,9 +222,19 @@ impl World {
     /// Takes over what a node runs without us: same version, new decision.
     fn adopt(&mut self, request: RequestId, at: NodeIndex, id: &WorkloadId, held: Held) {
         let Some(spec) = held.spec else {
-            let why = format!("the node knows {id} only by its labels; apply its spec to adopt it");
+            let why =
+                format!("the node knows {id} only by its labels; delete it and apply its spec");
             return self.refuse(request, RefusalCode::Conflict, why);
         };
+        // Its own share is already counted against the node; whatever is free beyond that is more.
+        let capacity = self.index.capacity(at);
+        if held.run && !capacity.covers(self.index.taken(at)) {
+            let why = format!(
+                "{} has no room for it: stop or move something there first",
+                self.node_id(at)
+            );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         self.mark(Mark::OrphanAdopted);
         self.forget_orphan(at, id);
         let wall = self.now.wall;

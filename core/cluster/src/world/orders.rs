@@ -265,6 +265,10 @@ impl World {
         if placed_here && slot.workload.desired == Desired::Deleted {
             self.drop_place(index);
             self.mark_dirty(index);
+        } else if placed_here {
+            // It buried what it should have: under this decision it would refuse it for ever.
+            let ours = slot.assignment.place.as_ref().map(|place| place.epoch).unwrap_or_default();
+            self.decide_anew_above(workload, ours, epoch);
         }
     }
 
@@ -293,8 +297,17 @@ impl World {
     }
 
     /// Leaves an order to remove a workload at a node.
-    pub(super) fn dig(&mut self, grave: Grave) {
+    pub(super) fn dig(&mut self, mut grave: Grave) {
         let Some(at) = self.node_at(&grave.node) else { return };
+        let earlier = self.nodes.get_mut(at.0).and_then(|slot| slot.graves.remove(&grave.workload));
+        if let Some(earlier) = earlier {
+            // A node has one copy at most: one order to remove it, with the larger reservation.
+            self.index.give(at, &earlier.reserved, &[]);
+            grave.epoch = grave.epoch.max(earlier.epoch);
+            if grave.reserved < earlier.reserved {
+                grave.reserved = earlier.reserved.clone();
+            }
+        }
         self.index.take(at, &grave.reserved, &[]);
         let grave = Arc::new(grave);
         self.write(Write::PutGrave(Arc::clone(&grave)));

@@ -299,6 +299,7 @@ impl World {
         if let Some(grave) = slot.graves.remove(&id) {
             slot.orders.remove(&id);
             self.index.give(node, &grave.reserved, &[]);
+            self.room_changed = true;
             self.write(Write::DeleteGrave(grave.node.clone(), id));
         }
     }
@@ -323,15 +324,29 @@ impl World {
     /// The new revision fits nowhere: what runs goes on, what rests waits.
     fn update_waits(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
-        if slot.assignment.phase.holds_compute() {
-            let waits = slot.assignment.reason.code == ReasonCode::UpdateWaits;
-            self.mark(Mark::UpdateWaited);
-            if self.join_waiting(at) || !waits {
-                let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
-                self.set_reason(at, ReasonCode::UpdateWaits, &message);
-            }
-        } else {
-            self.wait_for_room(at);
+        if !slot.assignment.phase.holds_compute() {
+            return self.wait_for_room(at);
+        }
+        self.mark(Mark::UpdateWaited);
+        self.join_waiting(at);
+    }
+
+    /// Says of what runs that its new revision waits, whatever else was said in this go.
+    pub(super) fn say_update_waits(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let said = slot.assignment.reason.code == ReasonCode::UpdateWaits;
+        let runs = match slot.assignment.phase {
+            Phase::Starting | Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Pending
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed
+            | Phase::Deleting => false,
+        };
+        if runs && !said {
+            let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
+            self.set_reason(at, ReasonCode::UpdateWaits, &message);
         }
     }
 

@@ -46,11 +46,11 @@ impl World {
             slot.dirty = false;
             let Some(action) = self.consider(at, tried) else { return };
             match action {
-                Action::Rest => return self.leave_waiting_if_content(at),
+                Action::Rest => return self.conclude(at, tried),
                 Action::Order => {
                     self.forget_after_health(at);
                     self.order(at);
-                    return self.leave_waiting_if_content(at);
+                    return self.conclude(at, tried);
                 }
                 Action::Place => {
                     if !self.place(at) {
@@ -77,6 +77,17 @@ impl World {
             self.consider(at, tried),
             self.workloads.get(at.0)
         );
+    }
+
+    /// There is nothing more to do for now.
+    fn conclude(&mut self, at: WorkloadIndex, tried: Tried) {
+        if tried.update {
+            self.say_update_waits(at);
+        }
+        if tried.moving {
+            self.join_waiting(at);
+        }
+        self.leave_waiting_if_content(at);
     }
 
     /// What the table would have done first, had it been asked.
@@ -202,6 +213,8 @@ impl World {
     }
 
     fn await_formers(&mut self, at: WorkloadIndex) {
+        // It does not want room yet, and must not stand in the way of its like that do.
+        self.waiting.leave(at, &mut self.workloads);
         self.mark(Mark::WaitedForFence);
         let message = "its earlier copy is not yet provably stopped";
         self.set_reason(at, ReasonCode::WaitsForFence, message);
@@ -213,6 +226,7 @@ impl World {
     }
 
     fn stay(&mut self, at: WorkloadIndex, code: ReasonCode) {
+        self.waiting.leave(at, &mut self.workloads);
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(node) = slot.assignment.place.as_ref().map(|place| place.node.clone()) else {
             return;

@@ -43,11 +43,7 @@ pub(super) fn id(name: &'static str) -> WorkloadId {
 }
 
 pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
-    let container = ContainerSpec {
-        image: Arc::from("app"),
-        restart,
-        ..ContainerSpec::default()
-    };
+    let container = ContainerSpec { image: Arc::from("app"), restart, ..ContainerSpec::default() };
     Arc::new(Spec {
         kind: Kind::Container(container),
         resources: Resources::default(),
