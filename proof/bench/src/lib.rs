@@ -1,1 +1,3 @@
 //! Benchmarks that print ratios from one interleaved run.
+
+pub mod placement;

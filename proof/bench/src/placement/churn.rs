@@ -1,0 +1,186 @@
+//! Filling a fleet, and taking one away to place one.
+
+use persys_cluster::placement::NodeIndex;
+
+use super::fleet::{Chance, Labelling, Want, capacity, want};
+use super::subject::{Grid, Scan, Subject};
+
+/// Failures in a row after which a fleet counts as full.
+const FULL: u32 = 200;
+
+/// One workload that is placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Live {
+    pub(super) node: u32,
+    pub(super) want: Want,
+}
+
+/// One side with its own list of what is placed and its own, equal, stream of requests.
+pub(super) struct Side<S> {
+    pub(super) subject: S,
+    pub(super) live: Vec<Live>,
+    pub(super) chance: Chance,
+    pub(super) labelling: Labelling,
+    pub(super) nodes: u32,
+}
+
+/// How far a fleet is filled.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Until {
+    /// As many workloads as a tenth of the nodes.
+    Sparse,
+    /// This share, in percent, of the total cpu or memory.
+    Percent(u64),
+    /// Nothing fits any more.
+    Full,
+}
+
+/// Sums over a fleet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) cpu: u64,
+    pub(super) mem: u64,
+}
+
+pub(super) fn totals(nodes: u32) -> Totals {
+    (0..nodes).map(capacity).fold(Totals::default(), |sum, (cpu, mem)| Totals {
+        cpu: sum.cpu + u64::from(cpu),
+        mem: sum.mem + u64::from(mem),
+    })
+}
+
+impl<S: Subject> Side<S> {
+    /// Places requests of the stream until the fleet is as full as asked.
+    pub(super) fn fill(&mut self, until: Until) -> Totals {
+        let all = totals(self.nodes);
+        let mut placed = Totals::default();
+        let mut failures = 0;
+        loop {
+            let enough = match until {
+                Until::Sparse => self.live.len() >= self.nodes.div_ceil(10).try_into().unwrap_or(1),
+                Until::Percent(share) => {
+                    placed.cpu * 100 >= all.cpu * share || placed.mem * 100 >= all.mem * share
+                }
+                Until::Full => false,
+            };
+            if enough || failures == FULL {
+                return placed;
+            }
+            let want = want(&mut self.chance, self.labelling, self.nodes);
+            match self.subject.pick(&want) {
+                Some(node) => {
+                    self.subject.take(node, &want);
+                    self.live.push(Live { node, want });
+                    placed.cpu += u64::from(want.cpu);
+                    placed.mem += u64::from(want.mem);
+                    failures = 0;
+                }
+                None => failures += 1,
+            }
+        }
+    }
+
+    /// Which workload goes and what comes.
+    pub(super) fn draw(&mut self) -> (usize, Want) {
+        let count = u32::try_from(self.live.len()).unwrap_or(u32::MAX);
+        let victim = self.chance.below(count.max(1));
+        (victim.try_into().unwrap_or(0), want(&mut self.chance, self.labelling, self.nodes))
+    }
+
+    /// One operation: takes one away and places another; whether there was room for it.
+    pub(super) fn operate(&mut self, victim: usize, want: Want) -> bool {
+        let Some(live) = self.live.get_mut(victim) else { return false };
+        self.subject.give(live.node, &live.want);
+        match self.subject.pick(&want) {
+            Some(node) => {
+                self.subject.take(node, &want);
+                *live = Live { node, want };
+                true
+            }
+            None => {
+                // What was taken away goes back, so that the fleet stays as full as it was.
+                self.subject.take(live.node, &live.want);
+                false
+            }
+        }
+    }
+}
+
+/// Two sides in one state: the index fills, the scan is told.
+pub(super) fn pair(nodes: u32, labelling: Labelling, until: Until) -> (Side<Grid>, Side<Scan>) {
+    let subject = Grid::new(nodes, labelling);
+    let mut grid = Side { subject, live: Vec::new(), chance: Chance(7), labelling, nodes };
+    grid.fill(until);
+    let mut scan = Side {
+        subject: Scan::new(nodes),
+        live: grid.live.clone(),
+        chance: grid.chance.clone(),
+        labelling,
+        nodes,
+    };
+    for live in &scan.live {
+        scan.subject.take(live.node, &live.want);
+    }
+    (grid, scan)
+}
+
+/// Panics unless what is placed equals the index's accounts and no node holds more than it has.
+pub(super) fn assert_accounts(side: &Side<Grid>) {
+    let mut sums = vec![Totals::default(); usize::try_from(side.nodes).unwrap_or(0)];
+    for live in &side.live {
+        if let Some(sum) = usize::try_from(live.node).ok().and_then(|at| sums.get_mut(at)) {
+            sum.cpu += u64::from(live.want.cpu);
+            sum.mem += u64::from(live.want.mem);
+        }
+    }
+    for (node, sum) in (0..).zip(&sums) {
+        let taken = side.subject.index.taken(NodeIndex(node));
+        assert_eq!((taken.cpu_millicores, taken.memory_mib), (sum.cpu, sum.mem), "node {node}");
+        let (cpu, mem) = capacity(node);
+        assert!(sum.cpu <= u64::from(cpu) && sum.mem <= u64::from(mem), "node {node} is overfull");
+    }
+}
+
+/// Panics unless the index agrees with a scan of its own state, and its picks fit.
+pub(super) fn assert_picks(side: &mut Side<Grid>, count: u32) {
+    let mut scan = Scan::new(side.nodes);
+    for live in &side.live {
+        scan.take(live.node, &live.want);
+    }
+    for _ in 0..count {
+        let (victim, want) = side.draw();
+        let Some(live) = side.live.get_mut(victim) else { return };
+        side.subject.give(live.node, &live.want);
+        scan.give(live.node, &live.want);
+        let picked = side.subject.pick(&want);
+        assert_eq!(picked.is_some(), scan.pick(&want).is_some(), "{want:?}");
+        if let Some(node) = picked {
+            assert!(side.subject.fits(node, &want), "{want:?} on {node}");
+            *live = Live { node, want };
+        }
+        side.subject.take(live.node, &live.want);
+        scan.take(live.node, &live.want);
+    }
+}
+
+/// How full each side gets a fleet from nothing, with the same requests and the same stop rule.
+#[derive(Debug)]
+pub(super) struct Fill {
+    pub(super) nodes: u32,
+    pub(super) grid: Totals,
+    pub(super) scan: Totals,
+    pub(super) all: Totals,
+}
+
+pub(super) fn compare_fill(nodes: u32) -> Fill {
+    fn filled<S: Subject>(subject: S, nodes: u32) -> Totals {
+        let labelling = Labelling::None;
+        Side { subject, live: Vec::new(), chance: Chance(11), labelling, nodes }.fill(Until::Full)
+    }
+    Fill {
+        nodes,
+        grid: filled(Grid::new(nodes, Labelling::None), nodes),
+        scan: filled(Scan::new(nodes), nodes),
+        all: totals(nodes),
+    }
+}
