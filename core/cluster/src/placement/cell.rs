@@ -1,9 +1,9 @@
-//! Nodes with similar free amounts, under a tree of maxima.
+//! Nodes with similar free amounts, under their maxima.
 //!
-//! Entries lie in one vector in no particular order. Above them every sixteen entries have a top,
-//! every sixteen tops have a top, up to one root: the largest free cpu and the largest free memory
-//! below. Invariant: a top is exactly the maximum of its children. Where one of the two amounts is
-//! known to be enough for the whole cell, the root answers for the other one without a search.
+//! Entries lie in one vector in no particular order. Every sixteen of them have a top, and the cell
+//! has one: the largest free cpu and the largest free memory below. Invariant: a top is exactly the
+//! maximum of its entries. Where one of the two amounts is known to be enough for the whole cell, the
+//! cell's top answers for the other one without a search.
 #![expect(
     clippy::indexing_slicing,
     reason = "positions come from the vectors' own lengths; each use is next to its bound"
@@ -11,9 +11,9 @@
 
 use std::ops::ControlFlow;
 
-use super::request::{Pair, narrow};
+use super::request::{Pair, narrow, wide};
 
-/// Children of one top. A block of entries is five cache lines.
+/// Entries of one top: five cache lines.
 const FAN: usize = 16;
 
 /// A node as its cell sees it.
@@ -39,14 +39,16 @@ impl Entry {
     }
 }
 
-/// One cell of a grid.
+/// One cell of a grid, one cache line.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Cell {
     entries: Vec<Entry>,
-    /// Tops of entries first, the root last.
-    levels: Vec<Vec<Pair>>,
+    /// One for every sixteen entries.
+    tops: Vec<Pair>,
+    top: Pair,
     /// Where the next sample starts, so that equal nodes take turns.
-    cursor: usize,
+    cursor: u32,
 }
 
 impl Cell {
@@ -56,34 +58,18 @@ impl Cell {
 
     /// Largest free cpu and largest free memory in here, of possibly different nodes.
     pub(super) fn top(&self) -> Pair {
-        self.levels.last().and_then(|level| level.first()).copied().unwrap_or_default()
+        self.top
     }
 
     /// Adds an entry and says where it lies.
     pub(super) fn push(&mut self, entry: Entry) -> u32 {
         let position = self.entries.len();
         self.entries.push(entry);
-        let mut index = position / FAN;
-        for depth in 0.. {
-            if depth == self.levels.len() {
-                let below = match depth {
-                    0 => entry.free,
-                    _ => max_of(&self.levels[depth - 1]),
-                };
-                self.levels.push(vec![below]);
-                break;
-            }
-            let level = &mut self.levels[depth];
-            match level.get_mut(index) {
-                Some(top) if top.covers(entry.free) => break,
-                Some(top) => *top = top.max(entry.free),
-                None => level.push(entry.free),
-            }
-            if level.len() == 1 {
-                break;
-            }
-            index /= FAN;
+        match self.tops.get_mut(position / FAN) {
+            Some(top) => *top = top.max(entry.free),
+            None => self.tops.push(entry.free),
         }
+        self.top = self.top.max(entry.free);
         narrow(position)
     }
 
@@ -93,91 +79,81 @@ impl Cell {
         if position > last {
             return None;
         }
-        self.entries.swap_remove(position);
-        self.trim();
-        self.refresh(last);
-        let moved = self.entries.get(position)?.node;
-        self.refresh(position);
-        Some(moved)
+        let gone = self.entries.swap_remove(position).free;
+        let Some(moved) = self.entries.get(position).copied() else {
+            self.lost(last, gone);
+            return None;
+        };
+        self.lost(last, moved.free);
+        self.replaced(position, gone, moved.free);
+        Some(moved.node)
     }
 
     /// Changes the free amounts of the entry at `position`.
     pub(super) fn set_free(&mut self, position: usize, free: Pair) {
         if let Some(entry) = self.entries.get_mut(position) {
-            entry.free = free;
-            self.refresh(position);
+            let before = std::mem::replace(&mut entry.free, free);
+            self.replaced(position, before, free);
         }
     }
 
-    /// Drops tops that have no children left.
-    fn trim(&mut self) {
-        let mut tops = self.entries.len().div_ceil(FAN);
-        for depth in 0..self.levels.len() {
-            self.levels[depth].truncate(tops);
-            if tops <= 1 {
-                self.levels.truncate(depth + tops);
-                return;
-            }
-            tops = tops.div_ceil(FAN);
+    /// The entry at `position`, the last, is gone.
+    fn lost(&mut self, position: usize, free: Pair) {
+        if position.is_multiple_of(FAN) {
+            let before = self.tops.pop().unwrap_or_default();
+            self.lowered(before, Pair::default());
+        } else {
+            self.replaced(position, free, Pair::default());
         }
     }
 
-    /// Recomputes the tops above `position`, as far up as they change.
-    fn refresh(&mut self, position: usize) {
-        let mut index = position / FAN;
-        for depth in 0..self.levels.len() {
-            if index < self.levels[depth].len() {
-                let top = match depth {
-                    0 => block(&self.entries, index)
-                        .iter()
-                        .fold(Pair::default(), |top, entry| top.max(entry.free)),
-                    _ => max_of(block(&self.levels[depth - 1], index)),
-                };
-                if self.levels[depth][index] == top {
-                    return;
-                }
-                self.levels[depth][index] = top;
-            }
-            index /= FAN;
+    /// An entry in the block of `position` went from `before` to `now`. Only if it held the block's
+    /// top, as one in many does, is that recomputed.
+    fn replaced(&mut self, position: usize, before: Pair, now: Pair) {
+        let index = position / FAN;
+        let Some(top) = self.tops.get_mut(index) else { return };
+        let old = *top;
+        if (before.cpu == old.cpu && now.cpu < old.cpu)
+            || (before.mem == old.mem && now.mem < old.mem)
+        {
+            *top = max_of(block(&self.entries, index).iter().map(|entry| entry.free));
+        } else {
+            *top = old.max(now);
+        }
+        let new = *top;
+        self.top = self.top.max(new);
+        self.lowered(old, new);
+    }
+
+    /// Recomputes the cell's top if a block that may have held it went from `before` to `now`. That
+    /// is one block in many, or a block among equals, whose top did not change.
+    fn lowered(&mut self, before: Pair, now: Pair) {
+        let held = (before.cpu == self.top.cpu && now.cpu < before.cpu)
+            || (before.mem == self.top.mem && now.mem < before.mem);
+        if held {
+            self.top = max_of(self.tops.iter().copied());
         }
     }
 
-    /// Shows entries that cover `need` to `visit` until it breaks; counts the tops and entries it
-    /// looked at.
+    /// Shows entries that cover `need` to `visit` until it breaks; counts the blocks it went into.
     pub(super) fn search(
         &self,
         need: Pair,
         looks: &mut u32,
         visit: &mut impl FnMut(&Entry) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if self.top().covers(need) {
-            self.descend(self.levels.len(), 0, need, looks, visit)
-        } else {
-            ControlFlow::Continue(())
+        if !self.top.covers(need) {
+            return ControlFlow::Continue(());
         }
-    }
-
-    fn descend(
-        &self,
-        depth: usize,
-        index: usize,
-        need: Pair,
-        looks: &mut u32,
-        visit: &mut impl FnMut(&Entry) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        *looks += 1;
-        if depth == 0 {
-            // A block is one top's worth of entries: `index` is that top's own position.
-            return block(&self.entries, index)
-                .iter()
-                .filter(|entry| entry.free.covers(need))
-                .try_for_each(visit);
-        }
-        let level = &self.levels[depth - 1];
-        let children = if depth == self.levels.len() { 0..1 } else { span(index, level.len()) };
-        for child in children {
-            if level[child].covers(need) {
-                self.descend(depth - 1, child, need, looks, visit)?;
+        for (index, top) in self.tops.iter().enumerate() {
+            if !top.covers(need) {
+                continue;
+            }
+            *looks += 1;
+            for entry in block(&self.entries, index) {
+                if entry.free.covers(need) {
+                    visit(entry)?;
+                }
             }
         }
         ControlFlow::Continue(())
@@ -185,33 +161,26 @@ impl Cell {
 
     /// Shows entries to `visit` in turn until it breaks, starting after where the last sample ended.
     pub(super) fn sample(&mut self, visit: &mut impl FnMut(&Entry) -> ControlFlow<()>) {
-        let (before, after) = self.entries.split_at(self.cursor.min(self.entries.len()));
+        let len = self.entries.len();
+        let start = wide(self.cursor).min(len);
+        let (before, after) = self.entries.split_at(start);
         let mut seen = 0;
         let flow = after.iter().chain(before).try_for_each(|entry| {
             seen += 1;
             visit(entry)
         });
-        let next = self.cursor + seen;
-        self.cursor = match flow {
-            ControlFlow::Continue(()) => 0,
-            ControlFlow::Break(()) if next >= self.entries.len() => {
-                next.saturating_sub(self.entries.len())
-            }
-            ControlFlow::Break(()) => next,
-        };
+        let next = if start + seen < len { start + seen } else { start + seen - len };
+        self.cursor = if flow.is_break() { narrow(next) } else { 0 };
     }
 }
 
-fn span(index: usize, len: usize) -> std::ops::Range<usize> {
-    (index * FAN).min(len)..((index + 1) * FAN).min(len)
-}
-
 fn block<T>(items: &[T], index: usize) -> &[T] {
-    &items[span(index, items.len())]
+    let len = items.len();
+    &items[(index * FAN).min(len)..((index + 1) * FAN).min(len)]
 }
 
-fn max_of(tops: &[Pair]) -> Pair {
-    tops.iter().fold(Pair::default(), |top, child| top.max(*child))
+fn max_of(amounts: impl Iterator<Item = Pair>) -> Pair {
+    amounts.fold(Pair::default(), Pair::max)
 }
 
 #[cfg(test)]
@@ -223,13 +192,10 @@ mod tests {
     }
 
     fn assert_tops(cell: &Cell) {
-        let mut below: Vec<Pair> = cell.entries.iter().map(|entry| entry.free).collect();
-        for level in &cell.levels {
-            let expected: Vec<Pair> = below.chunks(FAN).map(max_of).collect();
-            assert_eq!(level, &expected);
-            below = expected;
-        }
-        assert!(below.len() <= 1, "the last level is one root");
+        let expected: Vec<Pair> =
+            cell.entries.chunks(FAN).map(|b| max_of(b.iter().map(|entry| entry.free))).collect();
+        assert_eq!(cell.tops, expected);
+        assert_eq!(cell.top, max_of(expected.into_iter()));
     }
 
     #[test]
@@ -248,7 +214,7 @@ mod tests {
             cell.remove((step * 17) % len);
             assert_tops(&cell);
         }
-        assert!(cell.entries.is_empty() && cell.levels.is_empty());
+        assert!(cell.entries.is_empty() && cell.tops.is_empty());
         assert_eq!(cell.top(), Pair::default());
     }
 

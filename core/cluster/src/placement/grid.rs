@@ -1,7 +1,7 @@
 //! Nodes of one group, laid out by what they have free.
 //!
-//! Free cpu chooses the row and free memory the column, in 64 equal steps of the largest capacity
-//! of the group. A cell above the request in both fits by construction. A cell in the request's own
+//! Free cpu chooses the row and free memory the column, in 16 to 64 equal steps of the largest
+//! capacity of the group, more steps for more nodes. A cell above the request in both fits by construction. A cell in the request's own
 //! row is enough in memory, and its largest free cpu says whether one of its nodes fits; a cell in
 //! the request's own column likewise. Only the corner, the one cell in both, may need a search.
 //!
@@ -20,7 +20,7 @@
 //! Invariants: bit maps and maxima agree with the cells; a node's slot says where its entry lies.
 #![expect(
     clippy::indexing_slicing,
-    reason = "rows and columns are below STEPS by construction; cells come from the grid's own map"
+    reason = "rows and columns come from `step` or from set bits, both below the grid's size"
 )]
 
 use std::ops::ControlFlow;
@@ -28,24 +28,24 @@ use std::ops::ControlFlow;
 use persys_model::spec::Strategy;
 
 use super::cell::{Cell, Entry};
-use super::request::{NodeIndex, Pair, narrow, wide};
+use super::node::Nodes;
+use super::request::{NodeIndex, Pair, wide};
 
 /// Nodes up to which all are looked at.
 pub(super) const FLAT: usize = 256;
-/// Rows and columns; one bit each in a word.
-const STEPS: usize = 64;
-const HIGHEST: u32 = 63;
+/// From how many nodes on there are how many rows and columns, as a power of two. A row or a column
+/// is a word of bits, so 64 are the most.
+const SIZES: [(usize, u32); 3] = [(FLAT + 1, 4), (2048, 5), (65_536, 6)];
 /// Nodes compared by their true share once a cell is chosen.
-const SAMPLE: u32 = 8;
+const SAMPLE: u32 = 4;
 /// Blocks of a corner cell looked at before the search counts as a fallback.
 const LOOKS: u32 = 64;
-const NOWHERE: u32 = u32::MAX;
 
 /// Where a node's entry lies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     /// Row and column in one number.
-    cell: u32,
+    place: u32,
     position: u32,
 }
 
@@ -101,10 +101,15 @@ impl Best {
 pub(super) struct Grid {
     limit: Pair,
     len: usize,
+    /// Rows and columns, as a power of two; zero while flat.
+    shift: u32,
+    /// Nodes at which there should be more rows and columns.
+    grow_at: usize,
+    /// Steps per amount, of 2^32.
+    cpu_scale: u64,
+    mem_scale: u64,
+    /// Row by row; a single one while flat.
     cells: Vec<Cell>,
-    spare: Vec<u32>,
-    /// Cell of each row and column; empty while flat.
-    map: Vec<u32>,
     /// Occupied columns of each row, rows of each column.
     rows: Vec<u64>,
     columns: Vec<u64>,
@@ -122,9 +127,11 @@ impl Grid {
         Self {
             limit,
             len: 0,
+            shift: 0,
+            grow_at: FLAT + 1,
+            cpu_scale: 0,
+            mem_scale: 0,
             cells: vec![Cell::default()],
-            spare: Vec::new(),
-            map: Vec::new(),
             rows: Vec::new(),
             columns: Vec::new(),
             any_row: 0,
@@ -144,7 +151,7 @@ impl Grid {
     }
 
     fn is_flat(&self) -> bool {
-        self.map.is_empty()
+        self.shift == 0
     }
 
     /// Whether some node may have `need`; a quick refusal.
@@ -158,84 +165,85 @@ impl Grid {
     }
 
     fn row(&self, cpu: u32) -> u32 {
-        step(cpu, self.limit.cpu)
+        step(cpu, self.cpu_scale)
     }
 
     fn column(&self, mem: u32) -> u32 {
-        step(mem, self.limit.mem)
+        step(mem, self.mem_scale)
     }
 
     fn place_of(&self, free: Pair) -> u32 {
-        if self.is_flat() { 0 } else { self.row(free.cpu) * 64 + self.column(free.mem) }
+        self.place(self.row(free.cpu), self.column(free.mem))
     }
 
-    fn cell_at(&self, place: u32) -> usize {
-        if self.is_flat() { 0 } else { wide(self.map[wide(place)]) }
+    fn place(&self, row: u32, column: u32) -> u32 {
+        (row << self.shift) | column
     }
 
     /// Adds a node.
-    pub(super) fn insert(&mut self, slots: &mut [Slot], entry: Entry) {
-        if self.is_flat() && self.len == FLAT {
-            self.unfold(slots);
-        }
+    pub(super) fn insert(&mut self, nodes: &mut Nodes, entry: Entry) {
         self.len += 1;
+        if self.len >= self.grow_at {
+            self.grow(nodes);
+        }
+        self.put(nodes, entry);
+    }
+
+    fn put(&mut self, nodes: &mut Nodes, entry: Entry) {
         let place = self.place_of(entry.free);
-        if !self.is_flat() && self.map[wide(place)] == NOWHERE {
-            let cell = self.spare.pop().unwrap_or_else(|| {
-                self.cells.push(Cell::default());
-                narrow(self.cells.len() - 1)
-            });
-            self.map[wide(place)] = cell;
-        }
-        let cell = self.cell_at(place);
-        let position = self.cells[cell].push(entry);
-        if let Some(slot) = slots.get_mut(wide(entry.node)) {
-            *slot = Slot { cell: place, position };
-        }
+        let position = self.cells[wide(place)].push(entry);
+        nodes.set_slot(NodeIndex(entry.node), Slot { place, position });
         self.note(place);
     }
 
     /// Takes a node out.
-    pub(super) fn remove(&mut self, slots: &mut [Slot], node: NodeIndex) {
-        let Some(slot) = slots.get(node.wide()).copied() else { return };
-        let cell = self.cell_at(slot.cell);
-        if let Some(moved) = self.cells[cell].remove(wide(slot.position))
-            && let Some(moved) = slots.get_mut(wide(moved))
-        {
-            moved.position = slot.position;
-        }
+    pub(super) fn remove(&mut self, nodes: &mut Nodes, node: NodeIndex) {
         self.len -= 1;
-        self.note(slot.cell);
+        self.lift(nodes, nodes.slot(node));
+    }
+
+    fn lift(&mut self, nodes: &mut Nodes, slot: Slot) {
+        if let Some(moved) = self.cells[wide(slot.place)].remove(wide(slot.position)) {
+            nodes.set_slot(NodeIndex(moved), slot);
+        }
+        self.note(slot.place);
     }
 
     /// Moves a node to where its free amounts belong.
-    pub(super) fn change(&mut self, slots: &mut [Slot], node: NodeIndex, free: Pair) {
-        let Some(slot) = slots.get(node.wide()).copied() else { return };
-        let cell = self.cell_at(slot.cell);
-        if self.place_of(free) == slot.cell {
-            self.cells[cell].set_free(wide(slot.position), free);
-            self.note(slot.cell);
-            return;
+    pub(super) fn change(&mut self, nodes: &mut Nodes, node: NodeIndex, free: Pair) {
+        let slot = nodes.slot(node);
+        let cell = &self.cells[wide(slot.place)];
+        let Some(entry) = cell.entries().get(wide(slot.position)).copied() else { return };
+        if self.place_of(free) == slot.place {
+            self.cells[wide(slot.place)].set_free(wide(slot.position), free);
+            self.note(slot.place);
+        } else {
+            self.lift(nodes, slot);
+            self.put(nodes, Entry { free, ..entry });
         }
-        let Some(entry) = self.cells[cell].entries().get(wide(slot.position)).copied() else {
-            return;
-        };
-        self.remove(slots, node);
-        self.insert(slots, Entry { free, ..entry });
     }
 
-    /// Turns the single cell into a grid.
-    fn unfold(&mut self, slots: &mut [Slot]) {
-        let flat = std::mem::take(&mut self.cells[0]);
-        self.cells.clear();
-        self.map = vec![NOWHERE; STEPS * STEPS];
-        self.rows = vec![0; STEPS];
-        self.columns = vec![0; STEPS];
-        self.cpu_tops = vec![0; STEPS * STEPS];
-        self.mem_tops = vec![0; STEPS * STEPS];
-        self.len = 0;
-        for entry in flat.entries() {
-            self.insert(slots, *entry);
+    /// Lays the nodes out over as many cells as their number asks for.
+    fn grow(&mut self, nodes: &mut Nodes) {
+        let size = SIZES.iter().rev().find(|(from, _)| self.len >= *from);
+        self.shift = size.map_or(0, |(_, shift)| *shift);
+        let larger = SIZES.iter().find(|(from, _)| *from > self.len);
+        self.grow_at = larger.map_or(usize::MAX, |(from, _)| *from);
+        let steps = 1_usize << self.shift;
+        let scale = |limit: u32| (1_u64 << (32 + self.shift)) / (u64::from(limit) + 1);
+        self.cpu_scale = scale(self.limit.cpu);
+        self.mem_scale = scale(self.limit.mem);
+        self.cpu_tops = vec![0; steps * steps];
+        self.mem_tops = vec![0; steps * steps];
+        self.rows = vec![0; steps];
+        self.columns = vec![0; steps];
+        (self.any_row, self.any_column) = (0, 0);
+        let mut cells = Vec::new();
+        cells.resize_with(steps * steps, Cell::default);
+        for cell in std::mem::replace(&mut self.cells, cells) {
+            for entry in cell.entries() {
+                self.put(nodes, *entry);
+            }
         }
     }
 
@@ -244,15 +252,13 @@ impl Grid {
         if self.is_flat() {
             return;
         }
-        let cell = &self.cells[self.cell_at(place)];
-        let (row, column) = (wide(place / 64), wide(place % 64));
+        let cell = &self.cells[wide(place)];
+        let (row, column) = (wide(place >> self.shift), wide(place & ((1 << self.shift) - 1)));
         let top = cell.top();
-        self.cpu_tops[row * STEPS + column] = top.cpu;
-        self.mem_tops[column * STEPS + row] = top.mem;
+        self.cpu_tops[(row << self.shift) + column] = top.cpu;
+        self.mem_tops[(column << self.shift) + row] = top.mem;
         let (row_bit, column_bit) = (1_u64 << row, 1_u64 << column);
         if cell.entries().is_empty() {
-            self.spare.push(self.map[wide(place)]);
-            self.map[wide(place)] = NOWHERE;
             self.rows[row] &= !column_bit;
             self.columns[column] &= !row_bit;
             if self.rows[row] == 0 {
@@ -283,21 +289,38 @@ impl Grid {
             return self.pick_flat(aim, admit);
         }
         let (row, column) = (self.row(aim.need.cpu), self.column(aim.need.mem));
-        let last_row = HIGHEST - self.any_row.leading_zeros();
-        let last_column = HIGHEST - self.any_column.leading_zeros();
-        // `may_cover` saw a node in or above both, so neither difference is negative.
-        let farthest = last_row.saturating_sub(row).min(last_column.saturating_sub(column));
         match aim.strategy {
-            Strategy::Spread => (1..=farthest)
-                .rev()
-                .find_map(|level| self.pick_level(row + level, column + level, aim, probe, admit))
-                .or_else(|| self.pick_boundary(row, column, aim, probe, admit)),
+            Strategy::Spread => {
+                let farthest = self.farthest(row, column);
+                (1..=farthest)
+                    .rev()
+                    .find_map(|level| {
+                        self.pick_level(row + level, column + level, aim, probe, admit)
+                    })
+                    .or_else(|| self.pick_boundary(row, column, aim, probe, admit))
+            }
             Strategy::BinPack => self.pick_boundary(row, column, aim, probe, admit).or_else(|| {
-                (1..=farthest).find_map(|level| {
+                (1..=self.farthest(row, column)).find_map(|level| {
                     self.pick_level(row + level, column + level, aim, probe, admit)
                 })
             }),
         }
+    }
+
+    /// The largest distance from `row` and `column` alike that has a node.
+    fn farthest(&self, row: u32, column: u32) -> u32 {
+        let mut best = 0;
+        let mut rows = self.any_row;
+        while rows != 0 {
+            let last = rows.ilog2();
+            if last <= row + best {
+                break;
+            }
+            rows ^= 1 << last;
+            let across = self.rows[wide(last)].ilog2().saturating_sub(column);
+            best = best.max(across.min(last - row));
+        }
+        best
     }
 
     /// The best node of the flat cell: all are looked at.
@@ -333,13 +356,13 @@ impl Grid {
         while best.is_none() && columns != 0 {
             let found = columns.trailing_zeros();
             columns &= columns - 1;
-            self.sample(row * 64 + found, aim, probe, admit, &mut best);
+            self.sample(self.place(row, found), aim, probe, admit, &mut best);
         }
         let in_row = best.is_some();
         while (best.is_none() || in_row) && rows != 0 {
             let found = rows.trailing_zeros();
             rows &= rows - 1;
-            self.sample(found * 64 + column, aim, probe, admit, &mut best);
+            self.sample(self.place(found, column), aim, probe, admit, &mut best);
             if in_row {
                 break;
             }
@@ -356,9 +379,8 @@ impl Grid {
         admit: &mut impl FnMut(u32) -> bool,
         best: &mut Option<Best>,
     ) {
-        let cell = self.cell_at(place);
         let mut compared = 0;
-        self.cells[cell].sample(&mut |entry| {
+        self.cells[wide(place)].sample(&mut |entry| {
             if admit(entry.node) {
                 compared += 1;
                 Best::offer(best, aim, entry.left(aim.need), entry.node);
@@ -381,7 +403,7 @@ impl Grid {
         probe: &mut Probe,
         admit: &mut impl FnMut(u32) -> bool,
     ) -> Option<Best> {
-        let (in_row, in_column) = (wide(row) * STEPS, wide(column) * STEPS);
+        let (in_row, in_column) = (wide(row) << self.shift, wide(column) << self.shift);
         let above = |from: u32| u64::MAX.checked_shl(from + 1).unwrap_or(0);
         let mut best = None;
         let mut columns = self.rows[wide(row)] & above(column);
@@ -389,7 +411,7 @@ impl Grid {
             let found = columns.trailing_zeros();
             columns &= columns - 1;
             if self.cpu_tops[in_row + wide(found)] >= aim.need.cpu {
-                self.search(row * 64 + found, aim, probe, admit, &mut best);
+                self.search(self.place(row, found), aim, probe, admit, &mut best);
             }
         }
         let mut rows = self.columns[wide(column)] & above(row);
@@ -397,11 +419,11 @@ impl Grid {
             let found = rows.trailing_zeros();
             rows &= rows - 1;
             if self.mem_tops[in_column + wide(found)] >= aim.need.mem {
-                self.search(found * 64 + column, aim, probe, admit, &mut best);
+                self.search(self.place(found, column), aim, probe, admit, &mut best);
             }
         }
         if best.is_none() && (self.rows[wide(row)] >> column) & 1 == 1 {
-            self.search(row * 64 + column, aim, probe, admit, &mut best);
+            self.search(self.place(row, column), aim, probe, admit, &mut best);
         }
         best
     }
@@ -417,7 +439,7 @@ impl Grid {
     ) {
         let mut looks = 0;
         let mut compared = 0;
-        let cell = &self.cells[self.cell_at(place)];
+        let cell = &self.cells[wide(place)];
         // Breaking only ends the search; what was found is in `best`.
         let (ControlFlow::Continue(()) | ControlFlow::Break(())) =
             cell.search(aim.need, &mut looks, &mut |entry| {
@@ -437,10 +459,10 @@ impl Grid {
     }
 }
 
-/// In which of 64 equal steps up to `limit` an amount lies. Monotone in the amount.
-fn step(amount: u32, limit: u32) -> u32 {
-    let scaled = u64::from(amount) * 64 / (u64::from(limit) + 1);
-    u32::try_from(scaled).unwrap_or(HIGHEST).min(HIGHEST)
+/// In which of equal steps an amount lies. Monotone in the amount, which is at most the limit the
+/// scale was made for.
+fn step(amount: u32, scale: u64) -> u32 {
+    u32::try_from(u64::from(amount).saturating_mul(scale) >> 32).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -450,11 +472,14 @@ mod tests {
     #[test]
     fn steps_are_monotone_and_in_range() {
         for limit in [0, 1, 63, 64, 1000, 64_000, u32::MAX] {
+            let mut grid = Grid::new(Pair { cpu: limit, mem: limit });
+            grid.len = 100_000;
+            grid.grow(&mut Nodes::default());
             let mut before = 0;
             for part in 0..=200_u32 {
                 let amount = u32::try_from(u64::from(limit) * u64::from(part) / 200).unwrap();
-                let now = step(amount, limit);
-                assert!(now >= before && now <= HIGHEST, "{amount} of {limit}");
+                let now = grid.row(amount);
+                assert!(now >= before && now < 64, "{amount} of {limit}");
                 before = now;
             }
         }

@@ -72,6 +72,11 @@ impl Groups {
         Self { reaches: vec![Reach::default(); usize::from(numbers)], ..Self::default() }
     }
 
+    /// Makes room for one more selector, which admits no group yet.
+    pub(super) fn add_number(&mut self) {
+        self.reaches.push(Reach::default());
+    }
+
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

@@ -10,7 +10,6 @@ use persys_model::spec::HostPort;
 
 use super::class::Classes;
 use super::explain::{self, Explanation};
-use super::grid::Slot;
 use super::group::Groups;
 use super::node::{Cold, Hot, Nodes};
 use super::request::{NodeIndex, Pair, Request, Traits, narrow, wide};
@@ -24,7 +23,6 @@ const GROUPS: usize = 64;
 #[derive(Debug, Default)]
 pub struct Index {
     pub(super) nodes: Nodes,
-    pub(super) slots: Vec<Slot>,
     pub(super) classes: Classes,
     pub(super) selectors: Selectors,
     pub(super) groups: Groups,
@@ -47,9 +45,6 @@ impl Index {
     /// Adds a node, open, or changes one. What is taken on it stays taken.
     pub fn set_node(&mut self, at: NodeIndex, capacity: Compute, pools: &[Pool], traits: Traits) {
         self.nodes.ensure(at);
-        if self.slots.len() < self.nodes.len() {
-            self.slots.resize_with(self.nodes.len(), Slot::default);
-        }
         self.leave_group(at);
         if let Some(cold) = self.nodes.cold_mut(at) {
             cold.set_pools(pools);
@@ -117,7 +112,7 @@ impl Index {
     pub fn give(&mut self, at: NodeIndex, what: &Resources, ports: &[HostPort]) {
         let Some(hot) = self.nodes.hot_mut(at) else { return };
         hot.taken = hot.taken.minus(what.compute);
-        let group = hot.group;
+        let group = hot.group();
         if what.compute != Compute::ZERO {
             self.moved(at);
         }
@@ -184,12 +179,27 @@ impl Index {
         for number in 0..narrow(self.nodes.len()) {
             let at = NodeIndex(number);
             if let Some(hot) = self.nodes.hot_mut(at) {
-                hot.group = None;
+                hot.set_group(None);
             }
             self.enter_group(at);
         }
         let live = self.groups.table().iter().filter(|group| group.grid.len() > 0).count();
         self.clear_at = GROUPS + 2 * live;
+    }
+
+    /// Moves the nodes of classes that changed their bits for a selector just numbered.
+    pub(super) fn regroup_classes(&mut self, classes: &[u32]) {
+        self.groups.add_number();
+        for class in classes {
+            let Some(class) = self.classes.get(*class) else { continue };
+            for node in class.members.clone() {
+                self.leave_group(NodeIndex(node));
+                self.enter_group(NodeIndex(node));
+            }
+        }
+        if self.groups.len() > self.clear_at {
+            self.regroup();
+        }
     }
 
     fn join_group(&mut self, at: NodeIndex) {
@@ -202,34 +212,35 @@ impl Index {
     fn enter_group(&mut self, at: NodeIndex) {
         let (Some(hot), Some(cold)) = (self.nodes.hot(at), self.nodes.cold(at)) else { return };
         let Some(class) = self.classes.get(hot.class) else { return };
-        if !hot.present || !hot.open || hot.group.is_some() {
+        if !hot.present || !hot.open || hot.group().is_some() {
             return;
         }
         let number = self.groups.group_for(class.signature, Pair::offer(hot.capacity));
+        let entry = hot.entry(at.0);
         if let Some(group) = self.groups.get_mut(number) {
-            group.grid.insert(&mut self.slots, hot.entry(at.0));
             group.raise(cold);
+            group.grid.insert(&mut self.nodes, entry);
         }
         if let Some(hot) = self.nodes.hot_mut(at) {
-            hot.group = Some(number);
+            hot.set_group(Some(number));
         }
     }
 
     fn leave_group(&mut self, at: NodeIndex) {
-        if let Some(hot) = self.nodes.hot_mut(at)
-            && let Some(group) = hot.group.take()
-            && let Some(group) = self.groups.get_mut(group)
-        {
-            group.grid.remove(&mut self.slots, at);
+        let Some(hot) = self.nodes.hot_mut(at) else { return };
+        let group = hot.group();
+        hot.set_group(None);
+        if let Some(group) = group.and_then(|group| self.groups.get_mut(group)) {
+            group.grid.remove(&mut self.nodes, at);
         }
     }
 
     /// Moves a node to the cell of its new free amounts.
     fn moved(&mut self, at: NodeIndex) {
-        if let Some(hot) = self.nodes.hot(at)
-            && let Some(group) = hot.group.and_then(|group| self.groups.get_mut(group))
-        {
-            group.grid.change(&mut self.slots, at, Pair::offer(hot.free()));
+        let Some(hot) = self.nodes.hot(at) else { return };
+        let free = Pair::offer(hot.free());
+        if let Some(group) = hot.group().and_then(|group| self.groups.get_mut(group)) {
+            group.grid.change(&mut self.nodes, at, free);
         }
     }
 

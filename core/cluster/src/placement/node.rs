@@ -11,10 +11,12 @@ use persys_model::resources::{Compute, Disk};
 use persys_model::spec::HostPort;
 
 use super::cell::Entry;
+use super::grid::Slot;
 use super::request::{NodeIndex, Pair, Request};
 
-/// The part every pick and every change touches.
+/// The part every change touches, one cache line.
 #[derive(Debug, Clone, Default)]
+#[repr(align(64))]
 pub(super) struct Hot {
     pub(super) capacity: Compute,
     pub(super) taken: Compute,
@@ -23,8 +25,10 @@ pub(super) struct Hot {
     /// Its class, and where it lies among the class's members.
     pub(super) class: u32,
     pub(super) member: u32,
-    /// Its group, if it is in one: if it is open.
-    pub(super) group: Option<u32>,
+    /// Its group, and where it lies there.
+    group: u32,
+    slot: Slot,
+    grouped: bool,
     pub(super) present: bool,
     pub(super) open: bool,
 }
@@ -32,6 +36,16 @@ pub(super) struct Hot {
 impl Hot {
     pub(super) fn free(&self) -> Compute {
         self.capacity.minus(self.taken)
+    }
+
+    /// Its group, if it is in one: if it is open.
+    pub(super) fn group(&self) -> Option<u32> {
+        self.grouped.then_some(self.group)
+    }
+
+    pub(super) fn set_group(&mut self, group: Option<u32>) {
+        self.grouped = group.is_some();
+        self.group = group.unwrap_or(0);
     }
 
     pub(super) fn set_capacity(&mut self, capacity: Compute) {
@@ -176,6 +190,17 @@ impl Nodes {
 
     pub(super) fn cold_mut(&mut self, at: NodeIndex) -> Option<&mut Cold> {
         self.cold.get_mut(at.wide())
+    }
+
+    /// Where a node lies in its group.
+    pub(super) fn slot(&self, at: NodeIndex) -> Slot {
+        self.hot(at).map_or(Slot::default(), |hot| hot.slot)
+    }
+
+    pub(super) fn set_slot(&mut self, at: NodeIndex, slot: Slot) {
+        if let Some(hot) = self.hot_mut(at) {
+            hot.slot = slot;
+        }
     }
 
     /// Whether ports and disk of `request` are free on a node.

@@ -6,6 +6,7 @@
 //! exact pass settles it. Such passes are counted.
 
 use persys_model::resources::Disk;
+use persys_model::spec::Strategy;
 
 use super::class::Classes;
 use super::grid::{Aim, Best, FLAT, Probe};
@@ -18,8 +19,10 @@ use super::selector::{Lookup, Resolved, Verdict, judge};
 
 /// Candidates that ports, disk or avoidance may refuse before an exact pass.
 const PATIENCE: u32 = 64;
-/// Groups with a fitting node that are compared; the rest get their turn later.
-const COMPARED: usize = 8;
+/// Groups with a fitting node that are compared; the rest get their turn later. Two choices are
+/// enough to spread evenly; packing should not open a node while another group has one in use.
+const COMPARED_TO_SPREAD: usize = 2;
+const COMPARED_TO_PACK: usize = 8;
 
 /// Nodes of groups are too many to have been seen, and what was seen does not fit.
 struct GaveUp;
@@ -41,7 +44,16 @@ impl Index {
                 self.selectors.forget(request);
                 return self.pick(request);
             }
-            Lookup::Numbered(number) => {
+            Lookup::Few(classes) => {
+                let classes = classes.iter().filter_map(|class| self.classes.get(*class));
+                let judged = classes.map(|class| (class, judge(request, &class.traits)));
+                return scan::best(&self.nodes, judged, request);
+            }
+            Lookup::Numbered(number, classes) => {
+                self.regroup_classes(&classes);
+                number
+            }
+            Lookup::Renumbered(number) => {
                 self.regroup();
                 number
             }
@@ -73,10 +85,7 @@ impl Index {
                     && nodes.holds(NodeIndex(node), request))
         };
         let mut probe = Probe { patience: PATIENCE, gave_up: false, long: false };
-        let size = |list: &[u32], groups: &[Group]| -> usize {
-            list.iter().filter_map(|group| groups.get(wide(*group))).map(|g| g.grid.len()).sum()
-        };
-        let small = size(&reach.admitted, groups) + size(&reach.reluctant, groups) <= FLAT;
+        let small = are_few(groups, reach.admitted.iter().chain(&reach.reluctant));
         let mut found = None;
         for list in [&reach.admitted, &reach.reluctant] {
             let mut search = Search { groups, turn: &mut self.turn, aim, disk: request.disk };
@@ -165,6 +174,18 @@ fn pick_listed(
     Ok(scan::best(nodes, listed, request))
 }
 
+/// Whether the groups of a list have so few nodes that all are looked at.
+fn are_few<'a>(groups: &'a [Group], list: impl Iterator<Item = &'a u32>) -> bool {
+    let mut nodes = 0;
+    for group in list.filter_map(|group| groups.get(wide(*group))) {
+        nodes += group.grid.len();
+        if nodes > FLAT {
+            return false;
+        }
+    }
+    true
+}
+
 /// One pass over groups.
 struct Search<'a> {
     groups: &'a mut [Group],
@@ -194,7 +215,10 @@ impl Search<'_> {
         admit: &mut impl FnMut(u32) -> bool,
     ) -> Option<Best> {
         let mut best = None;
-        let mut compared = 0;
+        let mut compared = match self.aim.strategy {
+            Strategy::Spread => COMPARED_TO_SPREAD,
+            Strategy::BinPack => COMPARED_TO_PACK,
+        };
         let (before, after) = list.split_at(self.turn.checked_rem(list.len()).unwrap_or(0));
         for (seen, group) in after.iter().chain(before).enumerate() {
             let Some(group) = self.groups.get_mut(wide(*group)) else { continue };
@@ -203,8 +227,8 @@ impl Search<'_> {
             }
             if let Some(found) = group.grid.pick(self.aim, probe, admit) {
                 Best::offer(&mut best, self.aim, found.left, found.node);
-                compared += 1;
-                if compared == COMPARED {
+                compared -= 1;
+                if compared == 0 {
                     *self.turn = self.turn.wrapping_add(seen + 1);
                     break;
                 }

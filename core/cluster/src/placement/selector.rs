@@ -21,6 +21,8 @@ use super::request::{Request, Traits};
 
 /// Selectors remembered; beyond that the narrow ones start over.
 const REMEMBERED: usize = 1024;
+/// Nodes up to which a selector is narrow.
+const NARROW: usize = 32;
 /// Broad selectors; a signature has a bit for each.
 const BROAD: u8 = u8::MAX;
 /// Picks a broad selector must be unused for before another may have its number.
@@ -145,8 +147,12 @@ pub(super) enum Resolved {
 pub(super) enum Lookup<'a> {
     /// It is remembered, or is now.
     Known(&'a Resolved),
-    /// It got a number, so classes changed their bits and nodes must be grouped anew.
-    Numbered(u8),
+    /// A label leads to these few classes; not worth remembering.
+    Few(Vec<u32>),
+    /// It got a new number, and these classes changed their bits.
+    Numbered(u8, Vec<u32>),
+    /// It got a number used before, so any class may have changed its bits.
+    Renumbered(u8),
     /// Too many broad selectors are in use to give it a number.
     Crowded,
 }
@@ -176,8 +182,7 @@ impl Selectors {
             Ok(place) => place,
             Err(_) => match self.learn(request, classes, now) {
                 Learned::Narrow(place) => place,
-                Learned::Broad(number) => return Lookup::Numbered(number),
-                Learned::Not => return Lookup::Crowded,
+                Learned::Elsewhere(lookup) => return lookup,
             },
         };
         match self.known.get(place) {
@@ -194,9 +199,14 @@ impl Selectors {
     }
 
     fn learn(&mut self, request: &Request<'_>, classes: &mut Classes, now: u64) -> Learned {
+        let candidates = classes.candidates(request.constraints);
+        let members = |class: &u32| classes.get(*class).map_or(0, |class| class.members.len());
+        if candidates.iter().map(members).sum::<usize>() <= NARROW {
+            return Learned::Elsewhere(Lookup::Few(candidates));
+        }
         let selector = Arc::new(Selector::of(request));
         let (mut admitted, mut reluctant, mut nodes) = (Vec::new(), Vec::new(), 0);
-        for number in classes.candidates(request.constraints) {
+        for number in candidates {
             let Some(class) = classes.get(number) else { continue };
             match selector.judge(&class.traits) {
                 Verdict::Refused => continue,
@@ -205,23 +215,35 @@ impl Selectors {
             }
             nodes += class.members.len();
         }
-        if nodes <= FLAT {
-            if self.known.len() >= REMEMBERED {
-                self.known.retain(|(_, resolved)| matches!(resolved, Resolved::Broad(_)));
-            }
-            return Learned::Narrow(self.remember(
-                selector,
-                request,
-                Resolved::Narrow { admitted, reluctant },
-            ));
+        if nodes > NARROW
+            && let Some((number, fresh)) = self.number(&selector, now)
+        {
+            self.remember(Arc::clone(&selector), request, Resolved::Broad(number));
+            return Learned::Elsewhere(if fresh {
+                for (list, verdict) in
+                    [(&admitted, Verdict::Admitted), (&reluctant, Verdict::Reluctant)]
+                {
+                    for class in list {
+                        if let Some(class) = classes.get_mut(*class) {
+                            class.signature.set(number, verdict);
+                        }
+                    }
+                }
+                Lookup::Numbered(number, [admitted, reluctant].concat())
+            } else {
+                for class in classes.iter_mut() {
+                    class.signature.set(number, selector.judge(&class.traits));
+                }
+                Lookup::Renumbered(number)
+            });
         }
-        let Some(number) = self.number(Arc::clone(&selector), now) else { return Learned::Not };
-        for class in classes.iter_mut() {
-            let verdict = selector.judge(&class.traits);
-            class.signature.set(number, verdict);
+        if nodes > FLAT {
+            return Learned::Elsewhere(Lookup::Crowded);
         }
-        self.remember(selector, request, Resolved::Broad(number));
-        Learned::Broad(number)
+        if self.known.len() >= REMEMBERED {
+            self.known.retain(|(_, resolved)| matches!(resolved, Resolved::Broad(_)));
+        }
+        Learned::Narrow(self.remember(selector, request, Resolved::Narrow { admitted, reluctant }))
     }
 
     fn remember(
@@ -235,23 +257,24 @@ impl Selectors {
         place
     }
 
-    /// A number for a broad selector: a new one, or that of one unused for long.
-    fn number(&mut self, selector: Arc<Selector>, now: u64) -> Option<u8> {
-        let fresh = Broad { selector, used: now };
+    /// A number for a broad selector: a new one, or that of one unused for long; and whether it is
+    /// new.
+    fn number(&mut self, selector: &Arc<Selector>, now: u64) -> Option<(u8, bool)> {
+        let broad = Broad { selector: Arc::clone(selector), used: now };
         if let Ok(number) = u8::try_from(self.broad.len())
             && number < BROAD
         {
-            self.broad.push(fresh);
-            return Some(number);
+            self.broad.push(broad);
+            return Some((number, true));
         }
         let (number, oldest) = (0..).zip(&mut self.broad).min_by_key(|(_, broad)| broad.used)?;
         if oldest.used.saturating_add(IDLE) > now {
             return None;
         }
-        *oldest = fresh;
+        *oldest = broad;
         self.known
             .retain(|(_, resolved)| !matches!(resolved, Resolved::Broad(old) if *old == number));
-        Some(number)
+        Some((number, false))
     }
 
     /// How many broad selectors have numbers.
@@ -300,7 +323,8 @@ impl Selectors {
 }
 
 enum Learned {
+    /// It is remembered here.
     Narrow(usize),
-    Broad(u8),
-    Not,
+    /// The answer is not in what is remembered.
+    Elsewhere(Lookup<'static>),
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// How it is measured, for the head of the output.
 pub(super) fn method() -> String {
     format!(
-        "placement: one operation removes one workload and places one, accounts included.\n\
+        "placement: one operation removes one workload and places one, accounts included;\n\
+         drawing them (own) is measured by itself and taken off.\n\
          ns/op: median of {PAIRS} blocks, alternating index and scan. x: median of the {PAIRS} ratios (min-max).\n\
          cpu: thread time over all blocks. p50/p99: operations timed singly, {:.0} ns of clock taken off;\n\
          lowest of {PAIRS} repetitions (median repetition in brackets).",
@@ -76,6 +77,7 @@ pub(super) struct Blocks {
     pub(super) each: Vec<f64>,
     cpu: Duration,
     operations: u32,
+    own_cpu: f64,
 }
 
 impl Blocks {
@@ -91,8 +93,16 @@ impl Blocks {
         self.operations += count;
     }
 
+    /// Takes off what the bench itself costs per operation.
+    pub(super) fn less(&mut self, own: f64, own_cpu: f64) {
+        for each in &mut self.each {
+            *each -= own;
+        }
+        self.own_cpu = own_cpu;
+    }
+
     pub(super) fn cpu_per_operation(&self) -> f64 {
-        nanos(self.cpu) / f64::from(self.operations.max(1))
+        nanos(self.cpu) / f64::from(self.operations.max(1)) - self.own_cpu
     }
 }
 

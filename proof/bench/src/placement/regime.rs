@@ -60,6 +60,8 @@ impl Regime {
 pub(super) struct Point {
     pub(super) regime: Regime,
     pub(super) nodes: u32,
+    /// What the bench itself costs; taken off the others.
+    pub(super) own: f64,
     pub(super) grid: Spread,
     pub(super) scan: Spread,
     pub(super) ratio: Spread,
@@ -74,18 +76,26 @@ pub(super) struct Point {
 
 /// One operation of a regime, on either side.
 fn operate<S: Subject>(side: &mut Side<S>, regime: Regime, tally: &mut Tally) -> Duration {
+    let (victim, want) = draw(side, regime);
+    let start = tally.singly.then(Instant::now);
+    let placed = black_box(side.operate(victim, want));
+    let took = start.map(|start| start.elapsed()).unwrap_or_default();
+    tally.operations += 1;
+    tally.refused += u32::from(!placed);
+    took
+}
+
+/// What the next operation is about. Looks the victim up, as a caller that removes a workload has its
+/// record at hand.
+fn draw<S: Subject>(side: &mut Side<S>, regime: Regime) -> (usize, Want) {
     let (victim, mut want) = side.draw();
     if regime == Regime::Infeasible {
         // Nine tenths of the largest machine in both: never free on a full fleet.
         let (cpu, mem) = capacity(2);
         want = Want { cpu: cpu / 10 * 9, mem: mem / 10 * 9, place: Place::Anywhere };
     }
-    let start = tally.singly.then(Instant::now);
-    let placed = black_box(side.operate(victim, black_box(want)));
-    let took = start.map(|start| start.elapsed()).unwrap_or_default();
-    tally.operations += 1;
-    tally.refused += u32::from(!placed);
-    took
+    black_box(side.live.get(victim).copied());
+    (victim, black_box(want))
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +119,15 @@ pub(super) fn run(regime: Regime, nodes: u32, quick: bool) -> Point {
     let (mut grid_blocks, mut scan_blocks) = (Blocks::default(), Blocks::default());
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     let fallbacks = grid.subject.index.fallbacks();
+    // Drawing victims and requests is the bench's own cost.
+    let mut own = Blocks::default();
+    for _ in 0..PAIRS {
+        own.time(grid_count, || {
+            black_box(draw(&mut grid, regime));
+        });
+    }
+    let own_cpu = own.cpu_per_operation();
+    let own = Spread::of(own.each).least;
     for _ in 0..PAIRS {
         grid_blocks.time(grid_count, || {
             operate(&mut grid, regime, &mut tally);
@@ -123,10 +142,13 @@ pub(super) fn run(regime: Regime, nodes: u32, quick: bool) -> Point {
         p99.push(most);
     }
     assert_accounts(&grid);
+    grid_blocks.less(own, own_cpu);
+    scan_blocks.less(own, own_cpu);
     let ratios = scan_blocks.each.iter().zip(&grid_blocks.each).map(|(scan, grid)| scan / grid);
     Point {
         regime,
         nodes,
+        own,
         ratio: Spread::of(ratios.collect()),
         grid_cpu: grid_blocks.cpu_per_operation(),
         scan_cpu: scan_blocks.cpu_per_operation(),
