@@ -35,7 +35,7 @@ use super::request::{NodeIndex, Pair, wide};
 pub(super) const FLAT: usize = 256;
 /// From how many nodes on there are how many rows and columns, as a power of two. A row or a column
 /// is a word of bits, so 64 are the most.
-const SIZES: [(usize, u32); 3] = [(FLAT + 1, 4), (2048, 5), (65_536, 6)];
+const SIZES: [(usize, u32); 3] = [(FLAT + 1, 4), (2048, 5), (16_384, 6)];
 /// Nodes compared by their true share once a cell is chosen.
 const SAMPLE: u32 = 4;
 /// Blocks of a corner cell looked at before the search counts as a fallback.
@@ -113,9 +113,8 @@ pub(super) struct Grid {
     /// Occupied columns of each row, rows of each column.
     rows: Vec<u64>,
     columns: Vec<u64>,
-    /// Rows and columns with any node.
-    any_row: u64,
-    any_column: u64,
+    /// Occupied columns of each row and all rows above it.
+    above: Vec<u64>,
     /// Largest free cpu of each cell, by row; largest free memory, by column.
     cpu_tops: Vec<u32>,
     mem_tops: Vec<u32>,
@@ -134,8 +133,7 @@ impl Grid {
             cells: vec![Cell::default()],
             rows: Vec::new(),
             columns: Vec::new(),
-            any_row: 0,
-            any_column: 0,
+            above: Vec::new(),
             cpu_tops: Vec::new(),
             mem_tops: Vec::new(),
         }
@@ -160,8 +158,7 @@ impl Grid {
             return self.cells[0].top().covers(need);
         }
         self.limit.covers(need)
-            && (self.any_row >> self.row(need.cpu)) != 0
-            && (self.any_column >> self.column(need.mem)) != 0
+            && (self.above[wide(self.row(need.cpu))] >> self.column(need.mem)) != 0
     }
 
     fn row(&self, cpu: u32) -> u32 {
@@ -237,7 +234,7 @@ impl Grid {
         self.mem_tops = vec![0; steps * steps];
         self.rows = vec![0; steps];
         self.columns = vec![0; steps];
-        (self.any_row, self.any_column) = (0, 0);
+        self.above = vec![0; steps];
         let mut cells = Vec::new();
         cells.resize_with(steps * steps, Cell::default);
         for cell in std::mem::replace(&mut self.cells, cells) {
@@ -258,20 +255,19 @@ impl Grid {
         self.cpu_tops[(row << self.shift) + column] = top.cpu;
         self.mem_tops[(column << self.shift) + row] = top.mem;
         let (row_bit, column_bit) = (1_u64 << row, 1_u64 << column);
-        if cell.entries().is_empty() {
-            self.rows[row] &= !column_bit;
-            self.columns[column] &= !row_bit;
-            if self.rows[row] == 0 {
-                self.any_row &= !row_bit;
+        let occupied = !cell.entries().is_empty();
+        if occupied == (self.rows[row] & column_bit != 0) {
+            return;
+        }
+        self.rows[row] ^= column_bit;
+        self.columns[column] ^= row_bit;
+        let mut from_above = self.above.get(row + 1).copied().unwrap_or(0);
+        for (above, row) in self.above.iter_mut().zip(&self.rows).take(row + 1).rev() {
+            from_above |= row;
+            if *above == from_above {
+                break;
             }
-            if self.columns[column] == 0 {
-                self.any_column &= !column_bit;
-            }
-        } else {
-            self.rows[row] |= column_bit;
-            self.columns[column] |= row_bit;
-            self.any_row |= row_bit;
-            self.any_column |= column_bit;
+            *above = from_above;
         }
     }
 
@@ -309,18 +305,18 @@ impl Grid {
 
     /// The largest distance from `row` and `column` alike that has a node.
     fn farthest(&self, row: u32, column: u32) -> u32 {
-        let mut best = 0;
-        let mut rows = self.any_row;
-        while rows != 0 {
-            let last = rows.ilog2();
-            if last <= row + best {
-                break;
+        let last = (1 << self.shift) - 1;
+        // Nodes that far away are also nearer: halve the distance in question until it is one.
+        let (mut near, mut far) = (0, last - row.max(column));
+        while near < far {
+            let middle = (near + far).div_ceil(2);
+            if self.above[wide(row + middle)] >> (column + middle) == 0 {
+                far = middle - 1;
+            } else {
+                near = middle;
             }
-            rows ^= 1 << last;
-            let across = self.rows[wide(last)].ilog2().saturating_sub(column);
-            best = best.max(across.min(last - row));
         }
-        best
+        near
     }
 
     /// The best node of the flat cell: all are looked at.

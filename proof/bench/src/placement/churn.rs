@@ -2,17 +2,32 @@
 
 use persys_cluster::placement::NodeIndex;
 
-use super::fleet::{Chance, Labelling, Want, capacity, want};
+use super::fleet::{Chance, Labelling, Place, Want, capacity, want};
 use super::subject::{Grid, Scan, Subject};
 
 /// Failures in a row after which a fleet counts as full.
 const FULL: u32 = 200;
 
-/// One workload that is placed.
+/// One workload that is placed. Eight bytes, so that the bench's own list leaves the caches to what is
+/// measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Live {
     pub(super) node: u32,
-    pub(super) want: Want,
+    cpu: u16,
+    mem: u16,
+}
+
+impl Live {
+    fn new(node: u32, want: &Want) -> Self {
+        let [cpu, mem] = [want.cpu, want.mem].map(|amount| u16::try_from(amount).unwrap_or(0));
+        debug_assert!(cpu > 0 && mem > 0, "{want:?} is placed but too large to be listed");
+        Self { node, cpu, mem }
+    }
+
+    /// The amounts; where it may go no longer matters.
+    fn want(&self) -> Want {
+        Want { cpu: self.cpu.into(), mem: self.mem.into(), place: Place::Anywhere }
+    }
 }
 
 /// One side with its own list of what is placed and its own, equal, stream of requests.
@@ -70,7 +85,7 @@ impl<S: Subject> Side<S> {
             match self.subject.pick(&want) {
                 Some(node) => {
                     self.subject.take(node, &want);
-                    self.live.push(Live { node, want });
+                    self.live.push(Live::new(node, &want));
                     placed.cpu += u64::from(want.cpu);
                     placed.mem += u64::from(want.mem);
                     failures = 0;
@@ -90,16 +105,16 @@ impl<S: Subject> Side<S> {
     /// One operation: takes one away and places another; whether there was room for it.
     pub(super) fn operate(&mut self, victim: usize, want: Want) -> bool {
         let Some(live) = self.live.get_mut(victim) else { return false };
-        self.subject.give(live.node, &live.want);
+        self.subject.give(live.node, &live.want());
         match self.subject.pick(&want) {
             Some(node) => {
                 self.subject.take(node, &want);
-                *live = Live { node, want };
+                *live = Live::new(node, &want);
                 true
             }
             None => {
                 // What was taken away goes back, so that the fleet stays as full as it was.
-                self.subject.take(live.node, &live.want);
+                self.subject.take(live.node, &live.want());
                 false
             }
         }
@@ -119,7 +134,7 @@ pub(super) fn pair(nodes: u32, labelling: Labelling, until: Until) -> (Side<Grid
         nodes,
     };
     for live in &scan.live {
-        scan.subject.take(live.node, &live.want);
+        scan.subject.take(live.node, &live.want());
     }
     (grid, scan)
 }
@@ -129,8 +144,8 @@ pub(super) fn assert_accounts(side: &Side<Grid>) {
     let mut sums = vec![Totals::default(); usize::try_from(side.nodes).unwrap_or(0)];
     for live in &side.live {
         if let Some(sum) = usize::try_from(live.node).ok().and_then(|at| sums.get_mut(at)) {
-            sum.cpu += u64::from(live.want.cpu);
-            sum.mem += u64::from(live.want.mem);
+            sum.cpu += u64::from(live.cpu);
+            sum.mem += u64::from(live.mem);
         }
     }
     for (node, sum) in (0..).zip(&sums) {
@@ -145,21 +160,21 @@ pub(super) fn assert_accounts(side: &Side<Grid>) {
 pub(super) fn assert_picks(side: &mut Side<Grid>, count: u32) {
     let mut scan = Scan::new(side.nodes);
     for live in &side.live {
-        scan.take(live.node, &live.want);
+        scan.take(live.node, &live.want());
     }
     for _ in 0..count {
         let (victim, want) = side.draw();
         let Some(live) = side.live.get_mut(victim) else { return };
-        side.subject.give(live.node, &live.want);
-        scan.give(live.node, &live.want);
+        side.subject.give(live.node, &live.want());
+        scan.give(live.node, &live.want());
         let picked = side.subject.pick(&want);
         assert_eq!(picked.is_some(), scan.pick(&want).is_some(), "{want:?}");
         if let Some(node) = picked {
             assert!(side.subject.fits(node, &want), "{want:?} on {node}");
-            *live = Live { node, want };
+            *live = Live::new(node, &want);
         }
-        side.subject.take(live.node, &live.want);
-        scan.take(live.node, &live.want);
+        side.subject.take(live.node, &live.want());
+        scan.take(live.node, &live.want());
     }
 }
 

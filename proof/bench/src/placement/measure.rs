@@ -13,13 +13,15 @@ pub(super) fn method() -> String {
     format!(
         "placement: one operation removes one workload and places one, accounts included;\n\
          drawing them (own) is measured by itself and taken off.\n\
-         ns/op: median of {PAIRS} blocks, alternating index and scan. x: median of the {PAIRS} ratios (min-max).\n\
+         ns/op: median of {PAIRS} blocks (each the median of {PARTS} parts), alternating index and scan. x: median of the {PAIRS} ratios (min-max).\n\
          cpu: thread time over all blocks. p50/p99: operations timed singly, {:.0} ns of clock taken off;\n\
          lowest of {PAIRS} repetitions (median repetition in brackets).",
         nanos(clock_cost())
     )
 }
 
+/// Parts of a block.
+const PARTS: u32 = 25;
 /// Repetitions of everything.
 pub(super) const PAIRS: usize = 7;
 
@@ -81,16 +83,21 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Times `count` operations as one block.
+    /// Times about `count` operations as one block. The block counts as its median part, since a
+    /// whole block rarely runs without being interrupted.
     pub(super) fn time(&mut self, count: u32, mut operation: impl FnMut()) {
         let before = thread_time();
-        let start = Instant::now();
-        for _ in 0..count {
-            operation();
-        }
-        self.each.push(nanos(start.elapsed()) / f64::from(count));
+        let part = count.div_ceil(PARTS);
+        let parts = (0..PARTS).map(|_| {
+            let start = Instant::now();
+            for _ in 0..part {
+                operation();
+            }
+            nanos(start.elapsed()) / f64::from(part)
+        });
+        self.each.push(Spread::of(parts.collect()).median);
         self.cpu += thread_time().saturating_sub(before);
-        self.operations += count;
+        self.operations += part * PARTS;
     }
 
     /// Takes off what the bench itself costs per operation.
