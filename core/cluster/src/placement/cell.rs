@@ -1,7 +1,7 @@
 //! Nodes with similar free amounts, under their maxima.
 //!
-//! Entries lie in one vector in no particular order. Every sixteen of them have a top, and the cell
-//! has one: the largest free cpu and the largest free memory below. Invariant: a top is exactly the
+//! Entries lie in one vector in no particular order. The cell has a top, and if it is large so
+//! has every block of its entries: the largest free cpu and the largest free memory below. Invariant: a top is exactly the
 //! maximum of its entries. Where one of the two amounts is known to be enough for the whole cell, the
 //! cell's top answers for the other one without a search.
 #![expect(
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use super::request::{Pair, narrow, wide};
 
-/// Entries of one top: five cache lines.
+/// Entries of one top.
 const FAN: usize = 16;
 
 /// A node as its cell sees it.
@@ -44,7 +44,7 @@ impl Entry {
 #[repr(align(64))]
 pub(super) struct Cell {
     entries: Vec<Entry>,
-    /// One for every sixteen entries.
+    /// One for every block; none while there is only one block.
     tops: Vec<Pair>,
     top: Pair,
     /// Where the next sample starts, so that equal nodes take turns.
@@ -65,9 +65,13 @@ impl Cell {
     pub(super) fn push(&mut self, entry: Entry) -> u32 {
         let position = self.entries.len();
         self.entries.push(entry);
+        if position == FAN {
+            self.tops.push(self.top);
+        }
         match self.tops.get_mut(position / FAN) {
             Some(top) => *top = top.max(entry.free),
-            None => self.tops.push(entry.free),
+            None if position >= FAN => self.tops.push(entry.free),
+            None => {}
         }
         self.top = self.top.max(entry.free);
         narrow(position)
@@ -99,9 +103,13 @@ impl Cell {
 
     /// The entry at `position`, the last, is gone.
     fn lost(&mut self, position: usize, free: Pair) {
-        if position.is_multiple_of(FAN) {
-            let before = self.tops.pop().unwrap_or_default();
+        if position.is_multiple_of(FAN)
+            && let Some(before) = self.tops.pop()
+        {
             self.lowered(before, Pair::default());
+            if self.tops.len() == 1 {
+                self.tops.clear();
+            }
         } else {
             self.replaced(position, free, Pair::default());
         }
@@ -111,7 +119,8 @@ impl Cell {
     /// top, as one in many does, is that recomputed.
     fn replaced(&mut self, position: usize, before: Pair, now: Pair) {
         let index = position / FAN;
-        let Some(top) = self.tops.get_mut(index) else { return };
+        let whole = self.tops.is_empty();
+        let top = if whole { &mut self.top } else { &mut self.tops[index] };
         let old = *top;
         if (before.cpu == old.cpu && now.cpu < old.cpu)
             || (before.mem == old.mem && now.mem < old.mem)
@@ -121,8 +130,10 @@ impl Cell {
             *top = old.max(now);
         }
         let new = *top;
-        self.top = self.top.max(new);
-        self.lowered(old, new);
+        if !whole {
+            self.top = self.top.max(new);
+            self.lowered(old, new);
+        }
     }
 
     /// Recomputes the cell's top if a block that may have held it went from `before` to `now`. That
@@ -145,7 +156,8 @@ impl Cell {
         if !self.top.covers(need) {
             return ControlFlow::Continue(());
         }
-        for (index, top) in self.tops.iter().enumerate() {
+        let tops = if self.tops.is_empty() { std::slice::from_ref(&self.top) } else { &self.tops };
+        for (index, top) in tops.iter().enumerate() {
             if !top.covers(need) {
                 continue;
             }
@@ -192,10 +204,13 @@ mod tests {
     }
 
     fn assert_tops(cell: &Cell) {
-        let expected: Vec<Pair> =
+        let mut expected: Vec<Pair> =
             cell.entries.chunks(FAN).map(|b| max_of(b.iter().map(|entry| entry.free))).collect();
+        assert_eq!(cell.top, max_of(expected.iter().copied()));
+        if expected.len() == 1 {
+            expected.clear();
+        }
         assert_eq!(cell.tops, expected);
-        assert_eq!(cell.top, max_of(expected.into_iter()));
     }
 
     #[test]
