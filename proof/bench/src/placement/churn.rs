@@ -102,14 +102,28 @@ impl<S: Subject> Side<S> {
         (victim.try_into().unwrap_or(0), want(&mut self.chance, self.labelling, self.nodes))
     }
 
-    /// One operation: takes one away and places another; whether there was room for it.
-    pub(super) fn operate(&mut self, victim: usize, want: Want) -> bool {
-        let Some(live) = self.live.get_mut(victim) else { return false };
+    /// Draws up to `count` operations on different workloads, spread over all of them.
+    pub(super) fn prepare(&mut self, count: u32) -> Vec<Operation> {
+        let all = u32::try_from(self.live.len()).unwrap_or(u32::MAX);
+        let stride = all.checked_div(count).unwrap_or(0).max(1);
+        (0..count.min(all))
+            .filter_map(|number| {
+                let victim = usize::try_from(number * stride + self.chance.below(stride)).ok()?;
+                let live = *self.live.get(victim)?;
+                let want = want(&mut self.chance, self.labelling, self.nodes);
+                Some(Operation { victim, live, want })
+            })
+            .collect()
+    }
+
+    /// Takes one away and places another; whether there was room for it.
+    pub(super) fn operate(&mut self, operation: &mut Operation) -> bool {
+        let Operation { live, want, .. } = operation;
         self.subject.give(live.node, &live.want());
-        match self.subject.pick(&want) {
+        match self.subject.pick(want) {
             Some(node) => {
-                self.subject.take(node, &want);
-                *live = Live::new(node, &want);
+                self.subject.take(node, want);
+                *live = Live::new(node, want);
                 true
             }
             None => {
@@ -119,6 +133,23 @@ impl<S: Subject> Side<S> {
             }
         }
     }
+
+    /// Writes operations back to the list of what is placed.
+    pub(super) fn record(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            if let Some(live) = self.live.get_mut(operation.victim) {
+                *live = operation.live;
+            }
+        }
+    }
+}
+
+/// One workload goes, another comes. Carries its own record, as a caller has it at hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation {
+    victim: usize,
+    live: Live,
+    pub(super) want: Want,
 }
 
 /// Two sides in one state: the index fills, the scan is told.

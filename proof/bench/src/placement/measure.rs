@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) fn method() -> String {
     format!(
         "placement: one operation removes one workload and places one, accounts included;\n\
-         drawing them (own) is measured by itself and taken off.\n\
+         drawing and recording them is not timed.\n\
          ns/op: median of {PAIRS} blocks (each the median of {PARTS} parts), alternating index and scan. x: median of the {PAIRS} ratios (min-max).\n\
          cpu: thread time over all blocks. p50/p99: operations timed singly, {:.0} ns of clock taken off;\n\
          lowest of {PAIRS} repetitions (median repetition in brackets).",
@@ -73,53 +73,60 @@ impl Spread {
     }
 }
 
+/// Operations made together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) operations: u32,
+    /// Making them.
+    pub(super) timed: Duration,
+    /// Drawing, making and recording them.
+    pub(super) whole: Duration,
+}
+
 /// A running sum of wall and CPU time of blocks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     pub(super) each: Vec<f64>,
-    cpu: Duration,
+    cpu: f64,
     operations: u32,
-    own_cpu: f64,
 }
 
 impl Blocks {
-    /// Times about `count` operations as one block. The block counts as its median part, since a
+    /// Makes about `count` operations as one block. The block counts as its median part, since a
     /// whole block rarely runs without being interrupted.
-    pub(super) fn time(&mut self, count: u32, mut operation: impl FnMut()) {
+    pub(super) fn time(&mut self, count: u32, mut batch: impl FnMut(u32) -> Batch) {
         let before = thread_time();
-        let part = count.div_ceil(PARTS);
-        let parts = (0..PARTS).map(|_| {
-            let start = Instant::now();
-            for _ in 0..part {
-                operation();
+        let (mut timed, mut whole) = (0.0, 0.0);
+        let mut parts = Vec::new();
+        for _ in 0..PARTS {
+            let (mut operations, mut spent) = (0, Duration::ZERO);
+            while operations < count.div_ceil(PARTS) {
+                let made = batch(count.div_ceil(PARTS) - operations);
+                if made.operations == 0 {
+                    break;
+                }
+                operations += made.operations;
+                spent += made.timed;
+                timed += nanos(made.timed);
+                whole += nanos(made.whole);
             }
-            nanos(start.elapsed()) / f64::from(part)
-        });
-        self.each.push(Spread::of(parts.collect()).median);
-        self.cpu += thread_time().saturating_sub(before);
-        self.operations += part * PARTS;
-    }
-
-    /// Takes off what the bench itself costs per operation.
-    pub(super) fn less(&mut self, own: f64, own_cpu: f64) {
-        for each in &mut self.each {
-            *each -= own;
+            parts.push(nanos(spent) / f64::from(operations.max(1)));
+            self.operations += operations;
         }
-        self.own_cpu = own_cpu;
+        self.each.push(Spread::of(parts).median);
+        // The kernel's count is too coarse for a batch: the block's is shared out by wall time.
+        self.cpu += nanos(thread_time().saturating_sub(before)) * timed / f64::max(whole, 1.0);
     }
 
     pub(super) fn cpu_per_operation(&self) -> f64 {
-        nanos(self.cpu) / f64::from(self.operations.max(1)) - self.own_cpu
+        self.cpu / f64::from(self.operations.max(1))
     }
 }
 
-/// Times operations one by one; p50 and p99 in nanoseconds, the clock's cost taken off.
-pub(super) fn singly(
-    count: u32,
-    cost: Duration,
-    mut operation: impl FnMut() -> Duration,
-) -> [f64; 2] {
-    let mut times: Vec<f64> = (0..count).map(|_| nanos(operation().saturating_sub(cost))).collect();
+/// The p50 and p99 of operations timed one by one, in nanoseconds, the clock's cost taken off.
+pub(super) fn singly(times: Vec<Duration>, cost: Duration) -> [f64; 2] {
+    let less = times.into_iter().map(|time| nanos(time.saturating_sub(cost)));
+    let mut times: Vec<f64> = less.collect();
     times.sort_by(f64::total_cmp);
     [percentile(&times, 50), percentile(&times, 99)]
 }

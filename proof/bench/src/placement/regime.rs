@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::churn::{Side, Until, assert_accounts, assert_picks, pair};
 use super::fleet::{Labelling, Place, Want, capacity};
-use super::measure::{Blocks, PAIRS, Spread, clock_cost, singly};
+use super::measure::{Batch, Blocks, PAIRS, Spread, clock_cost, singly};
 use super::subject::Subject;
 
 /// A state of the fleet and a kind of request.
@@ -60,8 +60,6 @@ impl Regime {
 pub(super) struct Point {
     pub(super) regime: Regime,
     pub(super) nodes: u32,
-    /// What the bench itself costs; taken off the others.
-    pub(super) own: f64,
     pub(super) grid: Spread,
     pub(super) scan: Spread,
     pub(super) ratio: Spread,
@@ -74,33 +72,43 @@ pub(super) struct Point {
     pub(super) fallbacks: u64,
 }
 
-/// One operation of a regime, on either side.
-fn operate<S: Subject>(side: &mut Side<S>, regime: Regime, tally: &mut Tally) -> Duration {
-    let (victim, want) = draw(side, regime);
-    let start = tally.singly.then(Instant::now);
-    let placed = black_box(side.operate(victim, want));
-    let took = start.map(|start| start.elapsed()).unwrap_or_default();
-    tally.operations += 1;
-    tally.refused += u32::from(!placed);
-    took
-}
+/// Operations drawn, made and recorded together; only making them is timed.
+const BATCH: u32 = 512;
 
-/// What the next operation is about. Looks the victim up, as a caller that removes a workload has its
-/// record at hand.
-fn draw<S: Subject>(side: &mut Side<S>, regime: Regime) -> (usize, Want) {
-    let (victim, mut want) = side.draw();
+/// A batch of at most `count` operations of a regime, on either side, as a whole or one by one.
+fn batch<S: Subject>(side: &mut Side<S>, regime: Regime, count: u32, tally: &mut Tally) -> Batch {
+    let whole = Instant::now();
+    let mut operations = side.prepare(count.min(BATCH));
     if regime == Regime::Infeasible {
         // Nine tenths of the largest machine in both: never free on a full fleet.
         let (cpu, mem) = capacity(2);
-        want = Want { cpu: cpu / 10 * 9, mem: mem / 10 * 9, place: Place::Anywhere };
+        for operation in &mut operations {
+            operation.want = Want { cpu: cpu / 10 * 9, mem: mem / 10 * 9, place: Place::Anywhere };
+        }
     }
-    black_box(side.live.get(victim).copied());
-    (victim, black_box(want))
+    let operations = black_box(&mut operations);
+    let mut placed = 0;
+    let start = Instant::now();
+    for operation in operations.iter_mut() {
+        if let Some(times) = &mut tally.singly {
+            let start = Instant::now();
+            placed += u32::from(black_box(side.operate(operation)));
+            times.push(start.elapsed());
+        } else {
+            placed += u32::from(black_box(side.operate(operation)));
+        }
+    }
+    let timed = start.elapsed();
+    side.record(operations);
+    let operations = u32::try_from(operations.len()).unwrap_or(0);
+    tally.operations += operations;
+    tally.refused += operations - placed;
+    Batch { operations, timed, whole: whole.elapsed() }
 }
 
 #[derive(Debug, Default)]
 struct Tally {
-    singly: bool,
+    singly: Option<Vec<Duration>>,
     operations: u32,
     refused: u32,
 }
@@ -119,36 +127,20 @@ pub(super) fn run(regime: Regime, nodes: u32, quick: bool) -> Point {
     let (mut grid_blocks, mut scan_blocks) = (Blocks::default(), Blocks::default());
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     let fallbacks = grid.subject.index.fallbacks();
-    // Drawing victims and requests is the bench's own cost.
-    let mut own = Blocks::default();
     for _ in 0..PAIRS {
-        own.time(grid_count, || {
-            black_box(draw(&mut grid, regime));
-        });
-    }
-    let own_cpu = own.cpu_per_operation();
-    let own = Spread::of(own.each).least;
-    for _ in 0..PAIRS {
-        grid_blocks.time(grid_count, || {
-            operate(&mut grid, regime, &mut tally);
-        });
-        scan_blocks.time(scan_count, || {
-            operate(&mut scan, regime, &mut other);
-        });
-        tally.singly = true;
-        let [half, most] = singly(grid_count / 4, cost, || operate(&mut grid, regime, &mut tally));
-        tally.singly = false;
+        grid_blocks.time(grid_count, |count| batch(&mut grid, regime, count, &mut tally));
+        scan_blocks.time(scan_count, |count| batch(&mut scan, regime, count, &mut other));
+        tally.singly = Some(Vec::new());
+        Blocks::default().time(grid_count / 4, |count| batch(&mut grid, regime, count, &mut tally));
+        let [half, most] = singly(tally.singly.take().unwrap_or_default(), cost);
         p50.push(half);
         p99.push(most);
     }
     assert_accounts(&grid);
-    grid_blocks.less(own, own_cpu);
-    scan_blocks.less(own, own_cpu);
     let ratios = scan_blocks.each.iter().zip(&grid_blocks.each).map(|(scan, grid)| scan / grid);
     Point {
         regime,
         nodes,
-        own,
         ratio: Spread::of(ratios.collect()),
         grid_cpu: grid_blocks.cpu_per_operation(),
         scan_cpu: scan_blocks.cpu_per_operation(),

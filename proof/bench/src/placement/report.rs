@@ -15,10 +15,9 @@ pub fn say(line: &str) {
 
 pub(super) fn heading() -> String {
     format!(
-        "\n{:<16}{:>8}{:>6}{:>8}{:>8}{:>11}{:>9}{:>23}{:>8}{:>13}{:>15}{:>9}{:>10}",
+        "\n{:<16}{:>8}{:>8}{:>8}{:>11}{:>9}{:>23}{:>8}{:>13}{:>15}{:>9}{:>10}",
         "regime",
         "nodes",
-        "own",
         "ns/op",
         "cpu",
         "scan ns/op",
@@ -36,10 +35,9 @@ pub(super) fn row(point: &Point) -> String {
     let Spread { least, median, most } = point.ratio;
     let bracket = |spread: &Spread| format!("{:.0} ({:.0})", spread.least, spread.median);
     format!(
-        "{:<16}{:>8}{:>6.0}{:>8.0}{:>8.0}{:>11.0}{:>9.0}{:>23}{:>8.1}{:>13}{:>15}{:>8.1}%{:>10}",
+        "{:<16}{:>8}{:>8.0}{:>8.0}{:>11.0}{:>9.0}{:>23}{:>8.1}{:>13}{:>15}{:>8.1}%{:>10}",
         point.regime.word(),
         point.nodes,
-        point.own,
         point.grid.median,
         point.grid_cpu,
         point.scan.median,
@@ -92,12 +90,11 @@ pub(super) fn json(points: &[Point], fills: &[Fill], bars: &[Bar]) -> String {
         .iter()
         .map(|p| {
             format!(
-                "{{\"regime\":\"{}\",\"nodes\":{},\"own_ns\":{:.2},\"index_ns\":{},\"scan_ns\":{},\"ratio\":{},\
+                "{{\"regime\":\"{}\",\"nodes\":{},\"index_ns\":{},\"scan_ns\":{},\"ratio\":{},\
                  \"index_cpu_ns\":{:.2},\"scan_cpu_ns\":{:.2},\"p50_ns\":{},\"p99_ns\":{},\
                  \"refused_percent\":{:.2},\"fallbacks\":{}}}",
                 p.regime.word(),
                 p.nodes,
-                p.own,
                 spread(&p.grid),
                 spread(&p.scan),
                 spread(&p.ratio),
