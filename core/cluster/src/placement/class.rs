@@ -10,7 +10,7 @@ use std::sync::Arc;
 use persys_model::labels::{Constraint, Rule};
 
 use super::request::{Traits, narrow, wide};
-use super::selector::Signature;
+use super::selector::{Signature, Verdict};
 
 /// Nodes that every selector judges alike.
 #[derive(Debug, Clone)]
@@ -49,6 +49,15 @@ impl Classes {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Class> {
         self.table.iter_mut().flatten()
+    }
+
+    /// Notes what a broad selector says of some classes.
+    pub(super) fn mark(&mut self, classes: &[u32], number: u8, verdict: Verdict) {
+        for class in classes {
+            if let Some(class) = self.get_mut(*class) {
+                class.signature.set(number, verdict);
+            }
+        }
     }
 
     /// Adds a class without members.

@@ -35,7 +35,7 @@ use super::request::{NodeIndex, Pair, wide};
 pub(super) const FLAT: usize = 256;
 /// From how many nodes on there are how many rows and columns, as a power of two. A row or a column
 /// is a word of bits, so 64 are the most.
-const SIZES: [(usize, u32); 3] = [(FLAT + 1, 4), (2048, 5), (16_384, 6)];
+const SIZES: [(usize, u32); 3] = [(FLAT + 1, 4), (2048, 5), (65_536, 6)];
 /// Nodes compared by their true share once a cell is chosen.
 const SAMPLE: u32 = 4;
 /// Blocks of a corner cell looked at before the search counts as a fallback.

@@ -51,7 +51,7 @@ impl Signature {
         (usize::from(number >> 6), 1 << (number & 63))
     }
 
-    fn set(&mut self, number: u8, verdict: Verdict) {
+    pub(super) fn set(&mut self, number: u8, verdict: Verdict) {
         let (word, bit) = Self::bit(number);
         for (words, wanted) in
             [(&mut self.admitted, Verdict::Admitted), (&mut self.reluctant, Verdict::Reluctant)]
@@ -219,23 +219,16 @@ impl Selectors {
             && let Some((number, fresh)) = self.number(&selector, now)
         {
             self.remember(Arc::clone(&selector), request, Resolved::Broad(number));
-            return Learned::Elsewhere(if fresh {
-                for (list, verdict) in
-                    [(&admitted, Verdict::Admitted), (&reluctant, Verdict::Reluctant)]
-                {
-                    for class in list {
-                        if let Some(class) = classes.get_mut(*class) {
-                            class.signature.set(number, verdict);
-                        }
-                    }
-                }
-                Lookup::Numbered(number, [admitted, reluctant].concat())
-            } else {
-                for class in classes.iter_mut() {
-                    class.signature.set(number, selector.judge(&class.traits));
-                }
-                Lookup::Renumbered(number)
-            });
+            if fresh {
+                classes.mark(&admitted, number, Verdict::Admitted);
+                classes.mark(&reluctant, number, Verdict::Reluctant);
+                let changed = [admitted, reluctant].concat();
+                return Learned::Elsewhere(Lookup::Numbered(number, changed));
+            }
+            for class in classes.iter_mut() {
+                class.signature.set(number, selector.judge(&class.traits));
+            }
+            return Learned::Elsewhere(Lookup::Renumbered(number));
         }
         if nodes > FLAT {
             return Learned::Elsewhere(Lookup::Crowded);
