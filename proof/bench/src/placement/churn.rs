@@ -25,7 +25,7 @@ impl Live {
     }
 
     /// The amounts; where it may go no longer matters.
-    fn want(&self) -> Want {
+    fn want(self) -> Want {
         Want { cpu: self.cpu.into(), mem: self.mem.into(), place: Place::Anywhere }
     }
 }
@@ -120,18 +120,13 @@ impl<S: Subject> Side<S> {
     pub(super) fn operate(&mut self, operation: &mut Operation) -> bool {
         let Operation { live, want, .. } = operation;
         self.subject.give(live.node, &live.want());
-        match self.subject.pick(want) {
-            Some(node) => {
-                self.subject.take(node, want);
-                *live = Live::new(node, want);
-                true
-            }
-            None => {
-                // What was taken away goes back, so that the fleet stays as full as it was.
-                self.subject.take(live.node, &live.want());
-                false
-            }
+        let picked = self.subject.pick(want);
+        if let Some(node) = picked {
+            *live = Live::new(node, want);
         }
+        // Where nothing fits, what was taken away goes back: the fleet stays as full as it was.
+        self.subject.take(live.node, &live.want());
+        picked.is_some()
     }
 
     /// Writes operations back to the list of what is placed.
