@@ -21,7 +21,7 @@ pub(super) fn method() -> String {
 }
 
 /// Parts of a block.
-const PARTS: u32 = 25;
+const PARTS: u32 = 200;
 /// Repetitions of everything.
 pub(super) const PAIRS: usize = 7;
 
