@@ -1,5 +1,14 @@
 //! What holds whatever happens: the scheduler is given arbitrary inputs, sensible or not.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "a test may stop, and is told by the environment how long to go on"
+)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Short stories about one scheduler: what it does when users, nodes and operators act.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a story looks at the events it is about")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -16,7 +16,8 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut find = |file: &SourceFile, problem: String| {
         findings.push(Finding { path: file.path.clone(), problem });
     };
-    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+    let is_source = |file: &&SourceFile| file.path.rsplit_once('.').is_some_and(|(_, e)| e == "rs");
+    for file in files.iter().filter(is_source) {
         let lines = file.text.lines().count();
         let is_test = file.path.contains("/tests/") || file.path.ends_with("/tests.rs");
         if lines > MOST_LINES && !is_test {

@@ -2,7 +2,7 @@
 
 use persys_tidy::{Finding, layers, sources, tree};
 
-fn report(findings: Vec<Finding>) {
+fn report(findings: &[Finding]) {
     let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
 }
@@ -10,11 +10,11 @@ fn report(findings: Vec<Finding>) {
 #[test]
 fn dependencies_follow_the_layers() {
     let files = tree::read(&tree::root()).unwrap();
-    report(layers::check(&files));
+    report(&layers::check(&files));
 }
 
 #[test]
 fn sources_keep_their_proportions() {
     let files = tree::read(&tree::root()).unwrap();
-    report(sources::check(&files));
+    report(&sources::check(&files));
 }

@@ -7,6 +7,7 @@
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::indexing_slicing,
     reason = "shared by several test binaries"
 )]
 
