@@ -93,6 +93,8 @@ pub(crate) fn decide(now: &Situation<'_>) -> Action {
             NodeState::Ready | NodeState::Draining => renew_or(now, place, Action::Order),
             NodeState::NotReady | NodeState::Lost => Action::BuryAndFinish,
         },
+        // Its node was removed before it could say so.
+        (Desired::Stopped, None) if now.phase == Phase::Stopping => Action::Believe(Word::Rests),
         (Desired::Stopped, None) => Action::Rest,
         (Desired::Stopped, Some(place)) => match now.node {
             NodeState::Ready => renew_or(now, place, at_rest(now)),

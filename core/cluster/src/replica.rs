@@ -272,7 +272,8 @@ impl Replica {
         let valid_until = sent_at.plus(ttl * 3 / 4);
         match (reply, &mut self.role) {
             (StoreReply::Won(term), Role::Follower) => self.lead(term, valid_until, now),
-            (StoreReply::HeldBy(holder), Role::Follower) => {
+            (StoreReply::HeldBy(holder, head), Role::Follower) => {
+                self.learn(head);
                 if self.settings.zoo.has(Bug::LeaderIdByHostName)
                     && host_of(&holder) == host_of(&self.candidate)
                 {
@@ -311,6 +312,11 @@ impl Replica {
         match reply {
             StoreReply::Loaded(snapshot) => {
                 let Role::Leading(leading) = &mut self.role else { return };
+                if leading.must_load {
+                    // The store was lost again since this was asked for: it is read anew.
+                    return;
+                }
+                leading.pending.clear();
                 leading.store_head = snapshot.head.as_ref().map_or(CommitSeq(0), |head| head.seq);
                 if leading.world.is_some() {
                     self.step_world(Input::Loaded(*snapshot), now);
@@ -330,7 +336,7 @@ impl Replica {
             }
             StoreReply::Deposed => self.step_down(now),
             StoreReply::Won(_)
-            | StoreReply::HeldBy(_)
+            | StoreReply::HeldBy(..)
             | StoreReply::Done
             | StoreReply::Committed
             | StoreReply::HeadMoved
@@ -354,7 +360,7 @@ impl Replica {
             StoreReply::Deposed => self.step_down(now),
             StoreReply::HeadMoved => self.lose_store("the store moved on without us", now),
             StoreReply::Won(_)
-            | StoreReply::HeldBy(_)
+            | StoreReply::HeldBy(..)
             | StoreReply::Done
             | StoreReply::Loaded(_)
             | StoreReply::Unavailable
@@ -378,6 +384,20 @@ impl Replica {
         self.effects.wake_at = None;
         self.lease_due = now.mono.plus(RETRY_MS);
         self.lease_call = None;
+    }
+
+    /// A follower hears how far the store has come. What contradicts its own memory it does not
+    /// take: should it lead one day, an operator is to look at that.
+    fn learn(&mut self, head: Option<HighWater>) {
+        let Some(head) = head else { return };
+        let news = self.known.as_ref().is_none_or(|known| {
+            known.cluster == head.cluster
+                && (known.incarnation, known.seq) < (head.incarnation, head.seq)
+        });
+        if news {
+            self.known = Some(head.clone());
+            self.effects.remember = Some(head);
+        }
     }
 
     fn remember(&mut self) {

@@ -59,8 +59,9 @@ pub enum StoreCall {
 pub enum StoreReply {
     /// The campaign is won; the key's creation is the term.
     Won(Term),
-    /// Somebody else leads: the candidate's text.
-    HeldBy(Arc<str>),
+    /// Somebody else leads: the candidate's text, and how far the store has come. Those who follow
+    /// remember it too, so that whoever leads next notices when the store has lost something.
+    HeldBy(Arc<str>, Option<HighWater>),
     /// Renewed or resigned.
     Done,
     /// The term is over.

@@ -329,7 +329,7 @@ impl Trial {
             Some(place) if place.node == node_id(node) && epoch % 2 == 0 => place.epoch,
             _ => Epoch(epoch),
         };
-        Report { workload: id, epoch, state: state_of(state), restarts: 0 }
+        Report { workload: id, epoch, state: state_of(state), restarts: 0, confirmed: true }
     }
 
     fn answer(&mut self, node: usize, workload: u8, epoch: u64, kind: u8) {
@@ -408,7 +408,8 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
         if *state == 6 {
             inventory.tombstones.push(Tombstone { workload, epoch });
         } else if inventory.held.iter().all(|held| held.report.workload != workload) {
-            let report = Report { workload, epoch, state: state_of(*state), restarts: 0 };
+            let report =
+                Report { workload, epoch, state: state_of(*state), restarts: 0, confirmed: true };
             let revision = RevisionId::new("r").unwrap();
             // Small enough that whatever agents bring along fits beside everything else.
             let spec = (*state != 2).then(|| Arc::new(container(1, 1)));

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::id::{NodeId, WorkloadId};
+use crate::id::{NodeId, RevisionId, WorkloadId};
 use crate::phase::Phase;
 use crate::resources::Resources;
 use crate::spec::HostPort;
+use crate::spec::Spec;
 use crate::time::WallMillis;
 use crate::token::{Epoch, Generation, Session};
 
@@ -41,6 +42,17 @@ pub struct Place {
     pub reserved: Resources,
     /// Ports that are held for it there.
     pub ports: Vec<HostPort>,
+    /// What it carries out, once the user wants something newer for which there is no room yet.
+    pub version: Option<Version>,
+}
+
+/// One version of a workload: its name and what runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its name.
+    pub revision: RevisionId,
+    /// What runs.
+    pub spec: Arc<Spec>,
 }
 
 /// A copy that may still exist on a node it was moved from.

@@ -18,6 +18,9 @@ pub struct Report {
     pub state: State,
     /// How often it was started again under this decision.
     pub restarts: u32,
+    /// Whether the scheduler named this decision in the present session; before that the agent
+    /// neither starts it nor starts it again.
+    pub confirmed: bool,
 }
 
 /// How a workload is on its node.

@@ -46,6 +46,8 @@ pub struct Agent {
     pub(crate) slots: BTreeMap<WorkloadId, Slot>,
     /// Removals the scheduler has not yet acknowledged.
     pub(crate) graves: BTreeMap<WorkloadId, Grave>,
+    /// Since when this life knows of each removal.
+    pub(crate) known_since: BTreeMap<(WorkloadId, Epoch), Millis>,
     pub(crate) waiting: Vec<Waiting>,
     /// Workloads to settle before the step ends.
     pub(crate) touched: BTreeSet<WorkloadId>,
@@ -100,6 +102,7 @@ impl Agent {
             settings,
             slots,
             graves: BTreeMap::new(),
+            known_since: BTreeMap::new(),
             waiting: Vec::new(),
             touched: BTreeSet::new(),
             last_verb: VerbId(0),
@@ -342,6 +345,7 @@ impl Agent {
             epoch: intent.epoch,
             state: slot.state(intent, slot.confirmed || act_early),
             restarts: intent.restarts,
+            confirmed: slot.confirmed,
         };
         let held = slot::held(report, intent);
         match &mut slot.told {

@@ -199,18 +199,29 @@ impl Agent {
     fn forget_old(&mut self, now: Now, effects: &mut Effects) {
         let tombstones = &self.journal.ledger().tombstones;
         let surplus = tombstones.len().saturating_sub(self.settings.tombstone_limit);
-        let mut by_age: Vec<_> = tombstones
+        // The wall clock may jump; a removal is as old as this life has known it.
+        let known = std::mem::take(&mut self.known_since);
+        self.known_since = tombstones
             .iter()
-            .filter(|(workload, _)| !self.graves.contains_key(workload))
-            .map(|(workload, buried)| (buried.at, workload.clone()))
+            .map(|(workload, buried)| {
+                let key = (workload.clone(), buried.epoch);
+                let since = known.get(&key).copied().unwrap_or(now.mono);
+                (key, since)
+            })
+            .collect();
+        let mut by_age: Vec<_> = self
+            .known_since
+            .iter()
+            .filter(|((workload, _), _)| !self.graves.contains_key(workload))
+            .map(|((workload, epoch), since)| (*epoch, *since, workload.clone()))
             .collect();
         by_age.sort();
-        let old = |at: u64| now.wall.0.saturating_sub(at) >= self.settings.tombstone_ms;
+        let old = |since: Millis| now.mono.since(since) >= self.settings.tombstone_ms;
         let forgotten: Vec<_> = by_age
             .into_iter()
             .enumerate()
-            .filter(|(position, (at, _))| *position < surplus || old(at.0))
-            .map(|(_, (_, workload))| workload)
+            .filter(|(position, (_, since, _))| *position < surplus || old(*since))
+            .map(|(_, (_, _, workload))| workload)
             .collect();
         for workload in forgotten {
             self.journal.write(LedgerChange::Forget(workload), &mut effects.ledger);

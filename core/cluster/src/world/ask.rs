@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::assignment::{Assignment, Reason, ReasonCode, Version};
 use persys_model::event::Happening;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::phase::Phase;
@@ -163,6 +163,18 @@ impl World {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");
         }
+        if new_version
+            && let Some(place) = &slot.assignment.place
+            && place.version.is_none()
+        {
+            // Should the new version find no room, its node may have to be told the old one again.
+            let (revision, spec) = (current.revision.clone(), Arc::clone(&current.spec));
+            if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
+                place.version = Some(Version { revision, spec });
+            }
+            self.touch_decision(at);
+        }
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let workload = Arc::make_mut(&mut slot.workload);
         workload.generation = workload.generation.next();
         workload.desired = desired;

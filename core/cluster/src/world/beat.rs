@@ -119,11 +119,15 @@ impl World {
         let epoch = place.epoch;
         let workload = report.workload.clone();
         let word = Report { epoch, ..report };
+        let confirmed = word.confirmed;
         if slot.seen.as_ref() != Some(&word) {
             slot.seen = Some(word);
             self.mark_dirty(index);
         }
-        self.taken_in(at, session, &workload, epoch);
+        // What an agent merely remembers from an earlier life it does not act on: tell it again.
+        if confirmed {
+            self.taken_in(at, session, &workload, epoch);
+        }
     }
 
     /// Degraded: keep still. Recovery: tell us all you hold, and keep still.

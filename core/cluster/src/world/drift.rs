@@ -75,6 +75,8 @@ impl World {
             self.mark_dirty(index);
         }
         self.take_strangers(at, strangers);
+        // A leader that has just read the store does not know what was ordered before it led.
+        self.order_removals(at);
     }
 
     fn is_assigned_to(&self, index: WorkloadIndex, at: NodeIndex) -> bool {

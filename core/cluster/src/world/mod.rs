@@ -69,6 +69,8 @@ pub struct World {
     durable: CommitSeq,
     /// The highest decision made before this leadership: agents may know it already.
     opened_epoch: Epoch,
+    /// The first unit of the present incarnation; until it is durable the rebuilding may be lost.
+    incarnation_since: CommitSeq,
     /// What this host remembers of the store, to notice when the store knows less.
     known: Option<HighWater>,
 
@@ -107,6 +109,8 @@ impl World {
             self.step_normal(input);
         }
         if !self.frozen() {
+            // What was asked for and what the clock brings are stored apart.
+            self.close_unit();
             self.run_timers();
             self.settle_dirty();
             self.place_waiting();

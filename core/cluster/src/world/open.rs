@@ -52,6 +52,7 @@ impl World {
             now,
             durable: head.seq,
             opened_epoch: head.epoch,
+            incarnation_since: CommitSeq(0),
             head,
             known,
             nodes: Slab::new(),
@@ -136,6 +137,7 @@ impl World {
             seq: self.durable,
         };
         match &self.known {
+            Some(known) if self.durable < self.incarnation_since => known.clone(),
             Some(known) if known.incarnation > mine.incarnation => known.clone(),
             Some(known) if known.incarnation == mine.incarnation && known.seq > mine.seq => {
                 known.clone()

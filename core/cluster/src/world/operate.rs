@@ -226,6 +226,10 @@ impl World {
                 format!("the node knows {id} only by its labels; delete it and apply its spec");
             return self.refuse(request, RefusalCode::Conflict, why);
         };
+        if self.workload_by_id.contains_key(id) {
+            let why = format!("there is a workload {id} already; this copy of it can only go");
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         // Its own share is already counted against the node; whatever is free beyond that is more.
         let capacity = self.index.capacity(at);
         if held.run && !capacity.covers(self.index.taken(at)) {
@@ -252,6 +256,7 @@ impl World {
             generation: Generation(1),
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
+            version: None,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let reason = Reason {

@@ -41,11 +41,17 @@ impl World {
             (Desired::Deleted, _) => Order::Remove { purge: true },
             // What ended stays as it is: telling a node that forgot would start it again.
             (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
-            (desired, _) => Order::Apply(Apply {
-                revision: slot.workload.revision.clone(),
-                run: desired == Desired::Running,
-                spec: Arc::clone(&slot.workload.spec),
-            }),
+            (desired, _) => {
+                let (revision, spec) = match &place.version {
+                    Some(version) => (&version.revision, &version.spec),
+                    None => (&slot.workload.revision, &slot.workload.spec),
+                };
+                Order::Apply(Apply {
+                    revision: revision.clone(),
+                    run: desired == Desired::Running,
+                    spec: Arc::clone(spec),
+                })
+            }
         };
         let (workload, epoch) = (slot.workload.id.clone(), place.epoch);
         self.send(node_at, workload, epoch, order, false);
@@ -248,6 +254,10 @@ impl World {
             self.room_changed = true;
             self.write(Write::DeleteGrave(id.clone(), workload.clone()));
             self.close_unit();
+            // An exclusive workload of this name may have waited for it.
+            if let Some(index) = self.workload_by_id.get(workload).copied() {
+                self.mark_dirty(index);
+            }
         }
         let Some(index) = self.workload_by_id.get(workload).copied() else { return };
         let Some(slot) = self.workloads.get(index.0) else { return };

@@ -82,6 +82,7 @@ impl World {
             generation: slot.workload.generation,
             reserved: slot.workload.spec.resources.clone(),
             ports: slot.workload.spec.host_ports(),
+            version: None,
         };
         if !self.settings.zoo.has(Bug::NoReservation) {
             self.index.take(node, &place.reserved, &place.ports);
@@ -118,8 +119,13 @@ impl World {
         let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
         let Some(node) = self.node_at(&place.node) else { return false };
         self.index.give(node, &place.reserved, &place.ports);
-        let here = !avoided && self.fits_here(at, node);
-        let target = if here { Some(node) } else { self.pick(at) };
+        let here = self.fits_here(at, node);
+        // A node that had no room before is still better than none.
+        let target = if here && !avoided {
+            Some(node)
+        } else {
+            self.pick(at).or_else(|| here.then_some(node))
+        };
         self.index.take(node, &place.reserved, &place.ports);
         match target {
             Some(target) if target == node => {
@@ -172,6 +178,7 @@ impl World {
         let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() else { return };
         place.epoch = epoch;
         place.generation = generation;
+        place.version = None;
         if run.is_some() {
             place.reserved = spec.resources.clone();
             place.ports = spec.host_ports();
@@ -291,7 +298,7 @@ impl World {
         }
     }
 
-    fn drop_grave(&mut self, node: NodeIndex, at: WorkloadIndex) {
+    pub(super) fn drop_grave(&mut self, node: NodeIndex, at: WorkloadIndex) {
         let Some(id) = self.workloads.get(at.0).map(|slot| slot.workload.id.clone()) else {
             return;
         };
@@ -324,7 +331,13 @@ impl World {
     /// The new revision fits nowhere: what runs goes on, what rests waits.
     fn update_waits(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
-        if !slot.assignment.phase.holds_compute() {
+        let phase = slot.assignment.phase;
+        if phase == Phase::Backoff {
+            // Nothing runs, and what failed is not wanted any more.
+            self.rest(at);
+            return self.wait_for_room(at);
+        }
+        if !phase.holds_compute() || phase == Phase::Stopping {
             return self.wait_for_room(at);
         }
         self.mark(Mark::UpdateWaited);

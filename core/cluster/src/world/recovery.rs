@@ -19,9 +19,11 @@ use persys_model::token::{Epoch, Generation, Session, Term};
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::slots::WorkloadIndex;
 use crate::effects::Mark;
 use crate::input::{Recovery, RequestId};
-use crate::record::Snapshot;
+use crate::placement::NodeIndex;
+use crate::record::{Snapshot, Write};
 
 /// What a recovery from agents would do. Made before it is carried out, so it can be shown first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,16 +87,10 @@ impl World {
 
     /// Carries out a recovery and goes back to work.
     pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
-        let plan = match recovery {
-            Recovery::FromAgents => Some(self.recovery_plan()),
-            Recovery::AcceptEmpty => {
-                self.refill(Snapshot::default());
-                None
-            }
-            Recovery::FromSnapshot(snapshot) => {
-                self.refill(*snapshot);
-                None
-            }
+        let (plan, old) = match recovery {
+            Recovery::FromAgents => (Some(self.recovery_plan()), Vec::new()),
+            Recovery::AcceptEmpty => (None, self.replace_by(Snapshot::default())),
+            Recovery::FromSnapshot(snapshot) => (None, self.replace_by(*snapshot)),
         };
         self.mark(Mark::RebuiltFromAgents);
         self.begin_incarnation();
@@ -104,12 +100,20 @@ impl World {
         let why = Arc::from("an operator chose how to go on");
         self.happen(Happening::ModeChanged { from: Mode::Recovery, to: Mode::Normal, why });
         self.close_unit();
+        self.erase(old);
         self.write_everything();
         let heard = std::mem::take(&mut self.heard);
         if let Some(plan) = plan {
             self.rebuild(&heard, &plan);
         }
         self.done(request, "the control plane works again");
+    }
+
+    /// Takes a snapshot for what is stored; gives what must leave the store for that.
+    fn replace_by(&mut self, snapshot: Snapshot) -> Vec<Write> {
+        let old = self.erasure();
+        self.refill(snapshot);
+        old
     }
 
     /// Replaces all that is in memory by a snapshot.
@@ -138,11 +142,14 @@ impl World {
             let held = inventory.held.iter().map(|held| held.report.epoch);
             held.chain(inventory.tombstones.iter().map(|tombstone| tombstone.epoch))
         });
-        self.head.epoch = epochs.max().unwrap_or_default().max(self.head.epoch).next();
+        let newest = epochs.max().unwrap_or_default().max(self.head.epoch).next();
         let incarnation =
             self.head.incarnation.max(known.incarnation).max(seen.unwrap_or_default()) + 1;
+        // Agents that have not been heard may hold any decision of an earlier incarnation.
+        self.head.epoch = newest.max(Epoch(Term(1).in_incarnation(incarnation).0));
         self.head.incarnation = incarnation;
         self.head.seq = self.head.seq.max(known.seq);
+        self.incarnation_since = self.head.seq.next();
         self.term = self.lease_term.in_incarnation(incarnation);
         self.opened_epoch = self.head.epoch;
     }
@@ -153,14 +160,80 @@ impl World {
         for at in nodes {
             self.touch_node(at);
             self.close_unit();
+            self.renew_graves(at);
         }
         let workloads: Vec<_> = self.workload_by_id.values().copied().collect();
         for at in workloads {
+            self.renew_decisions(at);
             self.touch_intent(at);
             self.touch_decision(at);
             self.close_unit();
             self.mark_dirty(at);
         }
+    }
+
+    /// An agent may have obeyed newer decisions than the recorded ones and forgotten them: only what
+    /// is decided from now on is sent.
+    fn renew_decisions(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let mut assignment = Arc::clone(&slot.assignment);
+        let renewed = Arc::make_mut(&mut assignment);
+        for former in renewed.former.values_mut() {
+            former.epoch = self.draw_epoch(Some(former.epoch));
+        }
+        if let Some(place) = &mut renewed.place {
+            place.epoch = self.draw_epoch(Some(place.epoch));
+        }
+        if let Some(slot) = self.workloads.get_mut(at.0) {
+            slot.assignment = assignment;
+        }
+    }
+
+    fn renew_graves(&mut self, at: NodeIndex) {
+        let Some(slot) = self.nodes.get(at.0) else { return };
+        let graves: Vec<_> = slot.graves.values().cloned().collect();
+        for mut grave in graves {
+            let epoch = self.draw_epoch(Some(grave.epoch));
+            Arc::make_mut(&mut grave).epoch = epoch;
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.graves.insert(grave.workload.clone(), Arc::clone(&grave));
+            }
+            self.write(Write::PutGrave(grave));
+            self.close_unit();
+        }
+    }
+
+    /// Records of what is not in memory any more leave the store.
+    fn erase(&mut self, old: Vec<Write>) {
+        for write in old {
+            self.write(write);
+            self.close_unit();
+        }
+    }
+
+    /// What it takes to erase every record there is.
+    fn erasure(&self) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (id, at) in &self.workload_by_id {
+            writes.push(Write::DeleteWorkload(id.clone()));
+            writes.push(Write::DeleteAssignment(id.clone()));
+            if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
+                writes.push(Write::DeleteRetry(id.clone()));
+            }
+        }
+        for (id, at) in &self.node_by_id {
+            writes.push(Write::DeleteNode(id.clone()));
+            let Some(slot) = self.nodes.get(at.0) else { continue };
+            let graves = slot.graves.keys();
+            writes.extend(graves.map(|grave| Write::DeleteGrave(id.clone(), grave.clone())));
+            let drifts = slot.drifts.keys();
+            writes.extend(
+                drifts.map(|(workload, kind)| {
+                    Write::DeleteDrift(id.clone(), workload.clone(), *kind)
+                }),
+            );
+        }
+        writes
     }
 
     fn rebuild(&mut self, heard: &BTreeMap<NodeId, Registration>, plan: &RecoveryPlan) {
@@ -178,6 +251,13 @@ impl World {
         }
         for (id, node) in &plan.superseded {
             let Some(at) = self.workload_by_id.get(id).copied() else { continue };
+            let known = self
+                .workloads
+                .get(at.0)
+                .is_some_and(|slot| slot.assignment.former.contains_key(node));
+            if known {
+                continue;
+            }
             let epoch = self.draw_epoch(None);
             let former =
                 FormerCopy { epoch, reserved: persys_model::resources::Resources::default() };
@@ -230,8 +310,17 @@ impl World {
 
     fn rebuild_workload(&mut self, id: &WorkloadId, node: &NodeId, held: &Held) {
         let Some(spec) = held.spec.clone() else { return };
+        let mut former = BTreeMap::new();
         if let Some(at) = self.workload_by_id.get(id).copied() {
-            // An older record: what the agent holds is newer. The old record leaves first.
+            // An older record: what the agent holds is newer. The old record leaves first; its
+            // earlier copies are earlier copies of the new one.
+            if let Some(slot) = self.workloads.get(at.0) {
+                former = slot.assignment.former.clone();
+            }
+            for elsewhere in former.keys() {
+                self.drop_former(at, elsewhere);
+            }
+            former.remove(node);
             self.drop_place(at);
             let from = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
             self.waiting.leave(at, &mut self.workloads);
@@ -250,6 +339,7 @@ impl World {
             generation: Generation(1),
             reserved: if holds { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
+            version: None,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let wall = self.now.wall;
@@ -271,11 +361,13 @@ impl World {
             desired: if held.run { Desired::Running } else { Desired::Stopped },
             created_at: wall,
         };
-        let former = BTreeMap::new();
         let assignment =
             Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
         let at = self.insert_workload(workload, assignment);
         self.account(at);
+        if let Some(node) = self.node_at(node) {
+            self.drop_grave(node, at);
+        }
         self.happen(recovered(id, None, Some(phase), Some((node.clone(), held.report.epoch))));
         self.close_unit();
         self.mark_dirty(at);

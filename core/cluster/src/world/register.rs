@@ -40,6 +40,7 @@ impl World {
         self.happen(Happening::NodeRegistered { id });
         self.touch_node(at);
         self.close_unit();
+        self.look_at_brake();
         let session = self.nodes.get(at.0).map(|slot| slot.node.session).unwrap_or_default();
         self.welcome(request, session);
         self.take_inventory(at, registration.inventory, true);
@@ -145,7 +146,6 @@ impl World {
         }
         self.silent.remove(&at);
         self.index_node(at);
-        self.look_at_brake();
     }
 
     /// In degraded and recovery mode nobody joins; in recovery what agents hold is remembered.

@@ -114,7 +114,7 @@ impl World {
             seen: seen.map(|report| &report.state),
             stays: spec.stays_with_node() && assignment.data_on.is_some(),
             exclusive: spec.placement.class == Class::Exclusive,
-            formers_stopped: self.formers_stopped(assignment),
+            formers_stopped: self.formers_stopped(assignment, spec.placement.class),
             fenced: node.is_none_or(|node| self.fenced(node)),
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
@@ -142,8 +142,22 @@ impl World {
         })
     }
 
-    fn formers_stopped(&self, assignment: &Assignment) -> bool {
-        assignment.former.keys().all(|node| self.node_at(node).is_none_or(|node| self.fenced(node)))
+    fn formers_stopped(&self, assignment: &Assignment, class: Class) -> bool {
+        // Only exclusive work asks: there is no need to look through all nodes for other work.
+        class != Class::Exclusive
+            || self.holders(assignment).into_iter().all(|node| self.fenced(node))
+    }
+
+    /// Nodes that may still hold an earlier copy: of this workload, of one that had its name and was
+    /// deleted while its node was away, or an orphan of that name.
+    fn holders(&self, assignment: &Assignment) -> Vec<NodeIndex> {
+        let place = assignment.place.as_ref().map(|place| &place.node);
+        let former = assignment.former.keys().filter_map(|node| self.node_at(node));
+        let buried = self.node_by_id.iter().filter(|(id, at)| {
+            Some(*id) != place
+                && self.nodes.get(at.0).is_some_and(|slot| slot.may_hold(&assignment.workload))
+        });
+        former.chain(buried.map(|(_, at)| *at)).collect()
     }
 
     /// Takes in what the node said.
@@ -218,10 +232,11 @@ impl World {
         self.mark(Mark::WaitedForFence);
         let message = "its earlier copy is not yet provably stopped";
         self.set_reason(at, ReasonCode::WaitsForFence, message);
+        // It does not wait for room, and must not keep its like from looking for some.
+        self.waiting.leave(at, &mut self.workloads);
         let Some(slot) = self.workloads.get(at.0) else { return };
-        let nodes: Vec<_> = slot.assignment.former.keys().cloned().collect();
-        for node in nodes {
-            self.watch_fence(at, self.node_at(&node));
+        for node in self.holders(&slot.assignment) {
+            self.watch_fence(at, Some(node));
         }
     }
 

@@ -295,7 +295,13 @@ impl Cluster {
         let answer = match command.order {
             Order::Apply(apply) => {
                 let state = if apply.run { State::Running } else { State::Stopped };
-                let report = Report { workload: workload.clone(), epoch, state, restarts: 0 };
+                let report = Report {
+                    workload: workload.clone(),
+                    epoch,
+                    state,
+                    restarts: 0,
+                    confirmed: true,
+                };
                 agent.held.insert(
                     workload.clone(),
                     Held {
