@@ -294,6 +294,7 @@ fn old_tombstones_are_forgotten_once_heard_and_the_oldest_first_when_there_are_t
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(remove(6));
     rig.finish(Outcome::Done);
+    rig.observe(Vec::new());
     rig.wait(7 * 24 * 3_600_000);
     rig.observe(Vec::new());
     assert_eq!(rig.disk.tombstones.len(), 1, "nobody has heard of it yet");
@@ -303,9 +304,9 @@ fn old_tombstones_are_forgotten_once_heard_and_the_oldest_first_when_there_are_t
     assert!(rig.disk.tombstones.is_empty());
 
     let mut disk = Ledger::default();
-    for (name, at) in [("x", 30), ("y", 10), ("z", 20)] {
-        let at = persys_model::time::WallMillis(at);
-        disk.tombstones.insert(id(name), crate::ledger::Buried { epoch: Epoch(1), at });
+    for (name, epoch) in [("x", 3), ("y", 1), ("z", 2)] {
+        let (epoch, at) = (Epoch(epoch), persys_model::time::WallMillis(0));
+        disk.tombstones.insert(id(name), crate::ledger::Buried { epoch, at });
     }
     let settings = AgentSettings { tombstone_limit: 1, ..AgentSettings::default() };
     let mut rig = Rig::new(disk, settings);
