@@ -1,0 +1,23 @@
+//! What runs workloads, behind one seam.
+//!
+//! The agent decides with `persys_node` and carries out with a [`Runtime`]: seven idempotent verbs
+//! over things that carry our labels. Looking inside (logs, exec, usage, evidence, wake-ups) are
+//! small traits of their own, so that a runtime offers what it has.
+//!
+//! Three rules hold for every implementation, and `tests/contract` holds them to it:
+//! 1. "Already so" is success.
+//! 2. What does not carry the labels of our cluster and our node is never touched.
+//! 3. "No answer" is not "no": an error knows whether the outcome is unknown, and a list that could
+//!    not be read is an error, never an empty list.
+
+pub mod clock;
+pub mod error;
+pub mod inside;
+pub mod process;
+pub mod runtime;
+pub mod sim;
+
+pub use clock::Clock;
+pub use error::Error;
+pub use inside::{Evidence, Exec, Logs, Usage, Wakeups};
+pub use runtime::{Owner, Runtime, Start};

@@ -1,0 +1,139 @@
+//! The seam: what the agent can ask of whatever runs workloads.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
+use persys_model::spec::{HostPort, Spec};
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+use persys_node::input::{Observation, Seen};
+
+use crate::error::Error;
+
+/// Runs workloads. Every verb is idempotent: "already so" is success. Every call ends by its own
+/// deadline, and a call that hangs holds up no other.
+#[async_trait]
+pub trait Runtime: Send + Sync + std::fmt::Debug {
+    /// Has everything fetched that a start of `spec` needs, and says how far it is.
+    async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error>;
+
+    /// Makes the thing with its labels and starts it. If it exists in this revision it is only
+    /// started; in another revision it is left alone and the error says so.
+    async fn start(&self, start: &Start) -> Result<(), Error>;
+
+    /// Lets it end within `grace`, then ends it. It is kept.
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+
+    /// Leaves nothing of it. Data the runtime made for it goes only with `purge`.
+    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error>;
+
+    /// How one workload is; `None` if nothing of ours is there.
+    async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error>;
+
+    /// All that carries the labels of our cluster and node. What is not in it does not exist; if
+    /// that cannot be said for certain, this is an error.
+    async fn list(&self) -> Result<Vec<Seen>, Error>;
+
+    /// Whether the runtime can do its work.
+    async fn health(&self) -> Result<Health, Error>;
+}
+
+/// Hears how far a preparation is. Any function that takes [`Fetched`] is one.
+pub trait Progress: Send + Sync {
+    /// So much is there.
+    fn fetched(&self, fetched: Fetched);
+}
+
+impl<F: Fn(Fetched) + Send + Sync> Progress for F {
+    fn fetched(&self, fetched: Fetched) {
+        self(fetched);
+    }
+}
+
+/// How far a preparation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fetched {
+    /// Parts that are there.
+    pub parts: u64,
+    /// Parts there will be, as far as known.
+    pub of_parts: u64,
+    /// Bytes received of the parts whose size is known.
+    pub bytes: u64,
+    /// Size of those parts.
+    pub of_bytes: u64,
+}
+
+/// Whose things a runtime touches: those that say so on their labels, and no others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The cluster, by the name that never changes.
+    pub cluster: Arc<str>,
+    /// The node.
+    pub node: NodeId,
+}
+
+/// An order to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Label: whose it is.
+    pub workload: WorkloadId,
+    /// Label: the version.
+    pub revision: RevisionId,
+    /// Label: the decision.
+    pub epoch: Epoch,
+    /// What to run.
+    pub spec: Arc<Spec>,
+    /// Where each managed volume of the spec is on this node, attached by its driver.
+    pub volumes: BTreeMap<VolumeName, PathBuf>,
+    /// For exclusive work: do not let it start after this moment.
+    pub not_after: Option<Millis>,
+}
+
+/// One thing of ours, with what the runtime says about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thing {
+    /// What its labels say and how it is.
+    pub seen: Seen,
+    /// The runtime's own name for it.
+    pub id: String,
+    /// When it was last started, as the runtime writes it; `None` if never.
+    pub started_at: Option<String>,
+    /// When it last ended, as the runtime writes it; `None` if it runs or never ran.
+    pub finished_at: Option<String>,
+    /// Where it can be reached from the node.
+    pub addresses: Vec<IpAddr>,
+    /// Its ports on the node.
+    pub ports: Vec<Published>,
+}
+
+/// A port of a workload as published on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Published {
+    /// On the node.
+    pub host: HostPort,
+    /// In the workload.
+    pub inner: u16,
+}
+
+/// How a runtime is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Health {
+    /// Its version.
+    pub version: String,
+    /// What works less well than it could; for people.
+    pub warnings: Vec<String>,
+}
+
+/// What the agent core is told about a list. Every error is *unknown*: nothing is concluded from it.
+#[must_use]
+pub fn observation(list: Result<Vec<Seen>, Error>) -> Observation {
+    match list {
+        Ok(seen) => Observation::Complete(seen),
+        Err(_) => Observation::Unknown,
+    }
+}

@@ -1,0 +1,295 @@
+//! A runtime in memory: for tests, and for rehearsing a cluster without Docker.
+//!
+//! It keeps the same contract as the others. What an image does is said by its name ([`script`]):
+//! `fail:IMAGE_NOT_FOUND` fails with that reason, `exit:3` ends at once with that code, everything
+//! else runs until it is stopped.
+
+pub mod script;
+
+mod inside;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use persys_model::id::WorkloadId;
+use persys_model::spec::{Kind, Spec};
+use persys_node::input::{Existing, Seen};
+use tokio::sync::broadcast;
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::inside::Wakeup;
+use crate::runtime::{Fetched, Health, Progress, Published, Runtime, Start, Thing};
+
+use script::Script;
+
+/// Hints kept for a slow listener; one that misses some is told to look at everything.
+const HINTS: usize = 256;
+/// The first port given to who does not care which.
+const FIRST_FREE_PORT: u16 = 32_768;
+
+/// How long things take in a simulated runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Fetching an image.
+    pub prepare: Duration,
+    /// A start.
+    pub start: Duration,
+    /// A stop, if its grace allows so much.
+    pub stop: Duration,
+}
+
+/// A runtime in memory. Clones share what runs.
+#[derive(Debug, Clone)]
+pub struct Sim {
+    settings: Settings,
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+    hints: broadcast::Sender<Wakeup>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the runtime is out of order.
+    silent: bool,
+    /// Counts what was made and started, for ids and moments.
+    count: u64,
+    ours: BTreeMap<WorkloadId, Made>,
+    /// Names taken by others, and by whom.
+    foreign: BTreeMap<WorkloadId, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Made {
+    seen: Seen,
+    spec: Arc<Spec>,
+    id: u64,
+    started: Option<u64>,
+}
+
+impl Sim {
+    /// An empty one.
+    #[must_use]
+    pub fn new(settings: Settings, clock: Clock) -> Self {
+        Self { settings, clock, state: Arc::default(), hints: broadcast::Sender::new(HINTS) }
+    }
+
+    /// Makes the runtime answer nothing, or answer again. What runs goes on.
+    pub fn set_silent(&self, silent: bool) {
+        self.lock().silent = silent;
+        if !silent {
+            self.hint(Wakeup::Everything);
+        }
+    }
+
+    /// Lets a workload end by itself, if it runs.
+    pub fn end(&self, workload: &WorkloadId, code: i32) {
+        if let Some(made) = self.lock().ours.get_mut(workload)
+            && made.seen.state == Existing::Running
+        {
+            made.seen.state = Existing::Exited { code };
+        }
+        self.hint(Wakeup::Workload(workload.clone()));
+    }
+
+    /// Takes the name of a workload for somebody else.
+    pub fn plant_foreign(&self, workload: &WorkloadId, owner: &str) {
+        self.lock().foreign.insert(workload.clone(), owner.to_owned());
+    }
+
+    /// Who else has the name of a workload.
+    #[must_use]
+    pub fn foreign(&self, workload: &WorkloadId) -> Option<String> {
+        self.lock().foreign.get(workload).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answering(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.lock();
+        if state.silent {
+            return Err(Error::Unreachable {
+                detail: "the simulated runtime is silent".to_owned(),
+            });
+        }
+        Ok(state)
+    }
+
+    fn hint(&self, wakeup: Wakeup) {
+        // Nobody has to listen.
+        let _listeners = self.hints.send(wakeup);
+    }
+
+    /// Makes the thing, or finds it; `false` if it runs already.
+    fn make(&self, start: &Start) -> Result<bool, Error> {
+        let mut state = self.answering()?;
+        if let Some(owner) = state.foreign.get(&start.workload) {
+            let (name, owner) = (start.workload.to_string(), owner.clone());
+            return Err(Error::Foreign { name, owner });
+        }
+        if let Some(made) = state.ours.get(&start.workload) {
+            if made.seen.revision != start.revision {
+                let (workload, found) = (start.workload.clone(), made.seen.revision.clone());
+                return Err(Error::OtherRevision { workload, found });
+            }
+            return Ok(made.seen.state != Existing::Running);
+        }
+        state.count += 1;
+        let made = Made {
+            seen: Seen {
+                workload: start.workload.clone(),
+                epoch: start.epoch,
+                revision: start.revision.clone(),
+                state: Existing::Created,
+            },
+            spec: Arc::clone(&start.spec),
+            id: state.count,
+            started: None,
+        };
+        state.ours.insert(start.workload.clone(), made);
+        Ok(true)
+    }
+
+    fn set_going(&self, start: &Start, script: Script) -> Result<(), Error> {
+        let mut state = self.answering()?;
+        if start.not_after.is_some_and(|not_after| self.clock.now() >= not_after) {
+            return Err(Error::TooLate { workload: start.workload.clone() });
+        }
+        if let Some((port, holder)) = state.taken_port(start) {
+            return Err(Error::PortTaken { port, holder: format!("the workload {holder}") });
+        }
+        state.count += 1;
+        let count = state.count;
+        let Some(made) = state.ours.get_mut(&start.workload) else {
+            let detail = "it was removed meanwhile".to_owned();
+            return Err(Error::Refused { verb: "start", detail });
+        };
+        if made.seen.state == Existing::Running {
+            return Ok(());
+        }
+        made.started = Some(count);
+        made.seen.state = match script {
+            Script::Exit(code) => Existing::Exited { code },
+            Script::Fail(_) | Script::Run => Existing::Running,
+        };
+        Ok(())
+    }
+}
+
+impl State {
+    /// A port of `start` that something else that runs has, and who.
+    fn taken_port(&self, start: &Start) -> Option<(String, WorkloadId)> {
+        let wanted = start.spec.host_ports();
+        let others = self.ours.values().filter(|made| {
+            made.seen.state == Existing::Running && made.seen.workload != start.workload
+        });
+        others.into_iter().find_map(|made| {
+            let port = made.spec.host_ports().into_iter().find(|port| wanted.contains(port))?;
+            Some((port.to_string(), made.seen.workload.clone()))
+        })
+    }
+}
+
+impl Made {
+    fn thing(&self) -> Thing {
+        let runs = self.seen.state == Existing::Running;
+        let moment = self.started.map(|count| format!("start {count}"));
+        let ended = matches!(self.seen.state, Existing::Exited { .. });
+        let ports = match &self.spec.kind {
+            Kind::Container(container) if runs => {
+                let free = FIRST_FREE_PORT..;
+                let published = container.ports.iter().zip(free).map(|(port, free)| Published {
+                    host: persys_model::spec::HostPort {
+                        port: port.host.unwrap_or(free),
+                        protocol: port.protocol,
+                    },
+                    inner: port.container,
+                });
+                published.collect()
+            }
+            Kind::Container(_) | Kind::Compose(_) | Kind::Vm(_) => Vec::new(),
+        };
+        Thing {
+            seen: self.seen.clone(),
+            id: format!("sim-{}", self.id),
+            started_at: moment.clone(),
+            finished_at: moment.filter(|_| ended),
+            addresses: Vec::new(),
+            ports,
+        }
+    }
+}
+
+#[async_trait]
+impl Runtime for Sim {
+    async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error> {
+        drop(self.answering()?);
+        tokio::time::sleep(self.settings.prepare).await;
+        drop(self.answering()?);
+        let script = Script::of(spec);
+        if let Some(error) = script.prepare_error(spec) {
+            return Err(error);
+        }
+        progress.fetched(Fetched { parts: 1, of_parts: 1, bytes: 0, of_bytes: 0 });
+        Ok(())
+    }
+
+    async fn start(&self, start: &Start) -> Result<(), Error> {
+        let script = Script::of(&start.spec);
+        if !self.make(start)? {
+            return Ok(());
+        }
+        tokio::time::sleep(self.settings.start).await;
+        if let Some(error) = script.start_error(&start.spec) {
+            return Err(error);
+        }
+        self.set_going(start, script)?;
+        self.hint(Wakeup::Workload(start.workload.clone()));
+        Ok(())
+    }
+
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        let running = |state: &State| {
+            state.ours.get(workload).is_some_and(|made| made.seen.state == Existing::Running)
+        };
+        if !running(&*self.answering()?) {
+            return Ok(());
+        }
+        tokio::time::sleep(self.settings.stop.min(grace)).await;
+        let code = if self.settings.stop > grace { 137 } else { 143 };
+        if let Some(made) = self.answering()?.ours.get_mut(workload)
+            && made.seen.state == Existing::Running
+        {
+            made.seen.state = Existing::Exited { code };
+        }
+        self.hint(Wakeup::Workload(workload.clone()));
+        Ok(())
+    }
+
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        let gone = self.answering()?.ours.remove(workload);
+        if gone.is_some() {
+            self.hint(Wakeup::Workload(workload.clone()));
+        }
+        Ok(())
+    }
+
+    async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
+        Ok(self.answering()?.ours.get(workload).map(Made::thing))
+    }
+
+    async fn list(&self) -> Result<Vec<Seen>, Error> {
+        Ok(self.answering()?.ours.values().map(|made| made.seen.clone()).collect())
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        drop(self.answering()?);
+        let warnings = vec!["nothing really runs here".to_owned()];
+        Ok(Health { version: "simulated".to_owned(), warnings })
+    }
+}

@@ -1,0 +1,307 @@
+//! What every runtime keeps. Each test of a runtime gives a [`Bench`] and calls these.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "shared by several test binaries"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::future::join_all;
+use persys_model::failure::FailureReason;
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::resources::{Compute, Resources};
+use persys_model::spec::{ContainerSpec, Kind, Placement, Spec};
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+use persys_node::input::{Existing, Outcome, Seen};
+use persys_runtime::inside::{ExecCommand, LogRange, Wakeup};
+use persys_runtime::runtime::{Fetched, Thing};
+use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
+
+/// Everything a runtime of ours can do.
+pub(crate) trait Everything: Runtime + Logs + Exec + Usage + Evidence + Wakeups {}
+impl<T: Runtime + Logs + Exec + Usage + Evidence + Wakeups> Everything for T {}
+
+/// A runtime with what is needed to put it to the test.
+#[async_trait]
+pub(crate) trait Bench: Sync {
+    fn runtime(&self) -> &dyn Everything;
+    /// Something that runs until it is stopped, and ends at once when it is.
+    fn runs(&self) -> ContainerSpec;
+    /// Something that ends with this code at once.
+    fn exits(&self, code: i32) -> ContainerSpec;
+    /// Takes the name of a workload for somebody else.
+    async fn plant_foreign(&self, workload: &WorkloadId);
+    /// Whether what was planted is as it was; removes it.
+    async fn dig_up_foreign(&self, workload: &WorkloadId) -> bool;
+}
+
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn spec(container: ContainerSpec) -> Arc<Spec> {
+    Arc::new(Spec {
+        kind: Kind::Container(container),
+        resources: Resources { compute: Compute::new(100, 32), ..Resources::default() },
+        placement: Placement::default(),
+        metadata: BTreeMap::new(),
+    })
+}
+
+pub(crate) fn start(workload: &str, revision: &str, container: ContainerSpec) -> Start {
+    Start {
+        workload: WorkloadId::new(workload).unwrap(),
+        revision: RevisionId::new(revision).unwrap(),
+        epoch: Epoch(7),
+        spec: spec(container),
+        volumes: BTreeMap::new(),
+        not_after: None,
+    }
+}
+
+pub(crate) fn quiet(_: Fetched) {}
+
+pub(crate) async fn state(bench: &dyn Bench, workload: &WorkloadId) -> Option<Existing> {
+    bench.runtime().inspect(workload).await.unwrap().map(|thing| thing.seen.state)
+}
+
+pub(crate) async fn listed(bench: &dyn Bench, workload: &WorkloadId) -> Option<Seen> {
+    let list = bench.runtime().list().await.unwrap();
+    list.into_iter().find(|seen| seen.workload == *workload)
+}
+
+async fn thing(bench: &dyn Bench, workload: &WorkloadId) -> Thing {
+    bench.runtime().inspect(workload).await.unwrap().expect("it exists")
+}
+
+/// Waits until a workload has ended and says with which code.
+pub(crate) async fn ended(bench: &dyn Bench, workload: &WorkloadId) -> i32 {
+    let begun = Instant::now();
+    loop {
+        if let Some(Existing::Exited { code }) = state(bench, workload).await {
+            return code;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{workload} does not end");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Made, started, stopped, started again, removed; each twice, and each "already so" is success.
+pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-life", "r1", bench.runs());
+    let id = &order.workload;
+    for _ in 0..2 {
+        runtime.stop(id, GRACE).await.unwrap();
+        runtime.remove(id, false).await.unwrap();
+        assert_eq!(state(bench, id).await, None, "stopping or removing nothing is success");
+    }
+    for _ in 0..2 {
+        runtime.prepare(&order.spec, &quiet).await.unwrap();
+    }
+    runtime.start(&order).await.unwrap();
+    assert_eq!(state(bench, id).await, Some(Existing::Running));
+    let first = thing(bench, id).await;
+    runtime.start(&order).await.unwrap();
+    assert_eq!(thing(bench, id).await, first, "what runs is not started again");
+
+    for _ in 0..2 {
+        runtime.stop(id, GRACE).await.unwrap();
+        assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
+    }
+    runtime.start(&order).await.unwrap();
+    let second = thing(bench, id).await;
+    assert_eq!(second.seen.state, Existing::Running);
+    assert_eq!(second.id, first.id, "the same revision is not made again");
+    assert_ne!(second.started_at, first.started_at);
+    for _ in 0..2 {
+        runtime.remove(id, true).await.unwrap();
+        assert_eq!(state(bench, id).await, None);
+        assert_eq!(listed(bench, id).await, None, "nothing is left");
+    }
+}
+
+/// The list shows what the labels say.
+pub(crate) async fn labels_are_listed(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-labels", "sha256:ab/cd@1", bench.runs());
+    runtime.start(&order).await.unwrap();
+    let seen = listed(bench, &order.workload).await.expect("it is listed");
+    assert_eq!(seen.revision, order.revision);
+    assert_eq!((seen.epoch, seen.state), (order.epoch, Existing::Running));
+    runtime.remove(&order.workload, true).await.unwrap();
+}
+
+/// Another revision is never replaced by a start, nor touched.
+pub(crate) async fn other_revision_is_refused(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let old = start("contract-revision", "r1", bench.runs());
+    let new = start("contract-revision", "r2", bench.runs());
+    runtime.start(&old).await.unwrap();
+    let before = thing(bench, &old.workload).await;
+    let error = runtime.start(&new).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::OtherRevision { found, .. } if found.as_str() == "r1"),
+        "{error}"
+    );
+    assert_eq!(thing(bench, &old.workload).await, before);
+    runtime.remove(&old.workload, false).await.unwrap();
+    runtime.start(&new).await.unwrap();
+    assert_eq!(listed(bench, &new.workload).await.unwrap().revision, new.revision);
+    runtime.remove(&new.workload, true).await.unwrap();
+}
+
+/// What somebody else has under our name is named, never stopped, removed, listed or looked into.
+pub(crate) async fn foreign_is_untouched(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-foreign", "r1", bench.runs());
+    let id = &order.workload;
+    bench.plant_foreign(id).await;
+    let error = runtime.start(&order).await.unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert!(matches!(error.outcome(), Outcome::Failed(_)));
+    runtime.stop(id, Duration::ZERO).await.unwrap();
+    runtime.remove(id, true).await.unwrap();
+    assert_eq!(runtime.inspect(id).await.unwrap(), None);
+    assert_eq!(listed(bench, id).await, None);
+    assert!(matches!(runtime.logs(id, LogRange::default()).await, Err(Error::Absent { .. })));
+    assert!(matches!(runtime.exec(id, &ExecCommand::default()).await, Err(Error::Absent { .. })));
+    assert!(bench.dig_up_foreign(id).await, "it was touched");
+}
+
+/// Exit codes come through in looking, in listing and as evidence.
+pub(crate) async fn exit_codes_come_through(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    for (name, code) in [("contract-exit-a", 0), ("contract-exit-b", 3), ("contract-exit-c", 137)] {
+        let order = start(name, "r1", bench.exits(code));
+        runtime.start(&order).await.unwrap();
+        assert_eq!(ended(bench, &order.workload).await, code);
+        let seen = listed(bench, &order.workload).await.unwrap();
+        assert_eq!(seen.state, Existing::Exited { code });
+        let end = runtime.evidence(&order.workload).await.unwrap().expect("it ended");
+        assert_eq!((end.code, end.signal), (code, (code == 137).then_some(9)));
+        assert_eq!(runtime.usage(&order.workload).await.unwrap(), None);
+        runtime.remove(&order.workload, true).await.unwrap();
+    }
+}
+
+/// Verbs on different workloads do not hold each other up.
+pub(crate) async fn workloads_are_independent(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let orders: Vec<_> =
+        (0..6).map(|i| start(&format!("contract-many-{i}"), "r1", bench.runs())).collect();
+    for result in join_all(orders.iter().map(|order| runtime.start(order))).await {
+        result.unwrap();
+    }
+    let list = runtime.list().await.unwrap();
+    let ours = list.iter().filter(|seen| seen.workload.as_str().starts_with("contract-many-"));
+    assert_eq!(ours.filter(|seen| seen.state == Existing::Running).count(), 6);
+    for result in join_all(orders.iter().map(|order| runtime.remove(&order.workload, true))).await {
+        result.unwrap();
+    }
+    for order in &orders {
+        assert_eq!(listed(bench, &order.workload).await, None);
+    }
+}
+
+/// The same verb for the same workload, several times at once, is one.
+pub(crate) async fn one_workload_at_once(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-race", "r1", bench.runs());
+    for result in join_all((0..4).map(|_| runtime.start(&order))).await {
+        result.unwrap();
+    }
+    assert_eq!(state(bench, &order.workload).await, Some(Existing::Running));
+    for result in join_all((0..4).map(|_| runtime.remove(&order.workload, true))).await {
+        result.unwrap();
+    }
+    assert_eq!(state(bench, &order.workload).await, None);
+}
+
+/// Exclusive work does not start once its lease is over.
+pub(crate) async fn too_late_is_not_started(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let mut order = start("contract-late", "r1", bench.runs());
+    order.not_after = Some(Millis(0));
+    let error = runtime.start(&order).await.unwrap_err();
+    assert!(matches!(error, Error::TooLate { .. }), "{error}");
+    assert_ne!(state(bench, &order.workload).await, Some(Existing::Running));
+    order.not_after = Some(Millis(u64::MAX));
+    runtime.start(&order).await.unwrap();
+    assert_eq!(state(bench, &order.workload).await, Some(Existing::Running));
+    runtime.remove(&order.workload, true).await.unwrap();
+}
+
+/// Two workloads cannot have one port of the node; the failure names the port and its holder.
+pub(crate) async fn a_taken_port_is_named(bench: &dyn Bench, port: u16) {
+    use persys_model::spec::Protocol;
+    use persys_model::spec::container::Port;
+    let runtime = bench.runtime();
+    let with_port = |host| {
+        let port = Port { host, container: 80, protocol: Protocol::Tcp };
+        ContainerSpec { ports: vec![port], ..bench.runs() }
+    };
+    let first = start("contract-port-a", "r1", with_port(Some(port)));
+    let second = start("contract-port-b", "r1", with_port(Some(port)));
+    let free = start("contract-port-c", "r1", with_port(None));
+    runtime.start(&first).await.unwrap();
+    let error = runtime.start(&second).await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::NetworkError, "{error}");
+    assert!(error.retryable());
+    let words = error.to_string();
+    assert!(words.contains(&format!("{port}/tcp")) && words.contains("contract-port-a"), "{words}");
+    assert_eq!(state(bench, &second.workload).await, Some(Existing::Created));
+
+    runtime.start(&free).await.unwrap();
+    let chosen = thing(bench, &free.workload).await.ports;
+    assert_eq!(chosen.len(), 1, "{chosen:?}");
+    assert!(chosen[0].host.port != 0 && chosen[0].inner == 80);
+    runtime.remove(&first.workload, true).await.unwrap();
+    runtime.start(&second).await.unwrap();
+    assert_eq!(thing(bench, &second.workload).await.ports[0].host.port, port);
+    for order in [&second, &free] {
+        runtime.remove(&order.workload, true).await.unwrap();
+    }
+}
+
+/// A listener is first told to look at everything, then hears of what changes.
+pub(crate) async fn changes_are_told(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let mut wakeups = runtime.wakeups();
+    assert_eq!(wakeups.next().await, Some(Wakeup::Everything));
+    let order = start("contract-wake", "r1", bench.runs());
+    let wanted = Wakeup::Workload(order.workload.clone());
+    runtime.start(&order).await.unwrap();
+    let heard = async { while wakeups.next().await != Some(wanted.clone()) {} };
+    tokio::time::timeout(PATIENCE, heard).await.expect("the start is told");
+    runtime.remove(&order.workload, true).await.unwrap();
+    let heard = async { while wakeups.next().await != Some(wanted.clone()) {} };
+    tokio::time::timeout(PATIENCE, heard).await.expect("the removal is told");
+}
+
+/// A command inside prints and ends.
+pub(crate) async fn commands_run_inside(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-exec", "r1", bench.runs());
+    runtime.start(&order).await.unwrap();
+    let argv = ["echo", "hello"].map(ToOwned::to_owned).to_vec();
+    let command = ExecCommand { argv, ..ExecCommand::default() };
+    let mut session = runtime.exec(&order.workload, &command).await.unwrap();
+    let mut text = Vec::new();
+    while let Some(chunk) = session.output.next().await {
+        text.extend_from_slice(&chunk.unwrap().bytes);
+    }
+    assert!(String::from_utf8_lossy(&text).contains("hello"));
+    assert_eq!(session.control.exit_code().await.unwrap(), Some(0));
+    let reading = runtime.usage(&order.workload).await.unwrap().expect("it runs");
+    assert_eq!(reading.memory_limit_bytes, 32 << 20);
+    assert!(reading.pids >= 1);
+    runtime.remove(&order.workload, true).await.unwrap();
+}

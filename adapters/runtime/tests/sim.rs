@@ -1,0 +1,118 @@
+//! The simulated runtime keeps the contract of all runtimes.
+
+#[cfg(test)]
+mod contract;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use persys_model::failure::FailureReason;
+    use persys_model::id::WorkloadId;
+    use persys_model::spec::ContainerSpec;
+    use persys_node::input::{Existing, Observation, Outcome};
+    use persys_runtime::error::outcome;
+    use persys_runtime::runtime::observation;
+    use persys_runtime::sim::{Settings, Sim};
+    use persys_runtime::{Clock, Runtime};
+
+    use crate::contract::{self, Bench, Everything, quiet, start};
+
+    struct SimBench(Sim);
+
+    fn container(image: &str) -> ContainerSpec {
+        ContainerSpec { image: Arc::from(image), ..ContainerSpec::default() }
+    }
+
+    #[async_trait]
+    impl Bench for SimBench {
+        fn runtime(&self) -> &dyn Everything {
+            &self.0
+        }
+        fn runs(&self) -> ContainerSpec {
+            container("web:1")
+        }
+        fn exits(&self, code: i32) -> ContainerSpec {
+            container(&format!("exit:{code}"))
+        }
+        async fn plant_foreign(&self, workload: &WorkloadId) {
+            self.0.plant_foreign(workload, "somebody");
+        }
+        async fn dig_up_foreign(&self, workload: &WorkloadId) -> bool {
+            self.0.foreign(workload).as_deref() == Some("somebody")
+        }
+    }
+
+    fn bench() -> SimBench {
+        let delay = Duration::from_millis(20);
+        let settings = Settings { prepare: delay, start: delay, stop: delay };
+        SimBench(Sim::new(settings, Clock::since_boot()))
+    }
+
+    macro_rules! keeps {
+        ($($name:ident),* $(,)?) => {$(
+            #[tokio::test(start_paused = true)]
+            async fn $name() {
+                contract::$name(&bench()).await;
+            }
+        )*};
+    }
+
+    keeps!(
+        lifecycle_twice,
+        labels_are_listed,
+        other_revision_is_refused,
+        foreign_is_untouched,
+        exit_codes_come_through,
+        workloads_are_independent,
+        one_workload_at_once,
+        too_late_is_not_started,
+        changes_are_told,
+        commands_run_inside,
+    );
+
+    #[tokio::test(start_paused = true)]
+    async fn a_taken_port_is_named() {
+        contract::a_taken_port_is_named(&bench(), 8080).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_image_fails_as_its_name_says() {
+        let sim = bench().0;
+        for reason in FailureReason::ALL {
+            // A container cannot fail to boot as a machine does.
+            let boot = reason == FailureReason::VmBootFailed;
+            let told = if boot { FailureReason::RuntimeError } else { reason };
+            let order = start("fails", "r1", container(&format!("fail:{}", reason.code())));
+            let error = sim.start(&order).await.unwrap_err();
+            assert_eq!(error.reason(), told);
+            assert!(!error.is_unknown());
+            let prepared = sim.prepare(&order.spec, &quiet).await;
+            let early =
+                matches!(reason, FailureReason::ImageNotFound | FailureReason::ImagePullFailed);
+            assert_eq!(prepared.is_err(), early, "{reason:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_unknown_and_never_empty() {
+        let sim = bench().0;
+        let order = start("web", "r1", container("web:1"));
+        sim.start(&order).await.unwrap();
+        sim.set_silent(true);
+        assert_eq!(observation(sim.list().await), Observation::Unknown);
+        let grace = Duration::from_secs(1);
+        assert_eq!(outcome(&sim.stop(&order.workload, grace).await), Outcome::Unknown);
+        assert_eq!(outcome(&sim.remove(&order.workload, true).await), Outcome::Unknown);
+        assert!(sim.health().await.is_err());
+        sim.set_silent(false);
+        let Observation::Complete(seen) = observation(sim.list().await) else {
+            panic!("it answers")
+        };
+        assert_eq!(seen[0].state, Existing::Running, "nothing happened meanwhile");
+        sim.end(&order.workload, 9);
+        assert_eq!(sim.list().await.unwrap()[0].state, Existing::Exited { code: 9 });
+    }
+}
