@@ -1,0 +1,217 @@
+//! Start, stop, remove.
+//!
+//! ```text
+//!   find by name ── nothing ──────────── create ── start by id
+//!        ├── ours, same revision ──────────────── start by id (or unpause, or nothing to do)
+//!        ├── ours, other revision ─── error: remove it first
+//!        └── not ours ─────────────── error: whose it is; never touched
+//! ```
+
+use std::time::Duration;
+
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    StartContainerOptions, StopContainerOptionsBuilder,
+};
+use persys_model::id::WorkloadId;
+use persys_model::spec::ContainerSpec;
+use persys_node::input::Existing;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::runtime::Start;
+
+use super::call::{self, No, Reply};
+use super::observe::{Found, Ours};
+use super::refusal::{self, Refusal};
+use super::{Docker, identity, shape};
+
+/// How often something that is just being made or removed is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+impl Docker {
+    pub(super) async fn make_and_start(
+        &self,
+        start: &Start,
+        container: &ContainerSpec,
+    ) -> Result<(), Error> {
+        let (id, paused) = match self.have(start, container).await? {
+            Have::Runs => return Ok(()),
+            Have::Paused(id) => (id, true),
+            Have::Rests(id) => (id, false),
+        };
+        let limit = self.time_left(start)?;
+        let client = self.client()?;
+        let reply = if paused {
+            call::ask("start", limit, client.unpause_container(&id)).await
+        } else {
+            call::ask("start", limit, client.start_container(&id, None::<StartContainerOptions>))
+                .await
+        };
+        match reply? {
+            Reply::Yes(()) => self.not_too_late(start, &id).await,
+            Reply::No(no) => Err(self.explain("start", container, no).await),
+        }
+    }
+
+    /// Sees to it that the container exists, in this revision.
+    ///
+    /// Docker reserves a name before it shows the container: an earlier request of ours that it
+    /// still works on, or somebody else's, has the name and cannot be looked at yet.
+    async fn have(&self, start: &Start, container: &ContainerSpec) -> Result<Have, Error> {
+        let limit = self.settings.deadlines.act;
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.find(&start.workload).await? {
+                Found::Ours(ours) => return usable(start, *ours),
+                Found::Foreign { name, owner } => return Err(Error::Foreign { name, owner }),
+                Found::Nothing => {}
+            }
+            if let Some(id) = self.create(start, container).await? {
+                return Ok(Have::Rests(id));
+            }
+            if Instant::now() >= deadline {
+                return Err(call::no_answer("create", limit));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Makes the container; `None` if its name was taken meanwhile.
+    async fn create(
+        &self,
+        start: &Start,
+        container: &ContainerSpec,
+    ) -> Result<Option<String>, Error> {
+        let body = shape::body(&self.owner, &self.settings, start, container)?;
+        let name = identity::name_of(&self.settings.name_prefix, &start.workload);
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let client = self.client()?;
+        let call = client.create_container(Some(options), body);
+        match call::ask("create", self.settings.deadlines.act, call).await? {
+            Reply::Yes(created) => Ok(Some(created.id)),
+            Reply::No(No { status: 409, .. }) => Ok(None),
+            Reply::No(no) => Err(self.explain("create", container, no).await),
+        }
+    }
+
+    /// How long a start may take: as long as any, but never past the lease.
+    fn time_left(&self, start: &Start) -> Result<Duration, Error> {
+        let limit = self.settings.deadlines.act;
+        let Some(not_after) = start.not_after else { return Ok(limit) };
+        match not_after.since(self.clock.now()) {
+            0 => Err(Error::TooLate { workload: start.workload.clone() }),
+            left => Ok(limit.min(Duration::from_millis(left))),
+        }
+    }
+
+    /// A start that came through after the lease is undone at once.
+    async fn not_too_late(&self, start: &Start, id: &str) -> Result<(), Error> {
+        if start.not_after.is_none_or(|not_after| self.clock.now() < not_after) {
+            return Ok(());
+        }
+        self.stop_by_id(id, Duration::ZERO).await?;
+        Err(Error::TooLate { workload: start.workload.clone() })
+    }
+
+    pub(super) async fn let_end(
+        &self,
+        workload: &WorkloadId,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        match self.ours(workload).await? {
+            Some(ours) if ours.seen.state == Existing::Running => {
+                self.stop_by_id(&ours.id, grace).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn stop_by_id(&self, id: &str, grace: Duration) -> Result<(), Error> {
+        // Docker counts whole seconds; a part of one is given whole.
+        let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
+        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::default().t(seconds).build();
+        let limit = self.settings.deadlines.act.saturating_add(grace);
+        let client = self.client()?;
+        match call::ask("stop", limit, client.stop_container(id, Some(options))).await? {
+            Reply::Yes(()) | Reply::No(No { status: 404, .. }) => Ok(()),
+            Reply::No(no) => Err(Error::Refused { verb: "stop", detail: no.message }),
+        }
+    }
+
+    pub(super) async fn leave_nothing(
+        &self,
+        workload: &WorkloadId,
+        purge: bool,
+    ) -> Result<(), Error> {
+        let deadline = Instant::now() + self.settings.deadlines.act;
+        while let Some(ours) = self.ours(workload).await? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let options = RemoveContainerOptionsBuilder::default().force(true).v(purge).build();
+            let client = self.client()?;
+            let call = client.remove_container(&ours.id, Some(options));
+            match call::ask("remove", left, call).await? {
+                Reply::Yes(()) | Reply::No(No { status: 404, .. }) => return Ok(()),
+                // Somebody else is removing it already; it is gone when it is gone.
+                Reply::No(No { status: 409, .. }) if left > LOOK_AGAIN => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Reply::No(no) => return Err(Error::Refused { verb: "remove", detail: no.message }),
+            }
+        }
+        Ok(())
+    }
+
+    async fn explain(&self, verb: &'static str, container: &ContainerSpec, no: No) -> Error {
+        let words = no.message.clone();
+        match refusal::of_start(verb, &container.image, no) {
+            Refusal::Other(error) => error,
+            Refusal::Port(None) => Error::Network { detail: words },
+            Refusal::Port(Some(port)) => {
+                let holder = self.holder_of(port).await;
+                let holder = holder.unwrap_or_else(|| "a process that is no container".to_owned());
+                let known = container.host_ports().into_iter().find(|host| host.port == port);
+                let port = known.map_or_else(|| port.to_string(), |host| host.to_string());
+                Error::PortTaken { port, holder }
+            }
+        }
+    }
+
+    /// The container that has published `port`, if there is one and Docker says so in time.
+    async fn holder_of(&self, port: u16) -> Option<String> {
+        let options = ListContainersOptionsBuilder::default().build();
+        let client = self.client().ok()?;
+        let call = client.list_containers(Some(options));
+        let Ok(Reply::Yes(all)) = call::ask("list", self.settings.deadlines.ask, call).await else {
+            return None;
+        };
+        let holder = all.into_iter().find(|summary| {
+            summary.ports.iter().flatten().any(|published| published.public_port == Some(port))
+        })?;
+        let name = holder.names?.into_iter().next()?;
+        Some(format!("the container {}", name.trim_start_matches('/')))
+    }
+}
+
+/// What there is to start.
+enum Have {
+    /// Nothing: it runs.
+    Runs,
+    /// A container somebody froze.
+    Paused(String),
+    /// A container that does not run.
+    Rests(String),
+}
+
+fn usable(start: &Start, ours: Ours) -> Result<Have, Error> {
+    if ours.seen.revision != start.revision {
+        let workload = start.workload.clone();
+        return Err(Error::OtherRevision { workload, found: ours.seen.revision });
+    }
+    match ours.seen.state {
+        Existing::Running if ours.paused => Ok(Have::Paused(ours.id)),
+        Existing::Running => Ok(Have::Runs),
+        Existing::Created | Existing::Exited { .. } => Ok(Have::Rests(ours.id)),
+    }
+}

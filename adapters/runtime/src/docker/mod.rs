@@ -1,0 +1,115 @@
+//! Containers through the Docker Engine.
+//!
+//! - [`settings`]: what can be set.
+//! - [`identity`]: names and labels; the one place that says what is ours.
+//! - [`shape`]: from a spec to what Docker is asked to make.
+//! - [`lifecycle`]: start, stop, remove.
+//! - [`pull`]: fetching images; [`image`] reads their names.
+//! - [`observe`]: inspect, list, health.
+//! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
+//! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means.
+//!
+//! Every request opens its own connection and has its own deadline, so a container the daemon is
+//! stuck on holds up nothing but the calls about itself. What is changed is addressed by the id that
+//! was just inspected, never by name: whoever takes the name in between is not hit.
+//!
+//! The client library logs whole request bodies at its debug level, environment included. Do not
+//! turn that level on for `bollard`.
+
+pub mod image;
+pub mod pull;
+pub mod settings;
+
+mod call;
+mod identity;
+mod lifecycle;
+mod observe;
+mod refusal;
+mod shape;
+mod streams;
+mod wakeups;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use persys_model::id::WorkloadId;
+use persys_model::spec::{ContainerSpec, Kind, Spec};
+use persys_node::input::Seen;
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing};
+
+use settings::Settings;
+
+/// The limit of the client library itself; ours are shorter, except for a long stop.
+const LIBRARY_TIMEOUT: Duration = Duration::from_hours(2);
+
+/// A Docker daemon, as far as it runs our containers.
+#[derive(Debug, Clone)]
+pub struct Docker {
+    owner: Owner,
+    settings: Arc<Settings>,
+    clock: Clock,
+    client: Arc<OnceLock<bollard::Docker>>,
+}
+
+impl Docker {
+    /// Speaks to the daemon of `settings` about the things of `owner`. The daemon need not be
+    /// there yet.
+    #[must_use]
+    pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
+        Self { owner, settings: Arc::new(settings), clock, client: Arc::default() }
+    }
+
+    /// The client, made when the daemon's socket is first there.
+    fn client(&self) -> Result<bollard::Docker, Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let client = bollard::Docker::connect_with_host(&self.settings.host)
+            .map_err(|error| Error::Unreachable { detail: error.to_string() })?
+            .with_timeout(LIBRARY_TIMEOUT)
+            .with_request_modifier(pull::url_safe_credentials);
+        Ok(self.client.get_or_init(|| client).clone())
+    }
+}
+
+fn container_of(spec: &Spec) -> Result<&ContainerSpec, Error> {
+    match &spec.kind {
+        Kind::Container(container) => Ok(container),
+        Kind::Compose(_) | Kind::Vm(_) => Err(Error::WrongKind { kind: spec.workload_type() }),
+    }
+}
+
+#[async_trait]
+impl Runtime for Docker {
+    async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error> {
+        self.fetch(&container_of(spec)?.image, progress).await
+    }
+
+    async fn start(&self, start: &Start) -> Result<(), Error> {
+        self.make_and_start(start, container_of(&start.spec)?).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        self.let_end(workload, grace).await
+    }
+
+    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
+        self.leave_nothing(workload, purge).await
+    }
+
+    async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
+        self.look_at(workload).await
+    }
+
+    async fn list(&self) -> Result<Vec<Seen>, Error> {
+        self.look_at_all().await
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        self.feel().await
+    }
+}
