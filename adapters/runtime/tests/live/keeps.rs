@@ -1,0 +1,32 @@
+//! The contract.
+
+use super::bench::bench;
+use crate::contract;
+
+macro_rules! keeps {
+    ($($name:ident),* $(,)?) => {$(
+        #[tokio::test]
+        async fn $name() {
+            contract::$name(&bench()).await;
+        }
+    )*};
+}
+
+keeps!(
+    lifecycle_twice,
+    labels_are_listed,
+    other_revision_is_refused,
+    foreign_is_untouched,
+    exit_codes_come_through,
+    workloads_are_independent,
+    one_workload_at_once,
+    too_late_is_not_started,
+    changes_are_told,
+    commands_run_inside,
+);
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let port = super::registry::free_port();
+    contract::a_taken_port_is_named(&bench(), port).await;
+}
