@@ -9,7 +9,7 @@ use bollard::models::{ContainerBlkioStats, ContainerMemoryStats, ContainerStatsR
 use bollard::query_parameters::{
     LogsOptions, LogsOptionsBuilder, ResizeExecOptionsBuilder, StatsOptionsBuilder,
 };
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use persys_model::failure::clip;
 use persys_model::id::WorkloadId;
 use persys_node::input::Existing;
@@ -84,8 +84,22 @@ fn chunks(
 impl Logs for Docker {
     async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         let ours = self.present(workload).await?;
-        Ok(chunks(self.client()?.logs(&ours.id, Some(log_options(range)))))
+        let output = chunks(self.client()?.logs(&ours.id, Some(log_options(range))));
+        // What is printed from now on may take its time; what is kept may not.
+        Ok(if range.follow { output } else { bounded(output, self.settings.deadlines.ask) })
     }
+}
+
+/// Ends an output with an error when nothing comes for so long.
+fn bounded(output: Output, idle: Duration) -> Output {
+    let pieces = stream::unfold(Some(output), move |output| async move {
+        let mut output = output?;
+        match timeout(idle, output.next()).await {
+            Ok(piece) => piece.map(|piece| (piece, Some(output))),
+            Err(_) => Some((Err(call::no_answer("output", idle)), None)),
+        }
+    });
+    pieces.boxed()
 }
 
 #[async_trait]
@@ -249,6 +263,15 @@ mod tests {
     use bollard::models::ContainerBlkioStatEntry;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_output_that_stalls_ends_with_an_error() {
+        let piece = Chunk { source: Source::Stdout, bytes: "a".into() };
+        let stalls = stream::iter([Ok(piece.clone())]).chain(stream::pending()).boxed();
+        let all: Vec<_> = bounded(stalls, Duration::from_secs(1)).collect().await;
+        let silence = Error::NoAnswer { verb: "output", within_ms: 1000 };
+        assert_eq!(all, [Ok(piece), Err(silence)]);
+    }
 
     #[test]
     fn both_generations_of_cgroups_are_read() {
