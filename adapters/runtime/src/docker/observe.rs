@@ -49,8 +49,9 @@ impl Docker {
     pub(super) async fn find(&self, workload: &WorkloadId) -> Result<Found, Error> {
         let name = identity::name_of(&self.settings.name_prefix, workload);
         match self.inspect_raw(&name).await? {
-            None => Ok(Found::Nothing),
-            Some(raw) => self.judge(name, raw),
+            // Docker also answers to the beginning of an id; that is not what was asked.
+            Some(raw) if bare_name(&raw) == Some(&name) => self.judge(name, raw),
+            Some(_) | None => Ok(Found::Nothing),
         }
     }
 
@@ -71,9 +72,8 @@ impl Docker {
     fn judge(&self, name: String, raw: ContainerInspectResponse) -> Result<Found, Error> {
         let labels = raw.config.as_ref().and_then(|config| config.labels.clone());
         let labels = labels.unwrap_or_default();
-        let real_name = raw.name.as_deref().unwrap_or(&name);
         let prefix = &self.settings.name_prefix;
-        let Some(mark) = identity::read_mark(&self.owner, prefix, real_name, &labels) else {
+        let Some(mark) = identity::read_mark(&self.owner, prefix, &name, &labels) else {
             return Ok(Found::Foreign { owner: identity::owner_of(&labels), name });
         };
         let unreadable = |detail: &str| Error::Unreadable {
@@ -143,6 +143,10 @@ impl Docker {
         }
         Ok(Health { version, warnings })
     }
+}
+
+fn bare_name(raw: &ContainerInspectResponse) -> Option<&str> {
+    raw.name.as_deref().map(|name| name.trim_start_matches('/'))
 }
 
 fn seen(mark: Mark, state: Existing) -> Seen {

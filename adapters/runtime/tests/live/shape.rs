@@ -18,7 +18,7 @@ use persys_runtime::inside::{ExecCommand, LogRange, Source};
 use persys_runtime::{Clock, Error, Evidence, Exec, Logs, Owner, Runtime, Usage};
 use tokio::io::AsyncWriteExt;
 
-use super::bench::{bench, owner, settings, shell, sleeper};
+use super::bench::{bench, bench_with, owner, settings, shell, sleeper};
 use crate::contract::{self, Bench, ended, start, state};
 
 async fn printed(docker: &Docker, order: &persys_runtime::Start, range: LogRange) -> String {
@@ -298,6 +298,20 @@ async fn another_node_and_another_cluster_are_foreign() {
     }
     assert_eq!(state(&bench, &order.workload).await, Some(Existing::Running));
     bench.docker.remove(&order.workload, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_beginning_of_an_id_is_not_a_name() {
+    let bench = bench_with(|settings| settings.name_prefix.clear());
+    let id = bench.plant(&bench.name("other"), sleeper()).await;
+    let order = start(&id[..12], "r1", bench.runs());
+    assert_eq!(bench.docker.inspect(&order.workload).await.unwrap(), None);
+    bench.docker.start(&order).await.unwrap();
+    assert_eq!(state(&bench, &order.workload).await, Some(Existing::Running));
+    bench.docker.remove(&order.workload, true).await.unwrap();
+    bench.docker.remove(&order.workload, true).await.unwrap();
+    assert!(bench.is_up(&id).await);
+    bench.dig_up(&id).await;
 }
 
 #[tokio::test]
