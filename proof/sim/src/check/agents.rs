@@ -1,0 +1,237 @@
+//! What agents obey, and what they do to their runtimes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use persys_model::command::{Answer, Command, Order};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::inventory::{Report, State};
+use persys_model::token::Epoch;
+use persys_node::effects::{Run, Upward, Verb};
+use persys_node::ledger::Goal;
+
+use super::Check;
+use crate::host::{Asked, Host};
+use crate::runtime::Change;
+use crate::setup::node_id;
+
+/// What is known of one agent from outside.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// The newest decision it took, and the newest it started.
+    taken: BTreeMap<WorkloadId, Epoch>,
+    started: BTreeMap<WorkloadId, Epoch>,
+    /// What it was told in this life.
+    named: BTreeSet<(WorkloadId, Epoch)>,
+    /// What it was ever told: to run this revision, or (`None`) to end it.
+    told: BTreeMap<(WorkloadId, Epoch), Option<RevisionId>>,
+    /// The newest decision it proved to have removed.
+    said_removed: BTreeMap<WorkloadId, Epoch>,
+    /// What it ever said: this runs, this is complete.
+    said_running: BTreeSet<(WorkloadId, Epoch)>,
+    said_complete: BTreeSet<(WorkloadId, Epoch)>,
+}
+
+impl Check {
+    pub(crate) fn agent_started(&mut self, node: usize) {
+        if let Some(watched) = self.watched.get_mut(node) {
+            watched.named.clear();
+        }
+    }
+
+    /// A command arrives at an agent.
+    pub(crate) fn named(&mut self, node: usize, command: &Command) {
+        let Some(watched) = self.watched.get_mut(node) else { return };
+        let key = (command.workload.clone(), command.epoch);
+        let revision = match &command.order {
+            Order::Apply(apply) => {
+                watched.named.insert(key.clone());
+                apply.run.then(|| apply.revision.clone())
+            }
+            Order::Remove { .. } => None,
+        };
+        watched.told.insert(key, revision);
+    }
+
+    /// The newest decision an agent took about a workload.
+    pub(crate) fn newest_taken(&self, node: usize, workload: &WorkloadId) -> Option<Epoch> {
+        self.watched.get(node)?.taken.get(workload).copied()
+    }
+
+    /// An agent answers a command.
+    pub(crate) fn obeyed(&mut self, now: u64, node: usize, asked: &Asked, answer: &Answer) {
+        let Asked { command, standing, .. } = asked;
+        let taken = match answer {
+            Answer::Accepted => true,
+            Answer::Removed { .. } => false,
+            Answer::Refused(_) => return,
+        };
+        if let Answer::Removed { epoch } = answer {
+            self.proved(node, &command.workload, *epoch);
+        }
+        let (workload, epoch) = (&command.workload, command.epoch);
+        if command.term < standing.term {
+            self.violate(now, "I19", || {
+                format!("n{node} obeyed term {} after {}", command.term, standing.term)
+            });
+        }
+        if standing.session != Some(command.session) {
+            self.violate(now, "I19", || {
+                format!("n{node} obeyed session {} in {:?}", command.session, standing.session)
+            });
+        }
+        if taken && standing.epoch.is_some_and(|newest| newest > epoch) {
+            self.violate(now, "I19", || {
+                format!("n{node} obeyed {epoch} about {workload} after {:?}", standing.epoch)
+            });
+        }
+        if let Some(watched) = self.watched.get_mut(node) {
+            let newest = watched.taken.entry(workload.clone()).or_insert(epoch);
+            *newest = epoch.max(*newest);
+        }
+    }
+
+    /// An agent says something to its scheduler.
+    pub(crate) fn agent_said(&mut self, node: usize, what: &Upward) {
+        let Some(watched) = self.watched.get_mut(node) else { return };
+        let mut keep = |report: &Report| {
+            let key = (report.workload.clone(), report.epoch);
+            match report.state {
+                State::Running => watched.said_running.insert(key),
+                State::Completed => watched.said_complete.insert(key),
+                _ => false,
+            };
+        };
+        let (removed, inventory) = match what {
+            Upward::Register(registration) => (&[][..], Some(&registration.inventory)),
+            Upward::Beat(beat) => {
+                beat.reports.iter().for_each(&mut keep);
+                (&beat.removed[..], beat.inventory.as_ref())
+            }
+        };
+        for held in inventory.into_iter().flat_map(|inventory| &inventory.held) {
+            keep(&held.report);
+        }
+        let listed = inventory.into_iter().flat_map(|inventory| &inventory.tombstones);
+        for tombstone in removed.iter().chain(listed) {
+            self.proved(node, &tombstone.workload, tombstone.epoch);
+        }
+    }
+
+    fn proved(&mut self, node: usize, workload: &WorkloadId, epoch: Epoch) {
+        if let Some(watched) = self.watched.get_mut(node) {
+            let newest = watched.said_removed.entry(workload.clone()).or_insert(epoch);
+            *newest = epoch.max(*newest);
+        }
+    }
+
+    /// Whether this node ever proved that it removed all copies up to this decision.
+    pub(super) fn said_removed(&self, node: &NodeId, id: &WorkloadId, epoch: Epoch) -> bool {
+        self.watched
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| node_id(*number) == *node)
+            .any(|(_, watched)| watched.said_removed.get(id).is_some_and(|up_to| *up_to >= epoch))
+    }
+
+    /// Whether this node ever said that it runs this decision.
+    pub(super) fn said_running(&self, node: usize, id: &WorkloadId, epoch: Epoch) -> bool {
+        let key = (id.clone(), epoch);
+        self.watched.get(node).is_some_and(|watched| watched.said_running.contains(&key))
+    }
+
+    /// Whether this node ever said that this decision is complete.
+    pub(super) fn said_complete(&self, node: usize, id: &WorkloadId, epoch: Epoch) -> bool {
+        let key = (id.clone(), epoch);
+        self.watched.get(node).is_some_and(|watched| watched.said_complete.contains(&key))
+    }
+
+    /// An agent gives its runtime a verb: the reason for it is on disk.
+    pub(crate) fn verb(&mut self, now: u64, node: usize, host: &Host, run: &Run) {
+        self.counts.verbs += 1;
+        let id = &run.workload;
+        let intent = host.disk.ledger.intents.get(id);
+        match &run.verb {
+            Verb::Start { epoch, .. } => {
+                let written =
+                    intent.is_some_and(|intent| intent.epoch == *epoch && intent.goal == Goal::Run);
+                if !written {
+                    self.violate(now, "intent before effect", || {
+                        format!("n{node} starts {id} at {epoch}, on disk is {intent:?}")
+                    });
+                }
+                self.started(now, node, id, *epoch);
+            }
+            Verb::Stop | Verb::Remove { .. } => {
+                let Some(thing) = host.runtime.things.get(id).filter(|thing| thing.runs()) else {
+                    return;
+                };
+                if thing.is_exclusive() && run.verb == Verb::Stop {
+                    return;
+                }
+                let buried = host.disk.ledger.tombstones.get(id);
+                let ordered = match intent {
+                    Some(intent) => intent.goal != Goal::Run || intent.revision != thing.revision,
+                    None => buried.is_some_and(|buried| buried.epoch >= thing.epoch),
+                };
+                let told = intent.is_none_or(|intent| {
+                    let key = (id.clone(), intent.epoch);
+                    let order = self.watched.get(node).and_then(|watched| watched.told.get(&key));
+                    order.is_some_and(|run| run.as_ref() != Some(&thing.revision))
+                });
+                if !ordered || !told {
+                    self.violate(now, "I14", || {
+                        format!("n{node} ends {id}, which nobody ordered; on disk is {intent:?}")
+                    });
+                }
+            }
+        }
+    }
+
+    fn started(&mut self, now: u64, node: usize, id: &WorkloadId, epoch: Epoch) {
+        let Some(watched) = self.watched.get_mut(node) else { return };
+        let named = watched.named.contains(&(id.clone(), epoch));
+        let newest = watched.started.entry(id.clone()).or_insert(epoch);
+        let before = *newest;
+        *newest = epoch.max(before);
+        if before > epoch {
+            self.violate(now, "I4", || format!("n{node} starts {id} at {epoch} after {before}"));
+        }
+        if !named {
+            self.violate(now, "verdict before act", || {
+                format!("n{node} starts {id} at {epoch}, which nobody named in this life")
+            });
+        }
+    }
+
+    /// Something began or ended to run. Says whether two copies of default work run now.
+    pub(crate) fn ran(
+        &mut self,
+        now: u64,
+        node: usize,
+        id: &WorkloadId,
+        change: Change,
+        host: Option<&Host>,
+    ) -> bool {
+        let nodes = self.running.entry(id.clone()).or_default();
+        match change {
+            Change::Nothing => {}
+            Change::Started | Change::Replaced => {
+                nodes.insert(node);
+            }
+            Change::Ended => {
+                nodes.remove(&node);
+            }
+        }
+        if nodes.len() < 2 || change == Change::Ended {
+            return false;
+        }
+        let nodes = nodes.clone();
+        let exclusive = host
+            .and_then(|host| host.runtime.things.get(id))
+            .is_some_and(crate::runtime::Thing::is_exclusive);
+        if exclusive {
+            self.violate(now, "I3", || format!("exclusive {id} runs on {nodes:?} at once"));
+        }
+        !exclusive
+    }
+}

@@ -1,0 +1,13 @@
+//! The shells of the simulation: each carries out what a core asks for.
+//!
+//! - `agent`: the agent process, its disk and its calls
+//! - `machine`: runtime, watchdog, power
+//! - `scheduler`: the scheduler process and its messages
+//! - `store`: calls on their way to the store and back
+//! - `network`: messages on their way
+
+mod agent;
+mod machine;
+mod network;
+mod scheduler;
+mod store;

@@ -1,0 +1,269 @@
+//! The scheduler process and its messages.
+
+use persys_cluster::effects::Outbound;
+use persys_cluster::input::{Ask, Input, Probe, RequestId};
+use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
+use persys_model::command::{Answer, Command, Refusal};
+use persys_model::id::NodeId;
+use persys_model::link::Registration;
+use persys_model::token::Session;
+use persys_node::effects::Upward;
+use std::sync::Arc;
+
+use crate::net::Peer;
+use crate::scheduler::{Caller, Process, candidate};
+use crate::sim::{Event, Sim};
+use crate::wire::{CallNumber, Life, Message, Told, UpAnswer};
+
+impl Sim {
+    /// A scheduler process begins; `lives` says after which life it was planned.
+    pub(crate) fn start_scheduler(&mut self, scheduler: usize, lives: u64) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        if host.process.is_some() || host.lives != lives {
+            return;
+        }
+        host.lives += 1;
+        let life = Life(host.lives);
+        let name = candidate(scheduler, life);
+        let fresh = Arc::from(format!("cluster-of-{name}"));
+        let now = host.clock.now(self.now);
+        self.trace.tell(self.now, || format!("{name} starts"));
+        let settings = self.setup.settings.clone();
+        let replica = Replica::start(name, fresh, host.high.clone(), settings, now);
+        host.process = Some(Process::new(replica, life));
+        self.check.scheduler_started(scheduler, life);
+        self.scheduler_input(scheduler, ReplicaInput::Tick);
+    }
+
+    /// A scheduler process ends without a word.
+    pub(crate) fn crash_scheduler(&mut self, scheduler: usize) {
+        if let Some(host) = self.schedulers.get_mut(scheduler) {
+            host.process = None;
+            host.paused_until = 0;
+            self.trace.tell(self.now, || format!("s{scheduler} dies"));
+        }
+    }
+
+    /// It is time for a scheduler to look.
+    pub(crate) fn scheduler_tick(&mut self, scheduler: usize, life: Life) {
+        let now = self.now;
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = host.process_of(life) else { return };
+        if process.wake.is_some_and(|wake| wake <= now) {
+            process.wake = None;
+            self.scheduler_input(scheduler, ReplicaInput::Tick);
+        }
+    }
+
+    /// Something happens to a scheduler process.
+    pub(crate) fn scheduler_input(&mut self, scheduler: usize, input: ReplicaInput) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let now = host.clock.now(self.now);
+        let Some(process) = &mut host.process else { return };
+        let effects = process.replica.step(input, now);
+        self.scheduler_effects(scheduler, effects);
+    }
+
+    fn scheduler_effects(&mut self, scheduler: usize, effects: ReplicaEffects) {
+        self.cover.mark(effects.marks);
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = &mut host.process else { return };
+        let life = process.life;
+        if let Some(wake_at) = effects.wake_at {
+            let at = host.clock.when(wake_at).max(self.now + 1);
+            if process.wake != Some(at) {
+                process.wake = Some(at);
+                self.queue.push(at, Event::SchedulerTick { scheduler, life });
+            }
+        } else {
+            process.wake = None;
+        }
+        if let Some(high) = effects.remember {
+            let at = self.now + self.timing.below(500);
+            self.queue.push(at, Event::Remember { scheduler, high });
+        }
+        for (id, call) in effects.calls {
+            self.store_call(scheduler, life, id, call);
+        }
+        for request in effects.not_leader {
+            match self.caller(scheduler, request) {
+                Some(Caller::Agent { node, life, call }) => {
+                    self.answer_agent(scheduler, (node, life, call), UpAnswer::NotLeader);
+                }
+                Some(Caller::User { op }) => self.answer_user(scheduler, op, None),
+                Some(Caller::Impostor) | None => {}
+            }
+        }
+        for message in effects.out {
+            self.scheduler_says(scheduler, life, message);
+        }
+    }
+
+    fn scheduler_says(&mut self, scheduler: usize, life: Life, message: Outbound) {
+        match message {
+            Outbound::Command(node, command) => self.command(scheduler, life, &node, command),
+            Outbound::Probe(node, session) => self.probe(scheduler, life, node, session),
+            Outbound::Registered(request, answer) => {
+                if let Some(Caller::Agent { node, life, call }) = self.caller(scheduler, request) {
+                    self.check.registered(self.now, node, &answer, &self.store.contents);
+                    let answer = UpAnswer::Registered(answer);
+                    self.answer_agent(scheduler, (node, life, call), answer);
+                }
+            }
+            Outbound::Beat(request, answer) => {
+                if let Some(Caller::Agent { node, life, call }) = self.caller(scheduler, request) {
+                    self.answer_agent(scheduler, (node, life, call), UpAnswer::Heard(answer));
+                }
+            }
+            Outbound::Reply(request, reply) => {
+                if let Some(Caller::User { op }) = self.caller(scheduler, request) {
+                    self.check.user_told(self.now, &self.users, op, &reply, &self.store.contents);
+                    self.answer_user(scheduler, op, Some(reply));
+                }
+            }
+            Outbound::Publish(_) => {}
+        }
+    }
+
+    fn caller(&mut self, scheduler: usize, request: RequestId) -> Option<Caller> {
+        let process = self.schedulers.get_mut(scheduler)?.process.as_mut()?;
+        let caller = process.callers.remove(&request);
+        if caller.is_none() {
+            let text = format!("s{scheduler} answered request {} twice or unasked", request.0);
+            self.check.violate(self.now, "one answer per request", || text);
+        }
+        caller
+    }
+
+    fn answer_agent(
+        &mut self,
+        scheduler: usize,
+        (node, life, call): (usize, Life, CallNumber),
+        answer: UpAnswer,
+    ) {
+        let way = (Peer::Scheduler(scheduler), Peer::Node(node));
+        self.send(way, Message::UpAnswer { node, life, call, scheduler, answer });
+    }
+
+    fn answer_user(
+        &mut self,
+        scheduler: usize,
+        op: u64,
+        reply: Option<persys_cluster::effects::Reply>,
+    ) {
+        let way = (Peer::Scheduler(scheduler), Peer::Users);
+        self.send(way, Message::AskAnswer { op, reply });
+    }
+
+    fn command(&mut self, scheduler: usize, life: Life, id: &NodeId, command: Command) {
+        self.trace.note(command.epoch.0);
+        self.trace.tell(self.now, || crate::tell::command(scheduler, id, &command));
+        let awake_since = self.schedulers.get(scheduler).map_or(0, |host| host.paused_at);
+        self.check.commanded(self.now, (scheduler, life, awake_since), id, &command);
+        let Some(node) = self.hosts.iter().position(|host| host.id == *id) else { return };
+        let message = Message::Down { scheduler, life, node, command: Box::new(command) };
+        self.keep_past(node, &message);
+        self.send((Peer::Scheduler(scheduler), Peer::Node(node)), message);
+    }
+
+    fn probe(&mut self, scheduler: usize, life: Life, id: NodeId, session: Session) {
+        let Some(node) = self.hosts.iter().position(|host| host.id == id) else { return };
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = host.process_of(life) else { return };
+        process.next_probe += 1;
+        let call = CallNumber(process.next_probe);
+        process.probes.insert(call, (id, session));
+        let patience = self.setup.rpc_ms.min(1_000);
+        self.queue.push(self.now + patience, Event::ProbeTimeout { scheduler, life, call });
+        let way = (Peer::Scheduler(scheduler), Peer::Node(node));
+        self.send(way, Message::Probe { scheduler, life, node, call });
+    }
+
+    /// A probe came back, or the patience for it ended.
+    pub(crate) fn probe_answered(
+        &mut self,
+        scheduler: usize,
+        life: Life,
+        call: CallNumber,
+        found: Probe,
+    ) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = host.process_of(life) else { return };
+        let Some((node, session)) = process.probes.remove(&call) else { return };
+        let input = Input::Probed { node, session, found };
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    /// An agent's message reaches a scheduler's machine.
+    pub(crate) fn up_arrives(
+        &mut self,
+        scheduler: usize,
+        (node, life, call): (usize, Life, CallNumber),
+        what: Upward,
+    ) {
+        let process = self.schedulers.get_mut(scheduler).and_then(|host| host.process.as_mut());
+        let Some(process) = process else {
+            let what = Box::new(what);
+            let message = Message::Up { node, life, call, scheduler, what };
+            self.nobody_serves(scheduler, &message);
+            return;
+        };
+        let request = process.admit(Caller::Agent { node, life, call });
+        let input = match what {
+            Upward::Register(registration) => Input::Register(request, registration),
+            Upward::Beat(beat) => Input::Beat(request, beat),
+        };
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    /// A second machine of one name calls.
+    pub(crate) fn impostor_arrives(&mut self, scheduler: usize, registration: Registration) {
+        let process = self.schedulers.get_mut(scheduler).and_then(|host| host.process.as_mut());
+        let Some(process) = process else { return };
+        let request = process.admit(Caller::Impostor);
+        let input = Input::Register(request, registration);
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    /// An agent's answer to a command arrives.
+    pub(crate) fn command_answered(
+        &mut self,
+        scheduler: usize,
+        life: Life,
+        node: NodeId,
+        told: Told,
+        answer: Answer,
+    ) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        if host.process_of(life).is_none() {
+            return;
+        }
+        if let Answer::Refused(refusal) = &answer {
+            self.cover.hit(match refusal {
+                Refusal::OldTerm { .. } => "agent: refused old term",
+                Refusal::OtherSession { .. } => "agent: refused other session",
+                Refusal::OldEpoch { .. } => "agent: refused old epoch",
+                Refusal::Buried { .. } => "agent: refused buried",
+                Refusal::Holding => "agent: refused holding",
+            });
+        }
+        let Told { session, workload, epoch } = told;
+        let input = Input::Answered { node, session, workload, epoch, answer };
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    /// A user's request reaches a scheduler's machine.
+    pub(crate) fn ask_arrives(&mut self, scheduler: usize, op: u64, ask: Ask) {
+        let process = self.schedulers.get_mut(scheduler).and_then(|host| host.process.as_mut());
+        let Some(process) = process else {
+            self.answer_user(scheduler, op, None);
+            return;
+        };
+        let request = process.admit(Caller::User { op });
+        if matches!(ask, Ask::Recover(_)) {
+            let life = process.life;
+            self.check.recovery_asked(scheduler, life);
+        }
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(Input::Ask(request, ask))));
+    }
+}

@@ -1,0 +1,260 @@
+//! A container runtime: what exists on one machine, and verbs that take time and go wrong.
+//!
+//! Verbs for one workload are carried out in the order they were given, as Docker does for one
+//! container name, even when nobody waits for them any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::{Class, Kind, Spec};
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+use persys_node::effects::Verb;
+use persys_node::input::{Existing, Observation, Outcome, Seen};
+
+/// One thing with our labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Thing {
+    pub(crate) epoch: Epoch,
+    pub(crate) revision: RevisionId,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) state: Existing,
+    /// How often this very thing was started; a late exit of an earlier run means nothing.
+    pub(crate) starts: u64,
+}
+
+impl Thing {
+    /// Whether it runs.
+    pub(crate) fn runs(&self) -> bool {
+        matches!(self.state, Existing::Running)
+    }
+
+    /// Whether two of it must never run at once.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.spec.placement.class == Class::Exclusive
+    }
+}
+
+/// What a verb really changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It runs now and did not before.
+    Started,
+    /// It does not run any more.
+    Ended,
+    /// It was ended and another version runs now.
+    Replaced,
+    /// Nothing that matters.
+    Nothing,
+}
+
+/// The runtime of one machine.
+#[derive(Debug, Default)]
+pub(crate) struct Runtime {
+    pub(crate) things: BTreeMap<WorkloadId, Thing>,
+    /// It does not answer until this virtual moment.
+    pub(crate) out_until: u64,
+    /// Up to when earlier verbs keep each workload busy.
+    busy: BTreeMap<WorkloadId, u64>,
+    starts: u64,
+}
+
+impl Runtime {
+    /// Whether it answers at all.
+    pub(crate) fn answers(&self, at: u64) -> bool {
+        at >= self.out_until
+    }
+
+    /// When a verb given at `at` that takes `takes` is carried out: not before the earlier ones.
+    pub(crate) fn queue(&mut self, workload: &WorkloadId, at: u64, takes: u64) -> u64 {
+        let busy = self.busy.entry(workload.clone()).or_insert(0);
+        *busy = at.max(*busy) + takes;
+        *busy
+    }
+
+    /// Carries a verb out. `own` is the machine's clock, which a start may come too late on.
+    pub(crate) fn carry_out(
+        &mut self,
+        workload: &WorkloadId,
+        verb: &Verb,
+        own: Millis,
+    ) -> (Outcome, Change) {
+        match verb {
+            Verb::Start { epoch, revision, spec, not_after } => {
+                if not_after.is_some_and(|limit| own > limit) {
+                    let late = "its lease ran out before it could be started";
+                    return (failed(FailureReason::RuntimeError, late), Change::Nothing);
+                }
+                if let Some(outcome) = flaw(spec) {
+                    // Whatever ran before was put aside for the new version.
+                    let other = self.things.get(workload).is_some_and(|t| t.revision != *revision);
+                    let ended = other && self.end(workload);
+                    return (outcome, if ended { Change::Ended } else { Change::Nothing });
+                }
+                (Outcome::Done, self.start(workload, *epoch, revision, spec))
+            }
+            Verb::Stop => {
+                let ended = self.stop(workload, 0);
+                (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
+            }
+            Verb::Remove { purge: _ } => {
+                let ended = self.end(workload);
+                (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        workload: &WorkloadId,
+        epoch: Epoch,
+        revision: &RevisionId,
+        spec: &Arc<Spec>,
+    ) -> Change {
+        self.starts += 1;
+        let starts = self.starts;
+        if let Some(thing) = self.things.get_mut(workload)
+            && thing.revision == *revision
+        {
+            if thing.runs() {
+                return Change::Nothing;
+            }
+            thing.state = Existing::Running;
+            thing.starts = starts;
+            return Change::Started;
+        }
+        let thing = Thing {
+            epoch,
+            revision: revision.clone(),
+            spec: Arc::clone(spec),
+            state: Existing::Running,
+            starts,
+        };
+        let before = self.things.insert(workload.clone(), thing);
+        if before.is_some_and(|thing| thing.runs()) { Change::Replaced } else { Change::Started }
+    }
+
+    /// Ends it and keeps it; whether it ran.
+    pub(crate) fn stop(&mut self, workload: &WorkloadId, code: i32) -> bool {
+        let Some(thing) = self.things.get_mut(workload).filter(|thing| thing.runs()) else {
+            return false;
+        };
+        thing.state = Existing::Exited { code };
+        true
+    }
+
+    /// Has nothing of it left; whether it ran.
+    pub(crate) fn end(&mut self, workload: &WorkloadId) -> bool {
+        self.things.remove(workload).is_some_and(|thing| thing.runs())
+    }
+
+    /// The machine lost its power: nothing runs, everything that was made is still there.
+    pub(crate) fn power_cut(&mut self) -> Vec<WorkloadId> {
+        self.busy.clear();
+        self.out_until = 0;
+        let ran: Vec<WorkloadId> = self.running().map(|(id, _)| id.clone()).collect();
+        for workload in &ran {
+            self.stop(workload, 137);
+        }
+        ran
+    }
+
+    /// What runs.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&WorkloadId, &Thing)> {
+        self.things.iter().filter(|(_, thing)| thing.runs())
+    }
+
+    /// All that exists, as the agent is told.
+    pub(crate) fn observe(&self) -> Observation {
+        let seen = self.things.iter().map(|(workload, thing)| Seen {
+            workload: workload.clone(),
+            epoch: thing.epoch,
+            revision: thing.revision.clone(),
+            state: thing.state.clone(),
+        });
+        Observation::Complete(seen.collect())
+    }
+}
+
+/// A failed outcome with these words.
+pub(crate) fn failed(reason: FailureReason, message: &str) -> Outcome {
+    Outcome::Failed(Failure::new(reason, message))
+}
+
+/// Images with a meaning.
+pub(crate) mod image {
+    /// Runs as it should.
+    pub(crate) const GOOD: &str = "app:good";
+    /// Does not exist anywhere.
+    pub(crate) const MISSING: &str = "app:missing";
+    /// Exists and never comes up.
+    pub(crate) const BROKEN: &str = "app:broken";
+    /// Does its work and ends well.
+    pub(crate) const JOB: &str = "app:job";
+}
+
+/// The image of a container.
+pub(crate) fn image_of(spec: &Spec) -> &str {
+    match &spec.kind {
+        Kind::Container(container) => &container.image,
+        Kind::Compose(_) | Kind::Vm(_) => image::GOOD,
+    }
+}
+
+/// What is wrong with the image itself: such a spec runs nowhere.
+fn flaw(spec: &Spec) -> Option<Outcome> {
+    match image_of(spec) {
+        image::MISSING => Some(failed(FailureReason::ImageNotFound, "no such image")),
+        image::BROKEN => Some(failed(FailureReason::RuntimeError, "it cannot be started")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specs::{Recipe, Shape};
+
+    fn start(revision: &str, image: &'static str, not_after: Option<Millis>) -> Verb {
+        let spec = Arc::new(Recipe::plain(Shape::Stateless, image).spec());
+        let revision = RevisionId::new(revision).unwrap();
+        Verb::Start { epoch: Epoch(1), revision, spec, not_after }
+    }
+
+    #[test]
+    fn a_start_is_idempotent_and_replaces_another_revision() {
+        let mut runtime = Runtime::default();
+        let id = WorkloadId::fixed("w");
+        let steps = [("a", Change::Started), ("a", Change::Nothing), ("b", Change::Replaced)];
+        for (revision, change) in steps {
+            let verb = start(revision, image::GOOD, None);
+            assert_eq!(runtime.carry_out(&id, &verb, Millis(0)), (Outcome::Done, change));
+        }
+        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Ended);
+        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Nothing);
+        assert_eq!(runtime.things.len(), 1);
+        runtime.carry_out(&id, &Verb::Remove { purge: true }, Millis(0));
+        assert!(runtime.things.is_empty());
+    }
+
+    #[test]
+    fn a_start_that_comes_too_late_is_refused() {
+        let mut runtime = Runtime::default();
+        let id = WorkloadId::fixed("w");
+        let verb = start("a", image::GOOD, Some(Millis(10)));
+        let (outcome, change) = runtime.carry_out(&id, &verb, Millis(11));
+        assert!(matches!(outcome, Outcome::Failed(_)) && change == Change::Nothing);
+        assert_eq!(runtime.carry_out(&id, &verb, Millis(10)), (Outcome::Done, Change::Started));
+    }
+
+    #[test]
+    fn verbs_for_one_workload_keep_their_order() {
+        let mut runtime = Runtime::default();
+        let (a, b) = (WorkloadId::fixed("a"), WorkloadId::fixed("b"));
+        assert_eq!(runtime.queue(&a, 100, 5000), 5100);
+        assert_eq!(runtime.queue(&a, 200, 10), 5110);
+        assert_eq!(runtime.queue(&b, 200, 10), 210);
+    }
+}

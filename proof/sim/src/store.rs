@@ -1,0 +1,346 @@
+//! The store: one leader key with a lease, one head, the records, and what can go wrong with it.
+//!
+//! Every call is carried out at one instant, as a transaction is. Everything bad happens around
+//! it: the call may come late, the answer may be lost, the contents may be gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::record::{Head, Snapshot, Unit, Write};
+use persys_cluster::store::{HighWater, StoreCall, StoreReply};
+use persys_model::assignment::{Assignment, Grave};
+use persys_model::drift::{Drift, DriftKind};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::Node;
+use persys_model::retry::Retry;
+use persys_model::token::{CommitSeq, Term};
+use persys_model::workload::Workload;
+
+use crate::clock::Clock;
+
+/// Everything that is stored, by key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) head: Option<Head>,
+    pub(crate) nodes: BTreeMap<NodeId, Arc<Node>>,
+    pub(crate) workloads: BTreeMap<WorkloadId, Arc<Workload>>,
+    pub(crate) assignments: BTreeMap<WorkloadId, Arc<Assignment>>,
+    pub(crate) retries: BTreeMap<WorkloadId, Arc<Retry>>,
+    pub(crate) graves: BTreeMap<(NodeId, WorkloadId), Arc<Grave>>,
+    pub(crate) drifts: BTreeMap<(NodeId, WorkloadId, DriftKind), Arc<Drift>>,
+}
+
+impl Contents {
+    /// The number of the last unit; 0 when there is none.
+    pub(crate) fn seq(&self) -> CommitSeq {
+        self.head.as_ref().map_or(CommitSeq(0), |head| head.seq)
+    }
+
+    /// Writes one unit.
+    pub(crate) fn apply(&mut self, unit: &Unit) {
+        self.head = Some(unit.head.clone());
+        for write in &unit.writes {
+            self.write(write);
+        }
+    }
+
+    fn write(&mut self, write: &Write) {
+        match write {
+            Write::PutNode(node) => {
+                self.nodes.insert(node.facts.id.clone(), Arc::clone(node));
+            }
+            Write::DeleteNode(id) => {
+                self.nodes.remove(id);
+            }
+            Write::PutWorkload(workload) => {
+                self.workloads.insert(workload.id.clone(), Arc::clone(workload));
+            }
+            Write::DeleteWorkload(id) => {
+                self.workloads.remove(id);
+            }
+            Write::PutAssignment(assignment) => {
+                self.assignments.insert(assignment.workload.clone(), Arc::clone(assignment));
+            }
+            Write::DeleteAssignment(id) => {
+                self.assignments.remove(id);
+            }
+            Write::PutRetry(retry) => {
+                self.retries.insert(retry.workload.clone(), Arc::clone(retry));
+            }
+            Write::DeleteRetry(id) => {
+                self.retries.remove(id);
+            }
+            Write::PutGrave(grave) => {
+                let key = (grave.node.clone(), grave.workload.clone());
+                self.graves.insert(key, Arc::clone(grave));
+            }
+            Write::DeleteGrave(node, workload) => {
+                self.graves.remove(&(node.clone(), workload.clone()));
+            }
+            Write::PutDrift(drift) => {
+                let key = (drift.node.clone(), drift.workload.clone(), drift.kind);
+                self.drifts.insert(key, Arc::clone(drift));
+            }
+            Write::DeleteDrift(node, workload, kind) => {
+                self.drifts.remove(&(node.clone(), workload.clone(), *kind));
+            }
+            Write::PutEvent(_) => {}
+        }
+    }
+
+    /// Everything, as it is read back.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            head: self.head.clone(),
+            nodes: self.nodes.values().cloned().collect(),
+            workloads: self.workloads.values().cloned().collect(),
+            assignments: self.assignments.values().cloned().collect(),
+            retries: self.retries.values().cloned().collect(),
+            graves: self.graves.values().cloned().collect(),
+            drifts: self.drifts.values().cloned().collect(),
+        }
+    }
+
+    /// Whether this is less than what a host remembers.
+    pub(crate) fn has_lost(&self, known: Option<&HighWater>) -> bool {
+        let Some(known) = known else { return false };
+        let Some(head) = &self.head else { return true };
+        head.cluster != known.cluster
+            || (head.incarnation, head.seq) < (known.incarnation, known.seq)
+    }
+}
+
+/// Who leads, and until when.
+#[derive(Debug, Clone)]
+struct LeaderKey {
+    candidate: Arc<str>,
+    term: Term,
+    ttl_ms: u64,
+    expires: u64,
+}
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) contents: Contents,
+    clock: Clock,
+    leader: Option<LeaderKey>,
+    /// The revision keys are created with.
+    revision: u64,
+    /// A copy somebody made in better days.
+    backup: Option<Contents>,
+}
+
+impl Store {
+    /// An empty store that never was used.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { contents: Contents::default(), clock, leader: None, revision: 0, backup: None }
+    }
+
+    /// Carries out one call at the virtual moment `at`. `seen` is shown each unit, with the
+    /// contents before it.
+    pub(crate) fn execute(
+        &mut self,
+        caller: &str,
+        call: &StoreCall,
+        at: u64,
+        seen: &mut dyn FnMut(&Contents, &Unit),
+    ) -> StoreReply {
+        let now = self.clock.now(at).mono.0;
+        if self.leader.as_ref().is_some_and(|leader| leader.expires <= now) {
+            self.leader = None;
+        }
+        match call {
+            StoreCall::Campaign { candidate, ttl_ms } => self.campaign(candidate, *ttl_ms, now),
+            StoreCall::Renew { term } => {
+                let Some(leader) = self.leads(caller, *term) else { return StoreReply::Deposed };
+                leader.expires = now + leader.ttl_ms;
+                StoreReply::Done
+            }
+            StoreCall::Resign { term } => {
+                if self.leads(caller, *term).is_none() {
+                    return StoreReply::Deposed;
+                }
+                self.leader = None;
+                StoreReply::Done
+            }
+            StoreCall::Load { term, known } => {
+                if self.leads(caller, *term).is_none() {
+                    return StoreReply::Deposed;
+                }
+                self.load(known.as_ref(), seen)
+            }
+            StoreCall::Commit { term, after, units } => {
+                if self.leads(caller, *term).is_none() {
+                    return StoreReply::Deposed;
+                }
+                self.commit(*after, units, seen)
+            }
+        }
+    }
+
+    /// The leader key, if it is the caller's: both its creation and its value are compared, since
+    /// a store that was wiped counts its revisions anew.
+    fn leads(&mut self, caller: &str, term: Term) -> Option<&mut LeaderKey> {
+        self.leader.as_mut().filter(|leader| leader.term == term && *leader.candidate == *caller)
+    }
+
+    fn campaign(&mut self, candidate: &Arc<str>, ttl_ms: u64, now: u64) -> StoreReply {
+        if let Some(leader) = &self.leader {
+            let head = self.contents.head.as_ref().map(|head| HighWater {
+                cluster: Arc::clone(&head.cluster),
+                incarnation: head.incarnation,
+                seq: head.seq,
+            });
+            return StoreReply::HeldBy(Arc::clone(&leader.candidate), head);
+        }
+        self.revision += 1;
+        let term = Term(self.revision);
+        let expires = now + ttl_ms;
+        self.leader = Some(LeaderKey { candidate: Arc::clone(candidate), term, ttl_ms, expires });
+        StoreReply::Won(term)
+    }
+
+    fn load(
+        &mut self,
+        known: Option<&HighWater>,
+        seen: &mut dyn FnMut(&Contents, &Unit),
+    ) -> StoreReply {
+        if !self.contents.has_lost(known)
+            && let Some(head) = self.contents.head.clone()
+        {
+            let head = Head { seq: head.seq.next(), ..head };
+            self.write(&Unit { head, writes: Vec::new() }, seen);
+        }
+        StoreReply::Loaded(Box::new(self.contents.snapshot()))
+    }
+
+    fn commit(
+        &mut self,
+        after: CommitSeq,
+        units: &[Unit],
+        seen: &mut dyn FnMut(&Contents, &Unit),
+    ) -> StoreReply {
+        if self.contents.seq() != after {
+            return StoreReply::HeadMoved;
+        }
+        for unit in units {
+            self.write(unit, seen);
+        }
+        StoreReply::Committed
+    }
+
+    fn write(&mut self, unit: &Unit, seen: &mut dyn FnMut(&Contents, &Unit)) {
+        seen(&self.contents, unit);
+        self.contents.apply(unit);
+        self.revision += 1;
+    }
+
+    /// Somebody makes a copy, for worse days.
+    pub(crate) fn back_up(&mut self) {
+        self.backup = Some(self.contents.clone());
+    }
+
+    /// Whether there is a copy that knows less than each of those who remember.
+    pub(crate) fn has_older_backup(&self, known: &[Option<HighWater>]) -> bool {
+        self.backup
+            .as_ref()
+            .is_some_and(|old| known.iter().all(|known| old.has_lost(known.as_ref())))
+    }
+
+    /// Everything is gone, the leader key and the count of revisions too.
+    pub(crate) fn wipe(&mut self) {
+        self.contents = Contents::default();
+        self.leader = None;
+        self.revision = 0;
+    }
+
+    /// The copy is put in place of what is there.
+    pub(crate) fn restore(&mut self) {
+        if let Some(contents) = self.backup.clone() {
+            self.revision = contents.seq().0;
+            self.contents = contents;
+            self.leader = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use persys_model::token::{Epoch, EventSeq};
+
+    fn head(seq: u64) -> Head {
+        Head {
+            cluster: Arc::from("c"),
+            incarnation: 1,
+            seq: CommitSeq(seq),
+            epoch: Epoch(0),
+            event: EventSeq(0),
+        }
+    }
+
+    fn unit(seq: u64) -> Unit {
+        Unit { head: head(seq), writes: Vec::new() }
+    }
+
+    fn call(store: &mut Store, at: u64, call: &StoreCall) -> StoreReply {
+        call_by(store, "a#1", at, call)
+    }
+
+    fn call_by(store: &mut Store, who: &str, at: u64, call: &StoreCall) -> StoreReply {
+        store.execute(who, call, at, &mut |_, _| {})
+    }
+
+    fn campaign(store: &mut Store, at: u64, who: &str) -> StoreReply {
+        call_by(store, who, at, &StoreCall::Campaign { candidate: Arc::from(who), ttl_ms: 3000 })
+    }
+
+    fn commit(store: &mut Store, at: u64, term: Term, after: u64) -> StoreReply {
+        let units = vec![unit(after + 1)];
+        call(store, at, &StoreCall::Commit { term, after: CommitSeq(after), units })
+    }
+
+    #[test]
+    fn one_leads_until_its_lease_runs_out_and_writes_nothing_afterwards() {
+        let mut store = Store::new(Clock::new(0, 1000, 0));
+        let StoreReply::Won(first) = campaign(&mut store, 0, "a#1") else { panic!("not won") };
+        assert_eq!(campaign(&mut store, 10, "b#1"), StoreReply::HeldBy(Arc::from("a#1"), None));
+        assert_eq!(commit(&mut store, 20, first, 0), StoreReply::Committed);
+        assert_eq!(call(&mut store, 2000, &StoreCall::Renew { term: first }), StoreReply::Done);
+        assert_eq!(commit(&mut store, 4999, first, 1), StoreReply::Committed);
+        let StoreReply::Won(second) = campaign(&mut store, 5000, "b#1") else { panic!("not won") };
+        assert!(second > first);
+        assert_eq!(commit(&mut store, 5001, first, 2), StoreReply::Deposed);
+        assert_eq!(call(&mut store, 5002, &StoreCall::Renew { term: first }), StoreReply::Deposed);
+    }
+
+    #[test]
+    fn a_load_shuts_the_door_on_what_is_still_on_its_way() {
+        let mut store = Store::new(Clock::new(0, 1000, 0));
+        let StoreReply::Won(term) = campaign(&mut store, 0, "a#1") else { panic!("not won") };
+        assert_eq!(commit(&mut store, 1, term, 0), StoreReply::Committed);
+        let reply = call(&mut store, 2, &StoreCall::Load { term, known: None });
+        let StoreReply::Loaded(snapshot) = reply else { panic!("not loaded") };
+        assert_eq!(snapshot.head, Some(head(2)));
+        assert_eq!(commit(&mut store, 3, term, 1), StoreReply::HeadMoved);
+        assert_eq!(commit(&mut store, 4, term, 2), StoreReply::Committed);
+    }
+
+    #[test]
+    fn a_store_that_lost_something_is_not_written_to_by_a_load() {
+        let mut store = Store::new(Clock::new(0, 1000, 0));
+        let StoreReply::Won(term) = campaign(&mut store, 0, "a#1") else { panic!("not won") };
+        assert_eq!(commit(&mut store, 1, term, 0), StoreReply::Committed);
+        store.back_up();
+        assert_eq!(commit(&mut store, 2, term, 1), StoreReply::Committed);
+        store.restore();
+        let StoreReply::Won(term) = campaign(&mut store, 3, "a#2") else { panic!("not won") };
+        let known = Some(HighWater { cluster: Arc::from("c"), incarnation: 1, seq: CommitSeq(2) });
+        let reply = call_by(&mut store, "a#2", 4, &StoreCall::Load { term, known });
+        let StoreReply::Loaded(snapshot) = reply else { panic!("not loaded") };
+        assert_eq!(snapshot.head, Some(head(1)));
+        store.wipe();
+        assert_eq!(store.contents, Contents::default());
+    }
+}
