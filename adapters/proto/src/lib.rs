@@ -5,6 +5,7 @@
 //! caller turns them into `persys_model` types at once and works on those.
 
 mod generated;
+mod secret;
 
 pub use generated::{agent, control};
 

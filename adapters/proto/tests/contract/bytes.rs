@@ -55,6 +55,7 @@ fn agent_apply_request() {
         term: 3,
         session: 5,
         epoch: 300,
+        whole_spec: None,
     };
     let text = "
         0a 02 77 31                         # 1 id
