@@ -4,6 +4,7 @@
 //! agents, schedulers and clients in the field already speak. Message types are for the edge: a
 //! caller turns them into `persys_model` types at once and works on those.
 
+pub mod convert;
 mod generated;
 mod secret;
 

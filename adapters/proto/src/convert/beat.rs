@@ -1,0 +1,206 @@
+//! A heartbeat and its answer, both ways.
+
+use std::cell::RefCell;
+
+use persys_model::fault::Faults;
+use persys_model::id::NodeId;
+use persys_model::link::{Beat, BeatAnswer};
+use persys_model::resources::Compute;
+use persys_model::spec::check::limits::{CPU_MILLICORES, MEMORY_MIB};
+use persys_model::time::WallMillis;
+use persys_model::token::{Session, Term};
+
+use super::at::{At, reading};
+use super::leaf::{ITEMS, amount, count, list, name, signed, token};
+use super::report::LegacyStatus;
+use super::{Arrived, Said, held, report, time};
+use crate::control::v1 as wire;
+
+/// A heartbeat of an old agent: no session, no order, all statuses each time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyBeat {
+    /// From whom.
+    pub node: NodeId,
+    /// What the machine really uses.
+    pub used: Compute,
+    /// How its workloads are. What it does not list may still be there.
+    pub statuses: Vec<LegacyStatus>,
+}
+
+/// The heartbeat on the wire.
+#[must_use]
+pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
+    let inventory = beat.inventory.as_ref();
+    let held = inventory.map(|all| all.held.as_slice()).unwrap_or_default();
+    let buried = inventory.map(|all| all.tombstones.as_slice()).unwrap_or_default();
+    wire::HeartbeatRequest {
+        node_id: beat.node.to_string(),
+        usage: Some(wire::NodeUsage {
+            cpu_used_millicores: signed(beat.used.cpu_millicores),
+            memory_used_mb: signed(beat.used.memory_mib),
+            ..wire::NodeUsage::default()
+        }),
+        workload_statuses: Vec::new(),
+        timestamp: Some(time::timestamp(now)),
+        workload_usage: Vec::new(),
+        session: beat.session.0,
+        seq: beat.seq,
+        reports: beat.reports.iter().map(report::to_wire).collect(),
+        full_inventory: inventory.is_some(),
+        inventory: held.iter().map(held::to_wire).collect(),
+        tombstones: beat.removed.iter().map(held::tombstone_to_wire).collect(),
+        buried: buried.iter().map(held::tombstone_to_wire).collect(),
+    }
+}
+
+/// The heartbeat a message means, or everything that is wrong with it.
+pub fn from_wire(
+    request: wire::HeartbeatRequest,
+) -> Result<Arrived<Said<Beat, LegacyBeat>>, Faults> {
+    let odd = RefCell::new(Faults::none());
+    let value = reading(|at| {
+        if request.session == 0 {
+            return legacy(at, &odd, &request).map(Said::Legacy);
+        }
+        ours(at, &odd, request).map(Said::Ours)
+    })?;
+    Ok(Arrived { value, odd: odd.into_inner() })
+}
+
+fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> Option<Beat> {
+    let node = name(&at.field("node_id"), &request.node_id, NodeId::new);
+    let used = used(at, request.usage.as_ref());
+    let reports =
+        list(&at.field("reports"), request.reports, ITEMS, |at, one| report::read(at, &one));
+    let removed = list(&at.field("tombstones"), request.tombstones, ITEMS, |at, one| {
+        held::tombstone(at, &one)
+    });
+    let inventory = if request.full_inventory {
+        let items = ("inventory", request.inventory);
+        held::inventory(at, odd, items, ("buried", request.buried)).map(Some)
+    } else if request.inventory.is_empty() && request.buried.is_empty() {
+        Some(None)
+    } else {
+        at.field("inventory").refuse("is a part, and only a full one is taken")
+    };
+    Some(Beat {
+        node: node?,
+        session: Session(request.session),
+        seq: request.seq,
+        reports: reports?,
+        removed: removed?,
+        inventory: inventory?,
+        used: used?,
+    })
+}
+
+/// An old agent is alive whatever it says of its workloads: an entry that cannot be read is odd,
+/// and the node keeps its lease.
+fn legacy(
+    at: &At<'_>,
+    odd: &RefCell<Faults>,
+    request: &wire::HeartbeatRequest,
+) -> Option<LegacyBeat> {
+    for (field, given) in [
+        ("seq", request.seq != 0),
+        ("reports", !request.reports.is_empty()),
+        ("full_inventory", request.full_inventory),
+        ("inventory", !request.inventory.is_empty()),
+        ("tombstones", !request.tombstones.is_empty()),
+        ("buried", !request.buried.is_empty()),
+    ] {
+        if given {
+            at.field(field).fault("is given, but session is not");
+        }
+    }
+    let node = name(&at.field("node_id"), &request.node_id, NodeId::new);
+    let here = at.field("workload_statuses");
+    count(&here, request.workload_statuses.len(), ITEMS)?;
+    let noted = here.noting_in(odd);
+    let mut statuses = Vec::with_capacity(request.workload_statuses.len());
+    for (nth, status) in request.workload_statuses.iter().enumerate() {
+        statuses.extend(report::read_status(&noted.index(nth), status));
+    }
+    let used = used(&at.noting_in(odd), request.usage.as_ref()).unwrap_or_default();
+    Some(LegacyBeat { node: node?, used, statuses })
+}
+
+fn used(at: &At<'_>, usage: Option<&wire::NodeUsage>) -> Option<Compute> {
+    let here = at.field("usage");
+    let usage = usage.copied().unwrap_or_default();
+    let cpu = here.field("cpu_used_millicores");
+    let cpu_millicores = amount(&cpu, usage.cpu_used_millicores, 0, CPU_MILLICORES);
+    let memory = here.field("memory_used_mb");
+    let memory_mib = amount(&memory, usage.memory_used_mb, 0, MEMORY_MIB);
+    Some(Compute::new(cpu_millicores?, memory_mib?))
+}
+
+/// The answer on the wire. `lease_ms` is the length of a lease, told only when it is renewed;
+/// `drain` is what old agents read, who do not know `hold`.
+#[must_use]
+pub fn answer_to_wire(
+    answer: &BeatAnswer,
+    drain: bool,
+    lease_ms: u64,
+    now: WallMillis,
+) -> wire::HeartbeatResponse {
+    match answer {
+        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory } => {
+            wire::HeartbeatResponse {
+                acknowledged: true,
+                drain_node: drain || *hold,
+                lease_expires_at: renewed.then(|| time::timestamp_after(now, lease_ms)),
+                hold: *hold,
+                term: term.0,
+                session: session.0,
+                seq: *seq,
+                want_inventory: *want_inventory,
+                re_register: false,
+                lease_ms: if *renewed { lease_ms.max(1) } else { 0 },
+            }
+        }
+        BeatAnswer::RegisterAgain { term } => wire::HeartbeatResponse {
+            term: term.0,
+            re_register: true,
+            ..wire::HeartbeatResponse::default()
+        },
+    }
+}
+
+/// What an old scheduler answers: nothing of it may stop running work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LegacyBeatAnswer {
+    /// It took the heartbeat in.
+    pub acknowledged: bool,
+    /// It wants no new work started here.
+    pub drain: bool,
+}
+
+/// The answer a message means, or everything that is wrong with it.
+pub fn answer_from_wire(
+    answer: &wire::HeartbeatResponse,
+) -> Result<Said<BeatAnswer, LegacyBeatAnswer>, Faults> {
+    reading(|at| {
+        if answer.re_register {
+            let term = token(&at.field("term"), answer.term, Term)?;
+            return Some(Said::Ours(BeatAnswer::RegisterAgain { term }));
+        }
+        if answer.session == 0 && answer.term == 0 {
+            let (acknowledged, drain) = (answer.acknowledged, answer.drain_node);
+            return Some(Said::Legacy(LegacyBeatAnswer { acknowledged, drain }));
+        }
+        let term = token(&at.field("term"), answer.term, Term);
+        let session = token(&at.field("session"), answer.session, Session);
+        if !answer.acknowledged {
+            return at.field("acknowledged").refuse("is false, and nothing says why");
+        }
+        Some(Said::Ours(BeatAnswer::Heard {
+            term: term?,
+            session: session?,
+            seq: answer.seq,
+            renewed: answer.lease_ms > 0,
+            hold: answer.hold,
+            want_inventory: answer.want_inventory,
+        }))
+    })
+}

@@ -1,0 +1,235 @@
+//! The state of one workload as its agent saw it, both ways.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::failure::{Failure, FailureReason, clip};
+use persys_model::fault::Faults;
+use persys_model::id::WorkloadId;
+use persys_model::inventory::{Report, State};
+use persys_model::time::WallMillis;
+use persys_model::token::Epoch;
+
+use super::at::{At, reading};
+use super::leaf::{name, word};
+use super::{failure, time};
+use crate::agent::v1 as agent;
+use crate::control::v1 as wire;
+
+/// The report on the wire.
+#[must_use]
+pub fn to_wire(report: &Report) -> wire::WorkloadReport {
+    let failure = failure_of(&report.state);
+    wire::WorkloadReport {
+        workload_id: report.workload.to_string(),
+        epoch: report.epoch.0,
+        state: word_of(&report.state).to_owned(),
+        failure_reason: reason_of(failure).into(),
+        message: failure.map(|failure| failure.message.to_string()).unwrap_or_default(),
+        retryable: failure.is_some_and(Failure::retryable),
+        restarts: report.restarts,
+        details: BTreeMap::new(),
+        confirmed: report.confirmed,
+    }
+}
+
+/// The report a message means, or everything that is wrong with it.
+pub fn from_wire(report: &wire::WorkloadReport) -> Result<Report, Faults> {
+    reading(|at| read(at, report))
+}
+
+pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report> {
+    let workload = name(&at.field("workload_id"), &report.workload_id, WorkloadId::new);
+    let state = state(at, report);
+    Some(Report {
+        workload: workload?,
+        epoch: Epoch(report.epoch),
+        state: state?,
+        restarts: report.restarts,
+        confirmed: report.confirmed,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Pending,
+    Running,
+    Restarting,
+    Stopped,
+    Completed,
+    Failed,
+    Unknown,
+}
+
+const WORDS: &[(&str, Word)] = &[
+    ("Pending", Word::Pending),
+    ("Running", Word::Running),
+    ("Restarting", Word::Restarting),
+    ("Stopped", Word::Stopped),
+    ("Completed", Word::Completed),
+    ("Failed", Word::Failed),
+    ("Unknown", Word::Unknown),
+];
+
+fn state(at: &At<'_>, report: &wire::WorkloadReport) -> Option<State> {
+    let word = word(&at.field("state"), &report.state, WORDS);
+    let reason_at = at.field("failure_reason");
+    let reason = failure::read(&reason_at, report.failure_reason);
+    let (word, reason) = (word?, reason?);
+    let failure = || match reason {
+        Some(reason) => Some(Failure::new(reason, &report.message)),
+        None => reason_at.refuse("is missing: what failed has a reason"),
+    };
+    let state = match word {
+        Word::Failed => return failure().map(State::Failed),
+        Word::Restarting => return failure().map(State::Restarting),
+        Word::Pending => State::Pending,
+        Word::Running => State::Running,
+        Word::Stopped => State::Stopped,
+        Word::Completed => State::Completed,
+        Word::Unknown => State::Unknown,
+    };
+    if reason.is_some() {
+        return reason_at.refuse(format!("contradicts the state {}", word_of(&state)));
+    }
+    Some(state)
+}
+
+/// The word for a state, as our own two ends say it.
+#[must_use]
+pub fn word_of(state: &State) -> &'static str {
+    match state {
+        State::Pending => "Pending",
+        State::Running => "Running",
+        State::Restarting(_) => "Restarting",
+        State::Stopped => "Stopped",
+        State::Completed => "Completed",
+        State::Failed(_) => "Failed",
+        State::Unknown => "Unknown",
+    }
+}
+
+fn failure_of(state: &State) -> Option<&Failure> {
+    match state {
+        State::Restarting(failure) | State::Failed(failure) => Some(failure),
+        State::Pending | State::Running | State::Stopped | State::Completed | State::Unknown => {
+            None
+        }
+    }
+}
+
+fn reason_of(failure: Option<&Failure>) -> wire::FailureReason {
+    let reason = failure.map(|failure| failure::to_wire(failure.reason));
+    reason.unwrap_or(wire::FailureReason::Unspecified)
+}
+
+/// The state as clients and schedulers before us know it, in one of five words. What is started
+/// again is pending to them, and what has completed is stopped.
+#[must_use]
+pub fn actual_state(state: &State) -> agent::ActualState {
+    match state {
+        State::Pending | State::Restarting(_) => agent::ActualState::Pending,
+        State::Running => agent::ActualState::Running,
+        State::Stopped | State::Completed => agent::ActualState::Stopped,
+        State::Failed(_) => agent::ActualState::Failed,
+        State::Unknown => agent::ActualState::Unknown,
+    }
+}
+
+/// The report as an old scheduler reads it in a heartbeat.
+#[must_use]
+pub fn to_status(report: &Report, since: WallMillis) -> wire::WorkloadStatus {
+    let failure = failure_of(&report.state);
+    let state = match actual_state(&report.state) {
+        agent::ActualState::Pending => "Pending",
+        agent::ActualState::Running => "Running",
+        agent::ActualState::Stopped => "Stopped",
+        agent::ActualState::Failed => "Failed",
+        agent::ActualState::Unknown | agent::ActualState::Unspecified => "Unknown",
+    };
+    wire::WorkloadStatus {
+        workload_id: report.workload.to_string(),
+        state: state.to_owned(),
+        failure_reason: reason_of(failure).into(),
+        message: failure.map(|failure| failure.message.to_string()).unwrap_or_default(),
+        last_transition: Some(time::timestamp(since)),
+        reason: failure.map(|failure| wire::ReasonDetail {
+            code: failure.reason.code().to_owned(),
+            message: failure.message.to_string(),
+            last_transition: Some(time::timestamp(since)),
+            next_retry_at: None,
+            retryable: failure.retryable(),
+        }),
+        usage: None,
+    }
+}
+
+/// What an old agent says of one workload: no decision, no session, five words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyStatus {
+    /// Which.
+    pub workload: WorkloadId,
+    /// How it is. A failure always has a reason; old agents that give none mean the runtime.
+    pub state: State,
+    /// What the agent says beside it, cut.
+    pub message: Arc<str>,
+}
+
+const LEGACY_WORDS: &[(&str, Word)] = &[
+    ("Pending", Word::Pending),
+    ("Running", Word::Running),
+    ("Stopped", Word::Stopped),
+    ("Failed", Word::Failed),
+    ("Unknown", Word::Unknown),
+];
+
+/// One status of an old agent's heartbeat.
+pub(super) fn read_status(at: &At<'_>, status: &wire::WorkloadStatus) -> Option<LegacyStatus> {
+    let workload = name(&at.field("workload_id"), &status.workload_id, WorkloadId::new);
+    let word = word(&at.field("state"), &status.state, LEGACY_WORDS);
+    let reason = failure::read(&at.field("failure_reason"), status.failure_reason);
+    Some(legacy(workload?, word?, reason?, &status.message))
+}
+
+/// The status an old agent answers with, or everything that is wrong with it.
+pub fn from_agent_status(status: &agent::WorkloadStatus) -> Result<LegacyStatus, Faults> {
+    reading(|at| {
+        let workload = name(&at.field("id"), &status.id, WorkloadId::new);
+        let word = match agent::ActualState::try_from(status.actual_state) {
+            Ok(agent::ActualState::Pending) => Some(Word::Pending),
+            Ok(agent::ActualState::Running) => Some(Word::Running),
+            Ok(agent::ActualState::Stopped) => Some(Word::Stopped),
+            Ok(agent::ActualState::Failed) => Some(Word::Failed),
+            Ok(agent::ActualState::Unknown | agent::ActualState::Unspecified) => {
+                Some(Word::Unknown)
+            }
+            Err(_) => {
+                let number = status.actual_state;
+                at.field("actual_state").refuse(format!("{number} is not a known state"))
+            }
+        };
+        // Its reasons are words of its own; only those of the contract are taken over.
+        let said = status.metadata.get("failure_reason").map_or("", String::as_str);
+        let reason = FailureReason::ALL.into_iter().find(|reason| reason.code() == said);
+        Some(legacy(workload?, word?, reason, &status.message))
+    })
+}
+
+fn legacy(
+    workload: WorkloadId,
+    word: Word,
+    reason: Option<FailureReason>,
+    message: &str,
+) -> LegacyStatus {
+    let state = match word {
+        Word::Failed => {
+            State::Failed(Failure::new(reason.unwrap_or(FailureReason::RuntimeError), message))
+        }
+        Word::Pending | Word::Restarting => State::Pending,
+        Word::Running => State::Running,
+        Word::Stopped | Word::Completed => State::Stopped,
+        Word::Unknown => State::Unknown,
+    };
+    let message = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+    LegacyStatus { workload, state, message }
+}

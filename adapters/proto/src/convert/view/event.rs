@@ -1,0 +1,143 @@
+//! Something that happened, as watchers see it.
+//!
+//! The type is a word existing dashboards know where they have one for it. Phases before and after
+//! are among the details.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::assignment::ReasonCode;
+use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::Condition;
+use persys_model::phase::Phase;
+use persys_model::token::Epoch;
+
+use super::node::condition;
+use crate::control::v1::SchedulerEventView;
+use crate::convert::time::timestamp;
+
+/// The event on the wire. Ids sort as events happened.
+#[must_use]
+pub fn to_wire(event: &Event) -> SchedulerEventView {
+    let mut view = SchedulerEventView {
+        id: format!("{:020}", event.seq.0),
+        timestamp: Some(timestamp(event.at)),
+        ..SchedulerEventView::default()
+    };
+    match &event.what {
+        Happening::Workload { id, from, to, code, message, node, epoch } => {
+            workload_type(*from, *to, *code).clone_into(&mut view.r#type);
+            view.workload_id = id.to_string();
+            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
+            view.reason = sentence(*code, message);
+            view.details = workload_details(*from, *to, *code, *epoch);
+        }
+        Happening::NodeRegistered { id } => node(&mut view, "NodeJoined", id, "registered"),
+        Happening::NodeCondition { id, from, to, why } => {
+            node(&mut view, condition_type(*to), id, why);
+            view.details = details([("from", condition(*from)), ("to", condition(*to))]);
+        }
+        Happening::NodeChanged { id, what } => {
+            let (kind, reason) = change(*what);
+            node(&mut view, kind, id, reason);
+        }
+        Happening::MassFailureBrake { silent, total, on } => {
+            let kind = if *on { "FailoverHeld" } else { "FailoverReleased" };
+            kind.clone_into(&mut view.r#type);
+            view.reason = format!("{silent} of {total} nodes are silent");
+        }
+        Happening::Drift { node: at, id, kind, resolved } => {
+            let happened = if *resolved { "DriftResolved" } else { "DriftDetected" };
+            drift(&mut view, happened, at, id, kind.word());
+        }
+        Happening::ModeChanged { from, to, why } => {
+            "SchedulerModeChanged".clone_into(&mut view.r#type);
+            view.reason = why.to_string();
+            view.details = details([("from", from.word()), ("to", to.word())]);
+        }
+    }
+    view
+}
+
+fn node(view: &mut SchedulerEventView, kind: &str, id: &NodeId, reason: &str) {
+    kind.clone_into(&mut view.r#type);
+    view.node_id = id.to_string();
+    reason.clone_into(&mut view.reason);
+}
+
+fn drift(view: &mut SchedulerEventView, happened: &str, at: &NodeId, id: &WorkloadId, kind: &str) {
+    node(view, happened, at, kind);
+    view.workload_id = id.to_string();
+    view.details = details([("drift", kind)]);
+}
+
+fn details<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn workload_details(
+    from: Option<Phase>,
+    to: Option<Phase>,
+    code: ReasonCode,
+    epoch: Option<Epoch>,
+) -> BTreeMap<String, String> {
+    let mut map = details([("code", code.word())]);
+    let mut add = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            map.insert(key.to_owned(), value);
+        }
+    };
+    add("from", from.map(|phase| phase.word().to_owned()));
+    add("to", to.map(|phase| phase.word().to_owned()));
+    add("epoch", epoch.map(|epoch| epoch.to_string()));
+    map
+}
+
+/// The message, or the word of the code where that says all.
+fn sentence(code: ReasonCode, message: &Arc<str>) -> String {
+    if message.is_empty() { code.word().to_owned() } else { message.to_string() }
+}
+
+/// What a change of phase is called.
+fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'static str {
+    match (from, to) {
+        (_, None) => "WorkloadDeleted",
+        (None, Some(_)) => "WorkloadSubmitted",
+        (Some(_), Some(Phase::Pending)) => {
+            let moved = matches!(code, ReasonCode::NodeLost | ReasonCode::NodeDrained);
+            if moved { "Rescheduled" } else { "WorkloadPending" }
+        }
+        (Some(Phase::Backoff), Some(Phase::Starting)) => "RetryTriggered",
+        (Some(_), Some(Phase::Starting)) => "WorkloadScheduled",
+        (Some(_), Some(Phase::Running)) => "WorkloadRunning",
+        (Some(_), Some(Phase::Restarting)) => "WorkloadRestarting",
+        (Some(_), Some(Phase::Stopping)) => "WorkloadStopping",
+        (Some(_), Some(Phase::Stopped)) => "WorkloadStopped",
+        (Some(_), Some(Phase::Completed)) => "WorkloadCompleted",
+        (Some(_), Some(Phase::Backoff)) => "RetryScheduled",
+        (Some(_), Some(Phase::Failed)) => "WorkloadFailed",
+        (Some(_), Some(Phase::Deleting)) => "WorkloadDeleting",
+    }
+}
+
+fn condition_type(to: Condition) -> &'static str {
+    match to {
+        Condition::Ready => "NodeReady",
+        Condition::NotReady => "NodeNotReady",
+        Condition::Lost => "NodeLost",
+    }
+}
+
+fn change(what: NodeChange) -> (&'static str, &'static str) {
+    match what {
+        NodeChange::Draining => ("NodeDraining", "an operator empties it"),
+        NodeChange::Undrained => ("NodeReady", "an operator lets it take work again"),
+        NodeChange::Tainted => ("NodeTainted", "an operator set a taint"),
+        NodeChange::Untainted => ("NodeUntainted", "an operator removed a taint"),
+        NodeChange::LabelSet => ("NodeLabelSet", "an operator set a label"),
+        NodeChange::LabelDeleted => ("NodeLabelDeleted", "an operator removed a label"),
+        NodeChange::ConfirmedGone => ("NodeConfirmedGone", "an operator vouches that it is off"),
+        NodeChange::Removed => ("NodeLeft", "an operator removed it"),
+    }
+}

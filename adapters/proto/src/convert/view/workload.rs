@@ -1,0 +1,65 @@
+//! A workload as it is shown.
+
+use persys_cluster::placement::Explanation;
+use persys_cluster::world::WorkloadView;
+use persys_model::assignment::Reason;
+use persys_model::failure::Failure;
+use persys_model::phase::Phase;
+use persys_model::retry::Retry;
+
+use crate::control::v1 as wire;
+use crate::convert::leaf::small;
+use crate::convert::time::timestamp;
+
+/// The workload on the wire. `attempts` is how many failures one incident may have; `why` is asked
+/// for where a person looks at one workload, for it costs a look at every node.
+#[must_use]
+pub fn to_wire(
+    view: &WorkloadView<'_>,
+    attempts: u32,
+    why: Option<&Explanation>,
+) -> wire::WorkloadView {
+    let workload = view.workload;
+    let assignment = view.assignment;
+    let place = assignment.place.as_ref();
+    let next_at = view.retry.and_then(|retry| retry.next_at).map(timestamp);
+    let failure = assignment.reason.failure.as_ref();
+    wire::WorkloadView {
+        workload_id: workload.id.to_string(),
+        r#type: workload.spec.workload_type().word().to_owned(),
+        desired_state: workload.desired.word().to_owned(),
+        status: assignment.phase.word().to_owned(),
+        assigned_node_id: place.map(|place| place.node.to_string()).unwrap_or_default(),
+        revision_id: workload.revision.to_string(),
+        retry_attempts: small(view.retry.map_or(0, |retry| retry.attempts)),
+        retry_max_attempts: small(attempts),
+        retry_next_at: next_at,
+        failure_reason: failure.map(|f| f.reason.code().to_owned()).unwrap_or_default(),
+        last_updated: Some(timestamp(assignment.reason.since)),
+        reason: Some(reason(&assignment.reason, assignment.phase, view.retry)),
+        usage: None,
+        created_at: Some(timestamp(workload.created_at)),
+        why: why.map(ToString::to_string).unwrap_or_default(),
+        uncertain: view.uncertain,
+        epoch: place.map_or(0, |place| place.epoch.0),
+        restarts: view.seen.map_or(0, |report| report.restarts),
+    }
+}
+
+/// Why a workload is in its phase. The message is that of the failure where the reason has none of
+/// its own.
+#[must_use]
+pub fn reason(reason: &Reason, phase: Phase, retry: Option<&Retry>) -> wire::ReasonDetail {
+    let failure = reason.failure.as_ref();
+    let message = match failure {
+        Some(failure) if reason.message.is_empty() => failure.message.to_string(),
+        Some(_) | None => reason.message.to_string(),
+    };
+    wire::ReasonDetail {
+        code: reason.code.word().to_owned(),
+        message,
+        last_transition: Some(timestamp(reason.since)),
+        next_retry_at: retry.and_then(|retry| retry.next_at).map(timestamp),
+        retryable: failure.is_some_and(Failure::retryable) || phase == Phase::Pending,
+    }
+}
