@@ -1,0 +1,121 @@
+//! Orders to agents and their answers.
+
+use persys_model::command::{Answer, Command, Order, Refusal};
+use persys_model::token::Epoch;
+use persys_proto::convert::Said;
+use persys_proto::convert::answer::{self, LegacyAnswer};
+use persys_proto::convert::command::{self, Call};
+use persys_proto::{agent::v1 as agent, control::v1 as control};
+
+use crate::paths;
+use crate::random::Random;
+use crate::samples;
+
+fn called(call: Call) -> Command {
+    let said = match call {
+        Call::Apply(request) => match command::from_apply(*request).unwrap() {
+            Said::Ours(command) => Some(command),
+            Said::Legacy(_) => None,
+        },
+        Call::Delete(request) => match command::from_delete(&request).unwrap() {
+            Said::Ours(command) => Some(command),
+            Said::Legacy(_) => None,
+        },
+    };
+    said.expect("tokens were lost")
+}
+
+#[test]
+fn an_order_survives_both_ways_to_an_agent() {
+    for seed in 0..500 {
+        let order = samples::command(&mut Random(seed));
+        assert_eq!(called(command::to_call(&order)), order, "called, seed {seed}");
+        let message = command::to_stream(&order, seed);
+        assert_eq!(command::from_stream(message).unwrap(), (seed, order), "streamed, seed {seed}");
+    }
+}
+
+#[test]
+fn an_order_without_all_tokens_is_refused() {
+    let mut order = samples::command(&mut Random(1));
+    order.order = Order::Remove { purge: true };
+    let Call::Delete(whole) = command::to_call(&order) else { panic!("not a delete") };
+    for (field, message) in [
+        ("term", agent::DeleteWorkloadRequest { term: 0, ..whole.clone() }),
+        ("session", agent::DeleteWorkloadRequest { session: 0, ..whole.clone() }),
+        ("epoch", agent::DeleteWorkloadRequest { epoch: 0, ..whole.clone() }),
+    ] {
+        assert_eq!(paths(command::from_delete(&message)), [field]);
+    }
+    let at_fault = paths(command::from_stream(control::AgentCommand::default()));
+    assert_eq!(at_fault, ["term", "session", "epoch", "workload_id", "action"]);
+}
+
+#[test]
+fn a_call_without_tokens_is_somebody_elses() {
+    let request = agent::ApplyWorkloadRequest { id: "w".into(), ..Default::default() };
+    let said = command::from_apply(request).unwrap();
+    assert!(matches!(said, Said::Legacy(draft) if draft.workload_id == "w"));
+    let request = agent::DeleteWorkloadRequest { id: "w".into(), ..Default::default() };
+    let said = command::from_delete(&request).unwrap();
+    assert!(matches!(said, Said::Legacy(id) if id.as_str() == "w"));
+}
+
+#[test]
+fn an_old_agent_is_called_without_tokens() {
+    let remove = |purge| {
+        let order = samples::command(&mut Random(2));
+        command::to_legacy_call(&Command { order: Order::Remove { purge }, ..order })
+    };
+    let expected = agent::DeleteWorkloadRequest { id: "web".into(), ..Default::default() };
+    assert_eq!(remove(true), Ok(Call::Delete(expected)));
+    assert_eq!(paths(remove(false)), ["purge"]);
+}
+
+#[test]
+fn an_answer_survives() {
+    for answer in samples::answers() {
+        let reply = answer::to_stream(&answer, Epoch(7), 40);
+        assert_eq!(answer::from_stream(&reply), Ok((40, answer.clone())));
+        let reply = answer::to_delete(&answer, Epoch(7));
+        assert_eq!(answer::from_delete(&reply), Ok(Said::Ours(answer.clone())));
+        let reply = answer::to_apply(&answer, Epoch(7));
+        let expected = match answer {
+            Answer::Removed { epoch } => Answer::Refused(Refusal::Buried { tombstone: epoch }),
+            other @ (Answer::Accepted | Answer::Refused(_)) => other,
+        };
+        assert_eq!(answer::from_apply(&reply), Ok(Said::Ours(expected)));
+    }
+}
+
+#[test]
+fn an_answer_of_an_old_agent_is_its_own() {
+    let reply = agent::ApplyWorkloadResponse {
+        applied: true,
+        skipped: true,
+        message: "already applied".into(),
+        ..Default::default()
+    };
+    let expected = LegacyAnswer { done: true, skipped: true, message: "already applied".into() };
+    assert_eq!(answer::from_apply(&reply), Ok(Said::Legacy(expected)));
+}
+
+#[test]
+fn an_answer_that_contradicts_itself_is_refused() {
+    let reply = |accepted, refusal: &str, epoch| control::AgentReply {
+        accepted,
+        refusal: refusal.into(),
+        epoch,
+        ..Default::default()
+    };
+    for (reply, path) in [
+        (reply(true, "holding", 1), "accepted"),
+        (reply(false, "", 1), "accepted"),
+        (reply(false, "tired", 1), "refusal"),
+        (reply(false, "old_epoch", 0), "epoch"),
+        (reply(false, "old_term", 1), "term"),
+        (reply(true, "", 0), "epoch"),
+    ] {
+        assert_eq!(paths(answer::from_stream(&reply)), [path], "{reply:?}");
+    }
+}

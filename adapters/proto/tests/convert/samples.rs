@@ -1,0 +1,127 @@
+//! Values from a seed, for round trips and as a start for mutations.
+
+use std::sync::Arc;
+
+use persys_model::command::{Answer, Apply, Command, Order, Refusal};
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, WorkloadId};
+use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
+use persys_model::link::{Beat, Registration};
+use persys_model::node::{NodeFacts, Pool};
+use persys_model::resources::Compute;
+use persys_model::spec::check::check;
+use persys_model::spec::{Spec, WorkloadType};
+use persys_model::token::{Epoch, Session, Term};
+
+use crate::generator::draft;
+use crate::random::Random;
+
+pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
+    let reasons = FailureReason::ALL;
+    let failure = |r: &mut Random| Failure::new(r.pick(&reasons), "why\nit failed");
+    let state = match r.below(7) {
+        0 => State::Pending,
+        1 => State::Running,
+        2 => State::Restarting(failure(r)),
+        3 => State::Stopped,
+        4 => State::Completed,
+        5 => State::Failed(failure(r)),
+        _ => State::Unknown,
+    };
+    Report {
+        workload: WorkloadId::new(&format!("w{nth}")).unwrap(),
+        epoch: Epoch(r.next() | 1),
+        state,
+        restarts: r.pick(&[0, 7, u32::MAX]),
+        confirmed: r.one_in(2),
+    }
+}
+
+pub(crate) fn spec(r: &mut Random) -> Arc<Spec> {
+    loop {
+        if let Ok(spec) = check(&draft(r)) {
+            return Arc::new(spec);
+        }
+    }
+}
+
+pub(crate) fn inventory(r: &mut Random) -> Inventory {
+    Inventory {
+        held: r.list(3, |r, nth| Held {
+            report: report(r, nth),
+            revision: RevisionId::fixed("sha256:ab/cd@1"),
+            run: r.one_in(2),
+            spec: if r.one_in(4) { None } else { Some(spec(r)) },
+        }),
+        tombstones: tombstones(r),
+    }
+}
+
+pub(crate) fn tombstones(r: &mut Random) -> Vec<Tombstone> {
+    r.list(3, |r, nth| Tombstone {
+        workload: WorkloadId::new(&format!("t{nth}")).unwrap(),
+        epoch: Epoch(r.next() | 1),
+    })
+}
+
+pub(crate) fn registration(r: &mut Random) -> Registration {
+    let pools = r.list(2, |r, nth| Pool {
+        name: PoolName::new(&format!("p{nth}")).unwrap(),
+        total_gib: r.pick(&[0, 1, 1 << 30]),
+    });
+    let facts = NodeFacts {
+        id: NodeId::fixed("n1"),
+        host: Arc::from("machine-7"),
+        incarnation: Arc::from("life-3"),
+        endpoint: Arc::from(r.pick(&["10.0.0.7:50051", "[::1]:1", "n1.lan:65535"])),
+        capacity: Compute::new(r.pick(&[1, 8_000]), r.pick(&[1, 32_000])),
+        pools,
+        types: WorkloadType::ALL.into_iter().filter(|_| r.one_in(2)).collect(),
+        drivers: [DriverName::fixed("local"), DriverName::fixed("ceph-rbd")].into(),
+        labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
+        fence: r.one_in(2),
+    };
+    Registration { facts, inventory: inventory(r), term: Term(r.pick(&[0, 5])) }
+}
+
+pub(crate) fn beat(r: &mut Random) -> Beat {
+    Beat {
+        node: NodeId::fixed("n1"),
+        session: Session(r.next() | 1),
+        seq: r.next(),
+        reports: r.list(3, report),
+        removed: tombstones(r),
+        inventory: if r.one_in(2) { Some(inventory(r)) } else { None },
+        used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
+    }
+}
+
+pub(crate) fn command(r: &mut Random) -> Command {
+    let order = if r.one_in(3) {
+        Order::Remove { purge: r.one_in(2) }
+    } else {
+        let revision = RevisionId::fixed("r7");
+        Order::Apply(Apply { revision, run: r.one_in(2), spec: spec(r) })
+    };
+    Command {
+        term: Term(r.next() | 1),
+        session: Session(r.next() | 1),
+        epoch: Epoch(r.next() | 1),
+        workload: WorkloadId::fixed("web"),
+        order,
+    }
+}
+
+/// Every kind of answer.
+pub(crate) fn answers() -> Vec<Answer> {
+    vec![
+        Answer::Accepted,
+        Answer::Removed { epoch: Epoch(9) },
+        Answer::Refused(Refusal::OldTerm { seen: Term(4) }),
+        Answer::Refused(Refusal::OtherSession { present: Some(Session(3)) }),
+        Answer::Refused(Refusal::OtherSession { present: None }),
+        Answer::Refused(Refusal::OldEpoch { held: Epoch(8) }),
+        Answer::Refused(Refusal::Buried { tombstone: Epoch(8) }),
+        Answer::Refused(Refusal::Holding),
+    ]
+}

@@ -1,0 +1,103 @@
+//! A spec survives the trip between our two ends.
+
+use persys_model::spec::check::check;
+use persys_model::spec::draft::{ComposeDraft, ContainerDraft, DiskDraft, Draft, VmDraft};
+use persys_model::spec::{HostPort, Kind, Protocol, Spec};
+use persys_proto::control::v1 as wire;
+use persys_proto::convert::spec::{from_wire, to_wire};
+use prost::Message as _;
+
+use crate::generator::{SECRET, draft};
+use crate::paths;
+use crate::random::Random;
+
+fn through_bytes(spec: &Spec) -> Spec {
+    let bytes = to_wire(spec).encode_to_vec();
+    let read = wire::WorkloadSpec::decode(bytes.as_slice()).unwrap();
+    from_wire(read).unwrap_or_else(|faults| panic!("{spec:#?}\n{faults}"))
+}
+
+/// Whatever the check accepts is the same after it was written, sent and checked again.
+#[test]
+fn every_accepted_spec_survives() {
+    let mut accepted = [0_usize; 3];
+    for seed in 0..12_000 {
+        let Ok(spec) = check(&draft(&mut Random(seed))) else { continue };
+        assert_eq!(through_bytes(&spec), spec, "seed {seed}");
+        accepted[match spec.kind {
+            Kind::Container(_) => 0,
+            Kind::Compose(_) => 1,
+            Kind::Vm(_) => 2,
+        }] += 1;
+    }
+    assert!(accepted.iter().all(|count| *count > 500), "the generator is too wild: {accepted:?}");
+}
+
+#[test]
+fn what_the_scheduler_found_in_a_file_survives() {
+    let body = ComposeDraft { inline_yaml: "a: b".into(), ..ComposeDraft::default() };
+    let mut spec = check(&Draft { compose: Some(body), ..Draft::default() }).unwrap();
+    let Kind::Compose(compose) = &mut spec.kind else { panic!("not a stack") };
+    compose.host_ports = vec![
+        HostPort { port: 53, protocol: Protocol::Udp },
+        HostPort { port: 80, protocol: Protocol::Tcp },
+    ];
+    compose.has_named_volumes = true;
+    assert_eq!(through_bytes(&spec), spec);
+}
+
+#[test]
+fn a_found_port_that_is_none_is_refused() {
+    let port = |host_port, protocol: &str| wire::Port {
+        host_port,
+        container_port: 0,
+        protocol: protocol.into(),
+    };
+    let compose = wire::ComposeSpec {
+        inline_yaml: "a: b".into(),
+        found_ports: vec![port(0, "tcp"), port(80, "sctp"), port(70_000, "udp")],
+        ..wire::ComposeSpec::default()
+    };
+    let spec = wire::WorkloadSpec {
+        workload: Some(wire::workload_spec::Workload::Compose(compose)),
+        ..wire::WorkloadSpec::default()
+    };
+    let at_fault = paths(from_wire(spec));
+    assert_eq!(
+        at_fault,
+        ["found_ports[0].host_port", "found_ports[1].protocol", "found_ports[2].host_port"]
+    );
+}
+
+/// What is reserved beside disks and volumes is sent, and not what they add up to.
+#[test]
+fn disk_is_counted_once() {
+    let vm = VmDraft {
+        vcpus: 1,
+        memory_mb: 512,
+        disks: vec![DiskDraft { size_gb: 10, ..DiskDraft::default() }],
+        ..VmDraft::default()
+    };
+    let mut draft = Draft { vm: Some(vm), ..Draft::default() };
+    draft.resources.disk_gb = 3;
+    let spec = check(&draft).unwrap();
+    assert_eq!(to_wire(&spec).resources.unwrap().disk_gb, 3);
+    assert_eq!(through_bytes(&spec), spec);
+}
+
+/// Messages, and the drafts made from them, print nothing of what users keep in them.
+#[test]
+fn printing_gives_no_secret_away() {
+    for seed in 0..500 {
+        let Ok(spec) = check(&draft(&mut Random(seed))) else { continue };
+        let message = to_wire(&spec);
+        assert!(!format!("{message:?}").contains(SECRET), "seed {seed}");
+        assert!(!format!("{:?}", message.workload).contains(SECRET), "seed {seed}");
+        if let Some(wire::workload_spec::Workload::Vm(vm)) = message.workload {
+            assert!(!format!("{vm:?} {:?}", vm.cloud_init).contains(SECRET), "seed {seed}");
+        }
+    }
+    let body = ContainerDraft { image: "x".into(), ..ContainerDraft::default() };
+    let spec = check(&Draft { container: Some(body), ..Draft::default() }).unwrap();
+    assert_eq!(format!("{:?}", to_wire(&spec)), "WorkloadSpec { .. }");
+}
