@@ -135,8 +135,8 @@ fn used(at: &At<'_>, usage: Option<&wire::NodeUsage>) -> Option<Compute> {
     Some(Compute::new(cpu_millicores?, memory_mib?))
 }
 
-/// The answer on the wire. `lease_ms` is the length of a lease, told only when it is renewed;
-/// `drain` is what old agents read, who do not know `hold`.
+/// The answer on the wire. `lease_ms` is the length of a lease, told to ours only when it is
+/// renewed; `drain` is what old agents read, who do not know `hold`.
 #[must_use]
 pub fn answer_to_wire(
     answer: &BeatAnswer,
@@ -149,7 +149,9 @@ pub fn answer_to_wire(
             wire::HeartbeatResponse {
                 acknowledged: true,
                 drain_node: drain || *hold,
-                lease_expires_at: renewed.then(|| time::timestamp_after(now, lease_ms)),
+                // For old agents, which begin anew when it has passed: that helps nobody while the
+                // scheduler is in trouble.
+                lease_expires_at: Some(time::timestamp_after(now, lease_ms)),
                 hold: *hold,
                 term: term.0,
                 session: session.0,

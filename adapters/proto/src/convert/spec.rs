@@ -66,8 +66,10 @@ pub(super) fn read(at: &At<'_>, mut spec: wire::WorkloadSpec) -> Option<Spec> {
         }
     };
     if let Kind::Compose(body) = &mut checked.kind {
-        let here = at.field("found_ports");
         let (ports, volumes) = found;
+        let spec = at.field("spec");
+        let compose = spec.field("compose");
+        let here = compose.field("found_ports");
         body.host_ports = list(&here, ports, FOUND_PORTS, |at, port| found_port(at, &port))?;
         body.has_named_volumes = volumes;
     }

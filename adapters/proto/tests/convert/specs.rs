@@ -65,7 +65,11 @@ fn a_found_port_that_is_none_is_refused() {
     let at_fault = paths(from_wire(spec));
     assert_eq!(
         at_fault,
-        ["found_ports[0].host_port", "found_ports[1].protocol", "found_ports[2].host_port"]
+        [
+            "spec.compose.found_ports[0].host_port",
+            "spec.compose.found_ports[1].protocol",
+            "spec.compose.found_ports[2].host_port"
+        ]
     );
 }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use persys_cluster::placement::Explanation;
 use persys_cluster::world::{NodeView, WorkloadView};
-use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::assignment::{Assignment, Place, Reason, ReasonCode, Version};
 use persys_model::drift::DriftKind;
 use persys_model::event::{Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
@@ -150,6 +151,33 @@ fn a_workload() {
     assert_eq!(reason.next_retry_at.unwrap().seconds, 9);
     assert_eq!((view.assigned_node_id.as_str(), view.epoch), ("", 0));
     assert!(view.uncertain);
+    assert_eq!(view.running_revision_id, "");
+}
+
+#[test]
+fn a_workload_whose_new_revision_waits() {
+    let workload = workload(Desired::Running);
+    let version = Version { revision: RevisionId::fixed("r6"), spec: Arc::clone(&workload.spec) };
+    let place = Place {
+        node: NodeId::fixed("n1"),
+        epoch: Epoch(4),
+        generation: Generation(1),
+        reserved: workload.spec.resources.clone(),
+        ports: Vec::new(),
+        version: Some(version),
+    };
+    let shown = WorkloadView {
+        workload: &workload,
+        assignment: &Assignment { place: Some(place), ..assignment(Phase::Running) },
+        retry: None,
+        seen: None,
+        uncertain: false,
+    };
+    let nowhere = Explanation::default();
+    let view = view::workload::to_wire(&shown, 5, Some(&nowhere));
+    assert_eq!((view.revision_id.as_str(), view.running_revision_id.as_str()), ("r7", "r6"));
+    assert_eq!((view.assigned_node_id.as_str(), view.epoch), ("n1", 4));
+    assert_eq!(view.why, "no node fits: there are no nodes");
 }
 
 #[test]

@@ -43,6 +43,10 @@ pub fn to_wire(
         uncertain: view.uncertain,
         epoch: place.map_or(0, |place| place.epoch.0),
         restarts: view.seen.map_or(0, |report| report.restarts),
+        running_revision_id: place
+            .and_then(|place| place.version.as_ref())
+            .map(|version| version.revision.to_string())
+            .unwrap_or_default(),
     }
 }
 
