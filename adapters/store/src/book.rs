@@ -1,0 +1,182 @@
+//! Records to bytes and back, and what is to be remembered between the two.
+//!
+//! Reading fills the book anew: which records have fields of another release, and which cannot be
+//! read at all. Writing keeps the former and moves the latter aside. Between a failed write and
+//! the next reading the book may know less than the store; nothing is written in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_cluster::record::{Head, Unit, Write};
+use persys_model::assignment::{Assignment, Grave};
+use persys_model::drift::Drift;
+use persys_model::event::Event;
+use persys_model::node::Node;
+use persys_model::retry::Retry;
+use persys_model::workload::Workload;
+
+use crate::error::Error;
+use crate::key::{Keys, Noun};
+use crate::record::{Record, Unknown, decode, encode};
+use crate::store::{Loaded, Quarantined};
+
+/// One change of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Edit {
+    Put(String, Vec<u8>),
+    Delete(String),
+    Event(Arc<Event>, Vec<u8>),
+}
+
+/// What is remembered between reading and writing.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(crate) keys: Keys,
+    unknown: BTreeMap<String, Unknown>,
+    aside: BTreeSet<String>,
+}
+
+impl Book {
+    pub(crate) fn new(keys: Keys) -> Self {
+        Self { keys, unknown: BTreeMap::new(), aside: BTreeSet::new() }
+    }
+
+    /// Forgets everything: the store is about to be read.
+    pub(crate) fn clear(&mut self) {
+        self.unknown.clear();
+        self.aside.clear();
+    }
+
+    /// Whether `key` holds bytes that were not understood. It is asked once, before a write.
+    pub(crate) fn was_aside(&mut self, key: &str) -> bool {
+        self.aside.remove(key)
+    }
+
+    /// Takes in one record as it was read; the head is not among them.
+    pub(crate) fn take(&mut self, key: &str, bytes: &[u8], loaded: &mut Loaded) {
+        let keys = self.keys.clone();
+        let snapshot = &mut loaded.snapshot;
+        let taken = match keys.noun(key) {
+            Noun::Head | Noun::Leader | Noun::Event | Noun::Other => return,
+            Noun::Foreign => Err("is nothing of ours".to_owned()),
+            Noun::Node => {
+                self.read(key, bytes, &mut snapshot.nodes, |node: &Node| keys.node(&node.facts.id))
+            }
+            Noun::Workload => {
+                let of = |workload: &Workload| keys.workload(&workload.id);
+                self.read(key, bytes, &mut snapshot.workloads, of)
+            }
+            Noun::Assignment => {
+                let of = |assignment: &Assignment| keys.assignment(&assignment.workload);
+                self.read(key, bytes, &mut snapshot.assignments, of)
+            }
+            Noun::Retry => {
+                let of = |retry: &Retry| keys.retry(&retry.workload);
+                self.read(key, bytes, &mut snapshot.retries, of)
+            }
+            Noun::Grave => {
+                let of = |grave: &Grave| keys.grave(&grave.node, &grave.workload);
+                self.read(key, bytes, &mut snapshot.graves, of)
+            }
+            Noun::Drift => {
+                let of = |drift: &Drift| keys.drift(&drift.node, &drift.workload, drift.kind);
+                self.read(key, bytes, &mut snapshot.drifts, of)
+            }
+        };
+        if let Err(why) = taken {
+            self.aside.insert(key.to_owned());
+            loaded.quarantined.push(Quarantined { key: key.to_owned(), why });
+        }
+    }
+
+    fn read<R: Record>(
+        &mut self,
+        key: &str,
+        bytes: &[u8],
+        into: &mut Vec<Arc<R>>,
+        key_of: impl Fn(&R) -> String,
+    ) -> Result<(), String> {
+        let (record, unknown) = decode::<R>(bytes)?;
+        let own_key = key_of(&record);
+        if own_key != key {
+            return Err(format!("belongs under {own_key}"));
+        }
+        if let Some(unknown) = unknown {
+            self.unknown.insert(key.to_owned(), unknown);
+        }
+        into.push(Arc::new(record));
+        Ok(())
+    }
+
+    /// The head as it is stored.
+    pub(crate) fn read_head(&self, bytes: Option<&[u8]>) -> Result<Option<Head>, Error> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        match decode::<Head>(bytes) {
+            Ok((head, _)) => Ok(Some(head)),
+            // Without its counters nothing can be decided, and "empty" would be a lie.
+            Err(why) => Err(Error::Unreadable { key: self.keys.head(), why }),
+        }
+    }
+
+    /// The bytes of a head.
+    pub(crate) fn head(&self, head: &Head) -> Result<Edit, Error> {
+        put(self.keys.head(), head, None)
+    }
+
+    /// The changes of `units`, in order, without the head.
+    pub(crate) fn edits(&mut self, units: &[Unit]) -> Result<Vec<Edit>, Error> {
+        let mut edits = Vec::new();
+        for write in units.iter().flat_map(|unit| &unit.writes) {
+            edits.push(self.edit(write)?);
+        }
+        Ok(edits)
+    }
+
+    fn edit(&mut self, write: &Write) -> Result<Edit, Error> {
+        let keys = &self.keys;
+        let key = match write {
+            Write::PutNode(node) => return self.put(keys.node(&node.facts.id), &**node),
+            Write::PutWorkload(workload) => {
+                return self.put(keys.workload(&workload.id), &**workload);
+            }
+            Write::PutAssignment(assignment) => {
+                return self.put(keys.assignment(&assignment.workload), &**assignment);
+            }
+            Write::PutRetry(retry) => return self.put(keys.retry(&retry.workload), &**retry),
+            Write::PutGrave(grave) => {
+                return self.put(keys.grave(&grave.node, &grave.workload), &**grave);
+            }
+            Write::PutDrift(drift) => {
+                let key = keys.drift(&drift.node, &drift.workload, drift.kind);
+                return self.put(key, &**drift);
+            }
+            Write::PutEvent(event) => {
+                let bytes = encode(&**event, None).map_err(Error::unavailable)?;
+                return Ok(Edit::Event(Arc::clone(event), bytes));
+            }
+            Write::DeleteNode(id) => keys.node(id),
+            Write::DeleteWorkload(id) => keys.workload(id),
+            Write::DeleteAssignment(id) => keys.assignment(id),
+            Write::DeleteRetry(id) => keys.retry(id),
+            Write::DeleteGrave(node, workload) => keys.grave(node, workload),
+            Write::DeleteDrift(node, workload, kind) => keys.drift(node, workload, *kind),
+        };
+        self.unknown.remove(&key);
+        Ok(Edit::Delete(key))
+    }
+
+    fn put<R: Record>(&self, key: String, record: &R) -> Result<Edit, Error> {
+        let unknown = self.unknown.get(&key);
+        put(key, record, unknown)
+    }
+}
+
+/// A change that writes `record`. A record that has no JSON was surely not written.
+pub(crate) fn put<R: Record>(
+    key: String,
+    record: &R,
+    unknown: Option<&Unknown>,
+) -> Result<Edit, Error> {
+    let bytes = encode(record, unknown).map_err(Error::unavailable)?;
+    Ok(Edit::Put(key, bytes))
+}

@@ -1,0 +1,204 @@
+//! What a load and a commit do, whatever they do it to.
+//!
+//! Transactions form one chain: each is refused unless the head is where it says. Events are kept
+//! in order of their numbers, the oldest are dropped in the transaction that adds new ones.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use persys_cluster::record::{Head, Unit};
+use persys_cluster::store::HighWater;
+use persys_model::event::Event;
+use persys_model::time::WallMillis;
+use persys_model::token::CommitSeq;
+
+use crate::book::{Book, Edit};
+use crate::error::Error;
+use crate::key::event_of;
+use crate::record::decode;
+use crate::settings::Settings;
+use crate::store::{History, Loaded, Span};
+
+/// Beyond those that are replaced, so many old events go with one commit at most.
+const MOST_TRIMMED: usize = 64;
+
+/// The inside of one transaction. Records and events are apart, so that the latter can be counted
+/// and taken from either end without looking at the former.
+pub(crate) trait Shelf {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), Error>;
+    fn delete(&mut self, key: &str) -> Result<(), Error>;
+    /// Shows every record, in order of keys.
+    fn each(&self, see: &mut dyn FnMut(&str, &[u8])) -> Result<(), Error>;
+
+    fn put_event(&mut self, key: &str, bytes: &[u8]) -> Result<(), Error>;
+    fn event_count(&self) -> Result<u64, Error>;
+    fn oldest_event(&self) -> Result<Option<String>, Error>;
+    fn delete_oldest_event(&mut self) -> Result<(), Error>;
+    /// Shows events, newest first, until `see` has seen enough.
+    fn events_back(&self, see: &mut dyn FnMut(&str, &[u8]) -> bool) -> Result<(), Error>;
+}
+
+/// Raises the head if that is allowed, and reads everything.
+pub(crate) fn load(
+    shelf: &mut dyn Shelf,
+    book: &mut Book,
+    known: Option<&HighWater>,
+) -> Result<Loaded, Error> {
+    let mut loaded = Loaded::default();
+    let stored = head(shelf, book)?;
+    loaded.snapshot.head = match stored {
+        Some(head) if !is_behind(&head, known) => {
+            let head = Head { seq: head.seq.next(), ..head };
+            apply(shelf, book, book.head(&head)?, head.seq)?;
+            Some(head)
+        }
+        stored => stored,
+    };
+    book.clear();
+    shelf.each(&mut |key, bytes| book.take(key, bytes, &mut loaded))?;
+    Ok(loaded)
+}
+
+/// Writes `units` if the head is at `after`, and returns where it is then.
+pub(crate) fn commit(
+    shelf: &mut dyn Shelf,
+    book: &mut Book,
+    settings: &Settings,
+    after: CommitSeq,
+    units: &[Unit],
+) -> Result<CommitSeq, Error> {
+    let stored = head(shelf, book)?.map_or(CommitSeq(0), |head| head.seq);
+    if stored != after {
+        return Err(Error::HeadMoved);
+    }
+    let mut seq = after;
+    for unit in units {
+        if unit.head.seq != seq.next() {
+            return Err(Error::unavailable(format!("unit {} follows {seq}", unit.head.seq)));
+        }
+        seq = unit.head.seq;
+    }
+    let Some(last) = units.last() else { return Ok(seq) };
+
+    // Everything is put into bytes before anything is written.
+    let edits = book.edits(units)?;
+    let head = book.head(&last.head)?;
+    let mut newest = newest_event(shelf)?;
+    let mut added = 0;
+    for edit in edits {
+        if let Edit::Event(event, bytes) = edit {
+            // The clock on the wall may go back; the order of events does not.
+            let at = newest.map_or(event.at, |newest| newest.max(event.at));
+            shelf.put_event(&book.keys.event(at, event.seq), &bytes)?;
+            newest = Some(at);
+            added += 1;
+        } else {
+            apply(shelf, book, edit, seq)?;
+        }
+    }
+    apply(shelf, book, head, seq)?;
+    trim(shelf, settings, newest, added + MOST_TRIMMED)?;
+    Ok(seq)
+}
+
+/// Shows events, newest first, until it is told that it was enough.
+pub(crate) type ShowBack<'a> =
+    dyn FnOnce(&mut dyn FnMut(&str, &[u8]) -> bool) -> Result<(), Error> + 'a;
+
+/// Reads events from where `show` shows them.
+pub(crate) fn events(span: Span, show: Box<ShowBack<'_>>) -> Result<History, Error> {
+    let limit = span.limit();
+    let mut found: VecDeque<Vec<u8>> = VecDeque::new();
+    if limit > 0 {
+        show(&mut |key, bytes| match span {
+            Span::Last(_) => {
+                found.push_back(bytes.to_vec());
+                found.len() < limit
+            }
+            Span::After(after, _) => {
+                if event_of(key).is_some_and(|(_, seq)| seq <= after) {
+                    return false;
+                }
+                found.push_back(bytes.to_vec());
+                if found.len() > limit {
+                    found.pop_front();
+                }
+                true
+            }
+        })?;
+    }
+    let mut history = History::default();
+    for bytes in found.iter().rev() {
+        match decode::<Event>(bytes) {
+            Ok((event, _)) => history.events.push(Arc::new(event)),
+            Err(_) => history.unreadable += 1,
+        }
+    }
+    Ok(history)
+}
+
+/// The head as it is stored.
+pub(crate) fn head(shelf: &dyn Shelf, book: &Book) -> Result<Option<Head>, Error> {
+    book.read_head(shelf.get(&book.keys.head())?.as_deref())
+}
+
+/// How far the store has come.
+pub(crate) fn high_water(head: &Head) -> HighWater {
+    HighWater { cluster: Arc::clone(&head.cluster), incarnation: head.incarnation, seq: head.seq }
+}
+
+/// Whether a host remembers more than the store does.
+pub(crate) fn is_behind(head: &Head, known: Option<&HighWater>) -> bool {
+    // A host that remembers no written unit remembers nothing.
+    known.filter(|known| known.seq > CommitSeq(0)).is_some_and(|known| {
+        head.cluster != known.cluster
+            || (head.incarnation, head.seq) < (known.incarnation, known.seq)
+    })
+}
+
+fn apply(shelf: &mut dyn Shelf, book: &mut Book, edit: Edit, seq: CommitSeq) -> Result<(), Error> {
+    let key = match &edit {
+        Edit::Put(key, _) | Edit::Delete(key) => key,
+        Edit::Event(..) => return Ok(()),
+    };
+    if book.was_aside(key)
+        && let Some(bytes) = shelf.get(key)?
+    {
+        shelf.put(&book.keys.quarantine(key, seq), &bytes)?;
+    }
+    match edit {
+        Edit::Put(key, bytes) => shelf.put(&key, &bytes),
+        Edit::Delete(key) => shelf.delete(&key),
+        Edit::Event(..) => Ok(()),
+    }
+}
+
+fn newest_event(shelf: &dyn Shelf) -> Result<Option<WallMillis>, Error> {
+    let mut newest = None;
+    shelf.events_back(&mut |key, _| {
+        newest = event_of(key).map(|(at, _)| at);
+        newest.is_none()
+    })?;
+    Ok(newest)
+}
+
+/// Drops the oldest events beyond what is kept, at most `most` of them.
+fn trim(
+    shelf: &mut dyn Shelf,
+    settings: &Settings,
+    newest: Option<WallMillis>,
+    most: usize,
+) -> Result<(), Error> {
+    let Some(newest) = newest else { return Ok(()) };
+    let kept_since = WallMillis(newest.0.saturating_sub(settings.keep_events_ms));
+    for _ in 0..most {
+        let Some(oldest) = shelf.oldest_event()? else { return Ok(()) };
+        let too_old = event_of(&oldest).is_none_or(|(at, _)| at < kept_since);
+        if !too_old && shelf.event_count()? <= settings.keep_events {
+            return Ok(());
+        }
+        shelf.delete_oldest_event()?;
+    }
+    Ok(())
+}

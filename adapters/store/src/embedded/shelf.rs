@@ -1,0 +1,109 @@
+//! The inside of one redb transaction.
+
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
+    WriteTransaction,
+};
+
+use crate::chain::{self, Shelf};
+use crate::error::Error;
+use crate::store::{History, Span};
+
+type Definition = TableDefinition<'static, &'static str, &'static [u8]>;
+
+/// Everything but events, by key.
+const RECORDS: Definition = TableDefinition::new("records");
+/// Events, by key.
+const EVENTS: Definition = TableDefinition::new("events");
+
+/// Both tables, open for writing. Whatever fails here is not yet committed.
+#[derive(Debug)]
+pub(super) struct Tables<'t> {
+    records: Table<'t, &'static str, &'static [u8]>,
+    events: Table<'t, &'static str, &'static [u8]>,
+}
+
+impl<'t> Tables<'t> {
+    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, Error> {
+        Ok(Self {
+            records: transaction.open_table(RECORDS).map_err(Error::unavailable)?,
+            events: transaction.open_table(EVENTS).map_err(Error::unavailable)?,
+        })
+    }
+}
+
+impl Shelf for Tables<'_> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let found = self.records.get(key).map_err(Error::unavailable)?;
+        Ok(found.map(|bytes| bytes.value().to_vec()))
+    }
+
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), Error> {
+        drop(self.records.insert(key, bytes).map_err(Error::unavailable)?);
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &str) -> Result<(), Error> {
+        drop(self.records.remove(key).map_err(Error::unavailable)?);
+        Ok(())
+    }
+
+    fn each(&self, see: &mut dyn FnMut(&str, &[u8])) -> Result<(), Error> {
+        for entry in self.records.iter().map_err(Error::unavailable)? {
+            let (key, bytes) = entry.map_err(Error::unavailable)?;
+            see(key.value(), bytes.value());
+        }
+        Ok(())
+    }
+
+    fn put_event(&mut self, key: &str, bytes: &[u8]) -> Result<(), Error> {
+        drop(self.events.insert(key, bytes).map_err(Error::unavailable)?);
+        Ok(())
+    }
+
+    fn event_count(&self) -> Result<u64, Error> {
+        self.events.len().map_err(Error::unavailable)
+    }
+
+    fn oldest_event(&self) -> Result<Option<String>, Error> {
+        let oldest = self.events.first().map_err(Error::unavailable)?;
+        Ok(oldest.map(|(key, _)| key.value().to_owned()))
+    }
+
+    fn delete_oldest_event(&mut self) -> Result<(), Error> {
+        drop(self.events.pop_first().map_err(Error::unavailable)?);
+        Ok(())
+    }
+
+    fn events_back(&self, see: &mut dyn FnMut(&str, &[u8]) -> bool) -> Result<(), Error> {
+        show_back(&self.events, see)
+    }
+}
+
+/// Reads one record without disturbing the writer.
+pub(super) fn read_record(database: &Database, key: &str) -> Result<Option<Vec<u8>>, Error> {
+    let transaction = database.begin_read().map_err(Error::unavailable)?;
+    let table = transaction.open_table(RECORDS).map_err(Error::unavailable)?;
+    let found = table.get(key).map_err(Error::unavailable)?;
+    Ok(found.map(|bytes| bytes.value().to_vec()))
+}
+
+/// Reads events without disturbing the writer.
+pub(super) fn read_events(database: &Database, span: Span) -> Result<History, Error> {
+    let transaction = database.begin_read().map_err(Error::unavailable)?;
+    let table = transaction.open_table(EVENTS).map_err(Error::unavailable)?;
+    chain::events(span, Box::new(|see| show_back(&table, see)))
+}
+
+fn show_back(
+    table: &impl ReadableTable<&'static str, &'static [u8]>,
+    see: &mut dyn FnMut(&str, &[u8]) -> bool,
+) -> Result<(), Error> {
+    for entry in table.iter().map_err(Error::unavailable)?.rev() {
+        let (key, bytes) = entry.map_err(Error::unavailable)?;
+        if !see(key.value(), bytes.value()) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Why a call to a store did not do what was asked.
+
+use persys_cluster::store::StoreReply;
+
+/// Why a call did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Somebody else leads, or nobody does. Nothing was done.
+    #[error("the term is over")]
+    Deposed,
+    /// The head is not where it was believed to be. Nothing was done.
+    #[error("the head of the store moved")]
+    HeadMoved,
+    /// A record without which nothing can be decided cannot be read. Nothing was done.
+    #[error("the record {key} {why}; mend it or restore a backup")]
+    Unreadable {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Surely nothing was done.
+    #[error("the store is unavailable: {why}")]
+    Unavailable {
+        /// What stands in the way.
+        why: String,
+    },
+    /// It may have been done or not.
+    #[error("it is not known whether the store did it: {why}")]
+    Unknown {
+        /// What happened.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
+        Self::Unavailable { why: why.to_string() }
+    }
+
+    pub(crate) fn unknown(why: impl std::fmt::Display) -> Self {
+        Self::Unknown { why: why.to_string() }
+    }
+
+    /// What a scheduler hears of it.
+    #[must_use]
+    pub fn reply(&self) -> StoreReply {
+        match self {
+            Self::Deposed => StoreReply::Deposed,
+            Self::HeadMoved => StoreReply::HeadMoved,
+            Self::Unreadable { .. } | Self::Unavailable { .. } => StoreReply::Unavailable,
+            Self::Unknown { .. } => StoreReply::Unknown,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Where each record is.
+//!
+//! Ids are checked names without `/`, so a key has exactly one reading. Events sort by time and
+//! number: both are padded to full width.
+
+use std::sync::Arc;
+
+use persys_model::drift::DriftKind;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::time::WallMillis;
+use persys_model::token::{CommitSeq, EventSeq};
+
+/// A root that keys cannot stand under.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the root {root:?} must be empty, or start with '/' and not end with it")]
+pub struct BadRoot {
+    root: String,
+}
+
+/// The layout below one root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    root: Arc<str>,
+}
+
+/// What kind of record is under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noun {
+    Head,
+    Leader,
+    Node,
+    Workload,
+    Assignment,
+    Retry,
+    Grave,
+    Drift,
+    Event,
+    /// What was moved aside, leases, and whatever is not below the root: not read.
+    Other,
+    /// Below the root and nothing of ours.
+    Foreign,
+}
+
+impl Keys {
+    /// The layout below `root`.
+    pub fn new(root: &str) -> Result<Self, BadRoot> {
+        let fits = root.is_empty() || (root.starts_with('/') && !root.ends_with('/'));
+        if fits { Ok(Self { root: Arc::from(root) }) } else { Err(BadRoot { root: root.into() }) }
+    }
+
+    /// `/meta/head`
+    #[must_use]
+    pub fn head(&self) -> String {
+        format!("{}/meta/head", self.root)
+    }
+
+    /// `/meta/leader`
+    #[must_use]
+    pub fn leader(&self) -> String {
+        format!("{}/meta/leader", self.root)
+    }
+
+    /// `/nodes/<id>`
+    #[must_use]
+    pub fn node(&self, id: &NodeId) -> String {
+        format!("{}/nodes/{id}", self.root)
+    }
+
+    /// `/workloads/<id>`
+    #[must_use]
+    pub fn workload(&self, id: &WorkloadId) -> String {
+        format!("{}/workloads/{id}", self.root)
+    }
+
+    /// `/assignments/<id>`
+    #[must_use]
+    pub fn assignment(&self, id: &WorkloadId) -> String {
+        format!("{}/assignments/{id}", self.root)
+    }
+
+    /// `/retries/<id>`
+    #[must_use]
+    pub fn retry(&self, id: &WorkloadId) -> String {
+        format!("{}/retries/{id}", self.root)
+    }
+
+    /// `/graves/<node>/<workload>`
+    #[must_use]
+    pub fn grave(&self, node: &NodeId, workload: &WorkloadId) -> String {
+        format!("{}/graves/{node}/{workload}", self.root)
+    }
+
+    /// `/drifts/<node>/<workload>/<type>`
+    #[must_use]
+    pub fn drift(&self, node: &NodeId, workload: &WorkloadId, kind: DriftKind) -> String {
+        format!("{}/drifts/{node}/{workload}/{}", self.root, kind.word())
+    }
+
+    /// `/events/<time>-<seq>`
+    #[must_use]
+    pub fn event(&self, at: WallMillis, seq: EventSeq) -> String {
+        format!("{}/events/{:020}-{:020}", self.root, at.0, seq.0)
+    }
+
+    /// `/quarantine/<key>@<seq>`: where unreadable bytes go when unit `seq` needs their key.
+    #[must_use]
+    pub fn quarantine(&self, key: &str, seq: CommitSeq) -> String {
+        let below = key.strip_prefix(&*self.root).unwrap_or(key);
+        format!("{}/quarantine{below}@{seq}", self.root)
+    }
+
+    /// What kind of record is under `key`.
+    pub(crate) fn noun(&self, key: &str) -> Noun {
+        let Some(below) = key.strip_prefix(&*self.root).and_then(|key| key.strip_prefix('/'))
+        else {
+            return Noun::Other;
+        };
+        match below.split_once('/') {
+            Some(("meta", "head")) => Noun::Head,
+            Some(("meta", "leader")) => Noun::Leader,
+            Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Other,
+            Some(("nodes", _)) => Noun::Node,
+            Some(("workloads", _)) => Noun::Workload,
+            Some(("assignments", _)) => Noun::Assignment,
+            Some(("retries", _)) => Noun::Retry,
+            Some(("graves", _)) => Noun::Grave,
+            Some(("drifts", _)) => Noun::Drift,
+            Some(("events", _)) => Noun::Event,
+            Some(("quarantine" | "skydns", _)) => Noun::Other,
+            Some(_) | None => Noun::Foreign,
+        }
+    }
+}
+
+/// Time and number in the key of an event.
+pub(crate) fn event_of(key: &str) -> Option<(WallMillis, EventSeq)> {
+    let (at, seq) = key.rsplit('/').next()?.split_once('-')?;
+    Some((WallMillis(at.parse().ok()?), EventSeq(seq.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_the_documented_one() {
+        let keys = Keys::new("/persys").unwrap();
+        let (node, web) = (NodeId::fixed("n1"), WorkloadId::fixed("web"));
+        assert_eq!(keys.head(), "/persys/meta/head");
+        assert_eq!(keys.grave(&node, &web), "/persys/graves/n1/web");
+        assert_eq!(
+            keys.drift(&node, &web, DriftKind::OrphanOnAgent),
+            "/persys/drifts/n1/web/orphan_on_agent"
+        );
+        assert_eq!(
+            keys.quarantine("/persys/nodes/n1", CommitSeq(7)),
+            "/persys/quarantine/nodes/n1@7"
+        );
+        let event = keys.event(WallMillis(5), EventSeq(u64::MAX));
+        assert_eq!(event_of(&event), Some((WallMillis(5), EventSeq(u64::MAX))));
+        assert!(event < keys.event(WallMillis(u64::MAX), EventSeq(0)));
+    }
+
+    #[test]
+    fn each_key_has_one_reading() {
+        let keys = Keys::new("").unwrap();
+        for (key, noun) in [
+            ("/nodes/n1", Noun::Node),
+            ("/nodes/n1/lease", Noun::Other),
+            ("/meta/head", Noun::Head),
+            ("/meta/other", Noun::Foreign),
+            ("/quarantine/nodes/n1@7", Noun::Other),
+            ("elsewhere", Noun::Other),
+            ("/notes", Noun::Foreign),
+        ] {
+            assert_eq!(keys.noun(key), noun, "{key}");
+        }
+        assert_eq!(Keys::new("/a").unwrap().noun("/nodes/n1"), Noun::Other);
+        assert!(Keys::new("a").is_err() && Keys::new("/").is_err() && Keys::new("/a/").is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! `/assignments/<id>`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode, Version};
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::phase::Phase;
+use persys_model::time::WallMillis;
+use persys_model::token::{Epoch, Generation};
+use serde::{Deserialize, Serialize};
+
+use super::resources::{HostPortShape, ResourcesShape};
+use super::spec::SpecShape;
+use super::{Record, VERSION, mirror, name};
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AssignmentShape {
+    v: u32,
+    workload: Arc<str>,
+    phase: PhaseShape,
+    reason: ReasonShape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<PlaceShape>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    former: BTreeMap<Arc<str>, FormerShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data_on: Option<Arc<str>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ReasonShape {
+    code: CodeShape,
+    message: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureShape>,
+    since_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FailureShape {
+    reason: FailureReasonShape,
+    message: Arc<str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PlaceShape {
+    node: Arc<str>,
+    epoch: u64,
+    generation: u64,
+    reserved: ResourcesShape,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<HostPortShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<VersionShape>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct VersionShape {
+    revision: Arc<str>,
+    spec: SpecShape,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FormerShape {
+    epoch: u64,
+    reserved: ResourcesShape,
+}
+
+mirror!(PhaseShape of Phase {
+    Pending, Starting, Running, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
+});
+mirror!(CodeShape of ReasonCode {
+    Submitted, NoNodeFits, Placed, Running, Updated, UpdateWaits, StopRequested, Stopped,
+    StartRequested, Completed, Restarting, AttemptFailed, GaveUp, RetryRequested, RetryDue,
+    NodeLost, NodeDrained, DataOnNode, WaitsForFence, DeleteRequested, Recovered, Adopted,
+});
+mirror!(FailureReasonShape of FailureReason {
+    ImagePullFailed, ImageNotFound, InsufficientResources, InvalidSpec, RuntimeError, NetworkError,
+    StorageError, VmBootFailed,
+});
+
+impl Record for Assignment {
+    type Shape = AssignmentShape;
+
+    fn shape(&self) -> AssignmentShape {
+        let Self { workload, phase, reason, place, former, data_on } = self;
+        let former = former.iter().map(|(node, copy)| (Arc::from(node.as_str()), copy.into()));
+        AssignmentShape {
+            v: VERSION,
+            workload: Arc::from(workload.as_str()),
+            phase: (*phase).into(),
+            reason: reason.into(),
+            place: place.as_ref().map(PlaceShape::from),
+            former: former.collect(),
+            data_on: data_on.as_ref().map(|node| Arc::from(node.as_str())),
+        }
+    }
+
+    fn version(shape: &AssignmentShape) -> u32 {
+        shape.v
+    }
+
+    fn read(shape: AssignmentShape) -> Result<Self, String> {
+        let mut former = BTreeMap::new();
+        for (node, copy) in shape.former {
+            let FormerShape { epoch, reserved } = copy;
+            let copy = FormerCopy { epoch: Epoch(epoch), reserved: reserved.read()? };
+            former.insert(name("former", &node, NodeId::new)?, copy);
+        }
+        Ok(Self {
+            workload: name("workload", &shape.workload, WorkloadId::new)?,
+            phase: shape.phase.into(),
+            reason: shape.reason.into(),
+            place: shape.place.map(PlaceShape::read).transpose()?,
+            former,
+            data_on: shape.data_on.map(|node| name("data_on", &node, NodeId::new)).transpose()?,
+        })
+    }
+}
+
+impl From<&Reason> for ReasonShape {
+    fn from(Reason { code, message, failure, since }: &Reason) -> Self {
+        let failure = failure.as_ref().map(|Failure { reason, message }| FailureShape {
+            reason: (*reason).into(),
+            message: Arc::clone(message),
+        });
+        Self { code: (*code).into(), message: Arc::clone(message), failure, since_ms: since.0 }
+    }
+}
+
+impl From<ReasonShape> for Reason {
+    fn from(ReasonShape { code, message, failure, since_ms }: ReasonShape) -> Self {
+        let failure = failure
+            .map(|FailureShape { reason, message }| Failure { reason: reason.into(), message });
+        Self { code: code.into(), message, failure, since: WallMillis(since_ms) }
+    }
+}
+
+impl From<&Place> for PlaceShape {
+    fn from(place: &Place) -> Self {
+        let Place { node, epoch, generation, reserved, ports, version } = place;
+        Self {
+            node: Arc::from(node.as_str()),
+            epoch: epoch.0,
+            generation: generation.0,
+            reserved: reserved.into(),
+            ports: ports.iter().map(|port| HostPortShape::from(*port)).collect(),
+            version: version.as_ref().map(VersionShape::from),
+        }
+    }
+}
+
+impl PlaceShape {
+    fn read(self) -> Result<Place, String> {
+        let ports: Result<Vec<_>, _> = self.ports.into_iter().map(HostPortShape::read).collect();
+        Ok(Place {
+            node: name("place.node", &self.node, NodeId::new)?,
+            epoch: Epoch(self.epoch),
+            generation: Generation(self.generation),
+            reserved: self.reserved.read()?,
+            ports: ports?,
+            version: self.version.map(VersionShape::read).transpose()?,
+        })
+    }
+}
+
+impl From<&FormerCopy> for FormerShape {
+    fn from(FormerCopy { epoch, reserved }: &FormerCopy) -> Self {
+        Self { epoch: epoch.0, reserved: reserved.into() }
+    }
+}
+
+impl From<&Version> for VersionShape {
+    fn from(Version { revision, spec }: &Version) -> Self {
+        Self { revision: Arc::from(revision.as_str()), spec: SpecShape::from(&**spec) }
+    }
+}
+
+impl VersionShape {
+    fn read(self) -> Result<Version, String> {
+        Ok(Version {
+            revision: name("place.version.revision", &self.revision, RevisionId::new)?,
+            spec: Arc::new(self.spec.read()?),
+        })
+    }
+}

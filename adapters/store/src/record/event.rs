@@ -1,0 +1,175 @@
+//! `/events/<time>-<seq>`
+
+use std::sync::Arc;
+
+use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::mode::Mode;
+use persys_model::time::WallMillis;
+use persys_model::token::{Epoch, EventSeq};
+use serde::{Deserialize, Serialize};
+
+use super::assignment::{CodeShape, PhaseShape};
+use super::drift::DriftKindShape;
+use super::node::ConditionShape;
+use super::{Record, VERSION, mirror, name};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EventShape {
+    v: u32,
+    seq: u64,
+    at_ms: u64,
+    what: HappeningShape,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum HappeningShape {
+    Workload {
+        id: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<PhaseShape>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<PhaseShape>,
+        code: CodeShape,
+        message: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Arc<str>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u64>,
+    },
+    NodeRegistered {
+        id: Arc<str>,
+    },
+    NodeCondition {
+        id: Arc<str>,
+        from: ConditionShape,
+        to: ConditionShape,
+        why: Arc<str>,
+    },
+    NodeChanged {
+        id: Arc<str>,
+        what: NodeChangeShape,
+    },
+    MassFailureBrake {
+        silent: usize,
+        total: usize,
+        on: bool,
+    },
+    Drift {
+        node: Arc<str>,
+        id: Arc<str>,
+        kind: DriftKindShape,
+        resolved: bool,
+    },
+    ModeChanged {
+        from: ModeShape,
+        to: ModeShape,
+        why: Arc<str>,
+    },
+}
+
+mirror!(NodeChangeShape of NodeChange {
+    Draining, Undrained, Tainted, Untainted, LabelSet, LabelDeleted, ConfirmedGone, Removed,
+});
+mirror!(ModeShape of Mode { Normal, Degraded, Recovery });
+
+impl Record for Event {
+    type Shape = EventShape;
+
+    fn shape(&self) -> EventShape {
+        let Self { seq, at, what } = self;
+        EventShape { v: VERSION, seq: seq.0, at_ms: at.0, what: what.into() }
+    }
+
+    fn version(shape: &EventShape) -> u32 {
+        shape.v
+    }
+
+    fn read(shape: EventShape) -> Result<Self, String> {
+        let EventShape { v: _, seq, at_ms, what } = shape;
+        Ok(Self { seq: EventSeq(seq), at: WallMillis(at_ms), what: what.read()? })
+    }
+}
+
+fn text(id: impl AsRef<str>) -> Arc<str> {
+    Arc::from(id.as_ref())
+}
+
+impl From<&Happening> for HappeningShape {
+    fn from(what: &Happening) -> Self {
+        match what {
+            Happening::Workload { id, from, to, code, message, node, epoch } => Self::Workload {
+                id: text(id.as_str()),
+                from: from.map(PhaseShape::from),
+                to: to.map(PhaseShape::from),
+                code: (*code).into(),
+                message: Arc::clone(message),
+                node: node.as_ref().map(|node| text(node.as_str())),
+                epoch: epoch.map(|epoch| epoch.0),
+            },
+            Happening::NodeRegistered { id } => Self::NodeRegistered { id: text(id.as_str()) },
+            Happening::NodeCondition { id, from, to, why } => Self::NodeCondition {
+                id: text(id.as_str()),
+                from: (*from).into(),
+                to: (*to).into(),
+                why: Arc::clone(why),
+            },
+            Happening::NodeChanged { id, what } => {
+                Self::NodeChanged { id: text(id.as_str()), what: (*what).into() }
+            }
+            Happening::MassFailureBrake { silent, total, on } => {
+                Self::MassFailureBrake { silent: *silent, total: *total, on: *on }
+            }
+            Happening::Drift { node, id, kind, resolved } => Self::Drift {
+                node: text(node.as_str()),
+                id: text(id.as_str()),
+                kind: (*kind).into(),
+                resolved: *resolved,
+            },
+            Happening::ModeChanged { from, to, why } => {
+                Self::ModeChanged { from: (*from).into(), to: (*to).into(), why: Arc::clone(why) }
+            }
+        }
+    }
+}
+
+impl HappeningShape {
+    fn read(self) -> Result<Happening, String> {
+        let node_id = |id: &str| name("node", id, NodeId::new);
+        let workload_id = |id: &str| name("workload", id, WorkloadId::new);
+        Ok(match self {
+            Self::Workload { id, from, to, code, message, node, epoch } => Happening::Workload {
+                id: workload_id(&id)?,
+                from: from.map(Into::into),
+                to: to.map(Into::into),
+                code: code.into(),
+                message,
+                node: node.map(|node| node_id(&node)).transpose()?,
+                epoch: epoch.map(Epoch),
+            },
+            Self::NodeRegistered { id } => Happening::NodeRegistered { id: node_id(&id)? },
+            Self::NodeCondition { id, from, to, why } => Happening::NodeCondition {
+                id: node_id(&id)?,
+                from: from.into(),
+                to: to.into(),
+                why,
+            },
+            Self::NodeChanged { id, what } => {
+                Happening::NodeChanged { id: node_id(&id)?, what: what.into() }
+            }
+            Self::MassFailureBrake { silent, total, on } => {
+                Happening::MassFailureBrake { silent, total, on }
+            }
+            Self::Drift { node, id, kind, resolved } => Happening::Drift {
+                node: node_id(&node)?,
+                id: workload_id(&id)?,
+                kind: kind.into(),
+                resolved,
+            },
+            Self::ModeChanged { from, to, why } => {
+                Happening::ModeChanged { from: from.into(), to: to.into(), why }
+            }
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! `/graves/<node>/<workload>`
+
+use std::sync::Arc;
+
+use persys_model::assignment::Grave;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::token::Epoch;
+use serde::{Deserialize, Serialize};
+
+use super::resources::ResourcesShape;
+use super::{Record, VERSION, name};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GraveShape {
+    v: u32,
+    node: Arc<str>,
+    workload: Arc<str>,
+    epoch: u64,
+    reserved: ResourcesShape,
+}
+
+impl Record for Grave {
+    type Shape = GraveShape;
+
+    fn shape(&self) -> GraveShape {
+        let Self { workload, node, epoch, reserved } = self;
+        GraveShape {
+            v: VERSION,
+            node: Arc::from(node.as_str()),
+            workload: Arc::from(workload.as_str()),
+            epoch: epoch.0,
+            reserved: reserved.into(),
+        }
+    }
+
+    fn version(shape: &GraveShape) -> u32 {
+        shape.v
+    }
+
+    fn read(shape: GraveShape) -> Result<Self, String> {
+        Ok(Self {
+            workload: name("workload", &shape.workload, WorkloadId::new)?,
+            node: name("node", &shape.node, NodeId::new)?,
+            epoch: Epoch(shape.epoch),
+            reserved: shape.reserved.read()?,
+        })
+    }
+}

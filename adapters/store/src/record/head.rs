@@ -1,0 +1,49 @@
+//! `/meta/head`: the counters of the cluster.
+
+use std::sync::Arc;
+
+use persys_cluster::record::Head;
+use persys_model::token::{CommitSeq, Epoch, EventSeq};
+use serde::{Deserialize, Serialize};
+
+use super::{Record, VERSION};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HeadShape {
+    v: u32,
+    cluster: Arc<str>,
+    incarnation: u64,
+    seq: u64,
+    epoch: u64,
+    event: u64,
+}
+
+impl Record for Head {
+    type Shape = HeadShape;
+
+    fn shape(&self) -> HeadShape {
+        let Self { cluster, incarnation, seq, epoch, event } = self;
+        HeadShape {
+            v: VERSION,
+            cluster: Arc::clone(cluster),
+            incarnation: *incarnation,
+            seq: seq.0,
+            epoch: epoch.0,
+            event: event.0,
+        }
+    }
+
+    fn version(shape: &HeadShape) -> u32 {
+        shape.v
+    }
+
+    fn read(shape: HeadShape) -> Result<Self, String> {
+        Ok(Self {
+            cluster: shape.cluster,
+            incarnation: shape.incarnation,
+            seq: CommitSeq(shape.seq),
+            epoch: Epoch(shape.epoch),
+            event: EventSeq(shape.event),
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! `/nodes/<id>`
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::id::{DriverName, NodeId, PoolName};
+use persys_model::labels::{Taint, TaintEffect};
+use persys_model::node::{Condition, Node, NodeFacts, Pool};
+use persys_model::resources::Compute;
+use persys_model::spec::WorkloadType;
+use persys_model::time::WallMillis;
+use persys_model::token::Session;
+use serde::{Deserialize, Serialize};
+
+use super::{Record, VERSION, is_false, mirror, name};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct NodeShape {
+    v: u32,
+    id: Arc<str>,
+    condition: ConditionShape,
+    since_ms: u64,
+    session: u64,
+    host: Arc<str>,
+    incarnation: Arc<str>,
+    endpoint: Arc<str>,
+    cpu_millicores: u64,
+    memory_mib: u64,
+    #[serde(default)]
+    pools: Vec<PoolShape>,
+    #[serde(default)]
+    types: Vec<TypeShape>,
+    #[serde(default)]
+    drivers: Vec<Arc<str>>,
+    #[serde(default)]
+    agent_labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(default)]
+    labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(default)]
+    hidden_labels: BTreeSet<Arc<str>>,
+    #[serde(default)]
+    taints: Vec<TaintShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drain: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    fence: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PoolShape {
+    name: Arc<str>,
+    total_gib: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TaintShape {
+    key: Arc<str>,
+    value: Arc<str>,
+    effect: TaintEffectShape,
+}
+
+mirror!(TaintEffectShape of TaintEffect { NoSchedule, PreferNoSchedule });
+mirror!(TypeShape of WorkloadType { Container, Compose, Vm });
+mirror!(ConditionShape of Condition { Ready, NotReady, Lost });
+
+impl Record for Node {
+    type Shape = NodeShape;
+
+    fn shape(&self) -> NodeShape {
+        let Self { facts, session, labels, hidden_labels, taints, drain, condition, since } = self;
+        let NodeFacts {
+            id,
+            host,
+            incarnation,
+            endpoint,
+            capacity: Compute { cpu_millicores, memory_mib },
+            pools,
+            types,
+            drivers,
+            labels: agent_labels,
+            fence,
+        } = facts;
+        NodeShape {
+            v: VERSION,
+            id: Arc::from(id.as_str()),
+            condition: (*condition).into(),
+            since_ms: since.0,
+            session: session.0,
+            host: Arc::clone(host),
+            incarnation: Arc::clone(incarnation),
+            endpoint: Arc::clone(endpoint),
+            cpu_millicores: *cpu_millicores,
+            memory_mib: *memory_mib,
+            pools: pools.iter().map(PoolShape::from).collect(),
+            types: types.iter().map(|kind| TypeShape::from(*kind)).collect(),
+            drivers: drivers.iter().map(|driver| Arc::from(driver.as_str())).collect(),
+            agent_labels: agent_labels.clone(),
+            labels: labels.clone(),
+            hidden_labels: hidden_labels.clone(),
+            taints: taints.iter().map(TaintShape::from).collect(),
+            drain: drain.clone(),
+            fence: *fence,
+        }
+    }
+
+    fn version(shape: &NodeShape) -> u32 {
+        shape.v
+    }
+
+    fn read(shape: NodeShape) -> Result<Self, String> {
+        let pools: Result<Vec<_>, _> = shape.pools.into_iter().map(PoolShape::read).collect();
+        let drivers: Result<BTreeSet<_>, _> =
+            shape.drivers.iter().map(|driver| name("drivers", driver, DriverName::new)).collect();
+        let facts = NodeFacts {
+            id: name("id", &shape.id, NodeId::new)?,
+            host: shape.host,
+            incarnation: shape.incarnation,
+            endpoint: shape.endpoint,
+            capacity: Compute::new(shape.cpu_millicores, shape.memory_mib),
+            pools: pools?,
+            types: shape.types.into_iter().map(WorkloadType::from).collect(),
+            drivers: drivers?,
+            labels: shape.agent_labels,
+            fence: shape.fence,
+        };
+        Ok(Self {
+            facts,
+            session: Session(shape.session),
+            labels: shape.labels,
+            hidden_labels: shape.hidden_labels,
+            taints: shape.taints.into_iter().map(Taint::from).collect(),
+            drain: shape.drain,
+            condition: shape.condition.into(),
+            since: WallMillis(shape.since_ms),
+        })
+    }
+}
+
+impl From<&Pool> for PoolShape {
+    fn from(Pool { name, total_gib }: &Pool) -> Self {
+        Self { name: Arc::from(name.as_str()), total_gib: *total_gib }
+    }
+}
+
+impl PoolShape {
+    fn read(self) -> Result<Pool, String> {
+        Ok(Pool { name: name("pools.name", &self.name, PoolName::new)?, total_gib: self.total_gib })
+    }
+}
+
+impl From<&Taint> for TaintShape {
+    fn from(Taint { key, value, effect }: &Taint) -> Self {
+        Self { key: Arc::clone(key), value: Arc::clone(value), effect: (*effect).into() }
+    }
+}
+
+impl From<TaintShape> for Taint {
+    fn from(TaintShape { key, value, effect }: TaintShape) -> Self {
+        Self { key, value, effect: effect.into() }
+    }
+}

@@ -1,0 +1,207 @@
+//! A container.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::spec::container::{Bind, ContainerSpec, Limits, Port, RestartPolicy, Swap};
+use serde::{Deserialize, Serialize};
+
+use super::super::is_false;
+use super::super::resources::{ProtocolShape, port};
+use super::volume::VolumeShape;
+use super::{Texts, hide, reveal};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ContainerShape {
+    image: Arc<str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    command: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    args: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    env: Texts,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    binds: Vec<BindShape>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<PortShape>,
+    restart: RestartShape,
+    #[serde(default, skip_serializing_if = "is_false")]
+    privileged: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: Texts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cpu_shares: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    swap: SwapShape,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    managed_volumes: Vec<VolumeShape>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BindShape {
+    host_path: Arc<str>,
+    container_path: Arc<str>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    read_only: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PortShape {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<u16>,
+    container: u16,
+    protocol: ProtocolShape,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RestartShape {
+    No,
+    Always,
+    AlwaysUpTo { max_retries: u32 },
+    OnFailure { max_retries: u32 },
+    UnlessStopped,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SwapShape {
+    RuntimeDefault,
+    Unlimited,
+    TotalBytes(u64),
+}
+
+impl From<&ContainerSpec> for ContainerShape {
+    fn from(container: &ContainerSpec) -> Self {
+        let ContainerSpec {
+            image,
+            command,
+            args,
+            env,
+            binds,
+            ports,
+            restart,
+            privileged,
+            labels,
+            limits: Limits { cpu_shares, memory_bytes, swap },
+            managed_volumes,
+        } = container;
+        Self {
+            image: Arc::clone(image),
+            command: command.clone(),
+            args: args.clone(),
+            env: reveal(env),
+            binds: binds.iter().map(BindShape::from).collect(),
+            ports: ports.iter().map(PortShape::from).collect(),
+            restart: (*restart).into(),
+            privileged: *privileged,
+            labels: labels.clone(),
+            cpu_shares: *cpu_shares,
+            memory_bytes: *memory_bytes,
+            swap: (*swap).into(),
+            managed_volumes: managed_volumes.iter().map(VolumeShape::from).collect(),
+        }
+    }
+}
+
+impl ContainerShape {
+    pub(super) fn read(self) -> Result<ContainerSpec, String> {
+        let ports: Result<Vec<_>, _> = self.ports.into_iter().map(PortShape::read).collect();
+        let volumes: Result<Vec<_>, _> =
+            self.managed_volumes.into_iter().map(VolumeShape::read).collect();
+        Ok(ContainerSpec {
+            image: self.image,
+            command: self.command,
+            args: self.args,
+            env: hide(self.env),
+            binds: self.binds.into_iter().map(Bind::from).collect(),
+            ports: ports?,
+            restart: self.restart.into(),
+            privileged: self.privileged,
+            labels: self.labels,
+            limits: Limits {
+                cpu_shares: self.cpu_shares,
+                memory_bytes: self.memory_bytes,
+                swap: self.swap.into(),
+            },
+            managed_volumes: volumes?,
+        })
+    }
+}
+
+impl From<&Bind> for BindShape {
+    fn from(Bind { host_path, container_path, read_only }: &Bind) -> Self {
+        Self {
+            host_path: Arc::clone(host_path),
+            container_path: Arc::clone(container_path),
+            read_only: *read_only,
+        }
+    }
+}
+
+impl From<BindShape> for Bind {
+    fn from(BindShape { host_path, container_path, read_only }: BindShape) -> Self {
+        Self { host_path, container_path, read_only }
+    }
+}
+
+impl From<&Port> for PortShape {
+    fn from(Port { host, container, protocol }: &Port) -> Self {
+        Self { host: *host, container: *container, protocol: (*protocol).into() }
+    }
+}
+
+impl PortShape {
+    fn read(self) -> Result<Port, String> {
+        Ok(Port {
+            host: self.host.map(|host| port("ports.host", host)).transpose()?,
+            container: port("ports.container", self.container)?,
+            protocol: self.protocol.into(),
+        })
+    }
+}
+
+impl From<RestartPolicy> for RestartShape {
+    fn from(restart: RestartPolicy) -> Self {
+        match restart {
+            RestartPolicy::No => Self::No,
+            RestartPolicy::Always => Self::Always,
+            RestartPolicy::AlwaysUpTo { max_retries } => Self::AlwaysUpTo { max_retries },
+            RestartPolicy::OnFailure { max_retries } => Self::OnFailure { max_retries },
+            RestartPolicy::UnlessStopped => Self::UnlessStopped,
+        }
+    }
+}
+
+impl From<RestartShape> for RestartPolicy {
+    fn from(restart: RestartShape) -> Self {
+        match restart {
+            RestartShape::No => Self::No,
+            RestartShape::Always => Self::Always,
+            RestartShape::AlwaysUpTo { max_retries } => Self::AlwaysUpTo { max_retries },
+            RestartShape::OnFailure { max_retries } => Self::OnFailure { max_retries },
+            RestartShape::UnlessStopped => Self::UnlessStopped,
+        }
+    }
+}
+
+impl From<Swap> for SwapShape {
+    fn from(swap: Swap) -> Self {
+        match swap {
+            Swap::RuntimeDefault => Self::RuntimeDefault,
+            Swap::Unlimited => Self::Unlimited,
+            Swap::TotalBytes(bytes) => Self::TotalBytes(bytes),
+        }
+    }
+}
+
+impl From<SwapShape> for Swap {
+    fn from(swap: SwapShape) -> Self {
+        match swap {
+            SwapShape::RuntimeDefault => Self::RuntimeDefault,
+            SwapShape::Unlimited => Self::Unlimited,
+            SwapShape::TotalBytes(bytes) => Self::TotalBytes(bytes),
+        }
+    }
+}

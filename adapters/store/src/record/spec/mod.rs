@@ -1,0 +1,82 @@
+//! What a user asked for, as part of a workload's record.
+//!
+//! The shapes here may hold secrets and are therefore never printed: none of them has a `Debug`.
+
+mod compose;
+mod container;
+mod placement;
+mod vm;
+mod volume;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::spec::secret::Secret;
+use persys_model::spec::{Kind, Spec};
+use serde::{Deserialize, Serialize};
+
+use self::compose::ComposeShape;
+use self::container::ContainerShape;
+use self::placement::PlacementShape;
+use self::vm::VmShape;
+use super::resources::ResourcesShape;
+
+/// Words of the user.
+type Texts = BTreeMap<Arc<str>, Arc<str>>;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SpecShape {
+    kind: KindShape,
+    resources: ResourcesShape,
+    placement: PlacementShape,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: Texts,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindShape {
+    Container(Box<ContainerShape>),
+    Compose(Box<ComposeShape>),
+    Vm(Box<VmShape>),
+}
+
+impl From<&Spec> for SpecShape {
+    fn from(Spec { kind, resources, placement, metadata }: &Spec) -> Self {
+        let kind = match kind {
+            Kind::Container(container) => KindShape::Container(Box::new(container.into())),
+            Kind::Compose(compose) => KindShape::Compose(Box::new(compose.into())),
+            Kind::Vm(vm) => KindShape::Vm(Box::new(vm.into())),
+        };
+        Self {
+            kind,
+            resources: resources.into(),
+            placement: placement.into(),
+            metadata: metadata.clone(),
+        }
+    }
+}
+
+impl SpecShape {
+    pub(crate) fn read(self) -> Result<Spec, String> {
+        let kind = match self.kind {
+            KindShape::Container(container) => Kind::Container(container.read()?),
+            KindShape::Compose(compose) => Kind::Compose(compose.read()?),
+            KindShape::Vm(vm) => Kind::Vm(vm.read()?),
+        };
+        Ok(Spec {
+            kind,
+            resources: self.resources.read()?,
+            placement: self.placement.into(),
+            metadata: self.metadata,
+        })
+    }
+}
+
+fn reveal(secrets: &BTreeMap<Arc<str>, Secret>) -> Texts {
+    secrets.iter().map(|(key, value)| (Arc::clone(key), Arc::from(value.reveal()))).collect()
+}
+
+fn hide(texts: Texts) -> BTreeMap<Arc<str>, Secret> {
+    texts.into_iter().map(|(key, value)| (key, Secret::new(&value))).collect()
+}

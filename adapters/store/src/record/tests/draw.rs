@@ -1,0 +1,325 @@
+//! Any record that could be written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::record::Head;
+use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
+use persys_model::drift::{Drift, DriftKind};
+use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::{DriverName, NodeId, PoolName, WorkloadId};
+use persys_model::labels::{Taint, TaintEffect};
+use persys_model::mode::Mode;
+use persys_model::node::{Condition, Node, NodeFacts, Pool};
+use persys_model::phase::Phase;
+use persys_model::resources::{Compute, Disk, Resources};
+use persys_model::retry::Retry;
+use persys_model::spec::{HostPort, Protocol, WorkloadType};
+use persys_model::time::WallMillis;
+use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session, Term};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::draw_spec;
+use crate::record::Leader;
+
+/// Any text at all, quotes and control characters included.
+pub(super) fn text() -> impl Strategy<Value = Arc<str>> {
+    any::<String>().prop_map(Arc::from)
+}
+
+pub(super) fn texts() -> impl Strategy<Value = BTreeMap<Arc<str>, Arc<str>>> {
+    btree_map(text(), text(), 0..4)
+}
+
+pub(super) fn name() -> impl Strategy<Value = String> {
+    "[a-z0-9]([a-z0-9_-]{0,20}[a-z0-9])?"
+}
+
+pub(super) fn node_id() -> impl Strategy<Value = NodeId> {
+    name().prop_map(|text| NodeId::new(&text).unwrap())
+}
+
+pub(super) fn workload_id() -> impl Strategy<Value = WorkloadId> {
+    name().prop_map(|text| WorkloadId::new(&text).unwrap())
+}
+
+pub(super) fn pool() -> impl Strategy<Value = PoolName> {
+    name().prop_map(|text| PoolName::new(&text).unwrap())
+}
+
+pub(super) fn resources() -> impl Strategy<Value = Resources> {
+    let disk = vec((of(pool()), any::<u64>()), 0..3);
+    (any::<u64>(), any::<u64>(), disk).prop_map(|(cpu, memory, parts)| {
+        let mut disk = Disk::none();
+        for (pool, gib) in parts {
+            disk.add(pool, gib);
+        }
+        Resources { compute: Compute::new(cpu, memory), disk }
+    })
+}
+
+pub(super) fn protocol() -> impl Strategy<Value = Protocol> {
+    select(vec![Protocol::Tcp, Protocol::Udp])
+}
+
+pub(super) fn host_port() -> impl Strategy<Value = HostPort> {
+    (1..=u16::MAX, protocol()).prop_map(|(port, protocol)| HostPort { port, protocol })
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    select(vec![Condition::Ready, Condition::NotReady, Condition::Lost])
+}
+
+fn facts() -> impl Strategy<Value = NodeFacts> {
+    let said = (node_id(), text(), text(), text(), any::<(u64, u64)>());
+    let pools = vec((pool(), any::<u64>()), 0..3);
+    let drivers = btree_set(name().prop_map(|text| DriverName::new(&text).unwrap()), 0..3);
+    let types = btree_set(select(WorkloadType::ALL.to_vec()), 0..3);
+    (said, pools, types, drivers, texts(), any::<bool>()).prop_map(
+        |(
+            (id, host, incarnation, endpoint, (cpu, memory)),
+            pools,
+            types,
+            drivers,
+            labels,
+            fence,
+        )| {
+            NodeFacts {
+                id,
+                host,
+                incarnation,
+                endpoint,
+                capacity: Compute::new(cpu, memory),
+                pools: pools
+                    .into_iter()
+                    .map(|(name, total_gib)| Pool { name, total_gib })
+                    .collect(),
+                types,
+                drivers,
+                labels,
+                fence,
+            }
+        },
+    )
+}
+
+pub(super) fn node() -> impl Strategy<Value = Node> {
+    let effect = select(vec![TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule]);
+    let taint =
+        (text(), text(), effect).prop_map(|(key, value, effect)| Taint { key, value, effect });
+    (
+        facts(),
+        any::<u64>(),
+        texts(),
+        btree_set(text(), 0..3),
+        btree_set(taint, 0..3),
+        of(text()),
+        condition(),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(facts, session, labels, hidden_labels, taints, drain, condition, since)| Node {
+                facts,
+                session: Session(session),
+                labels,
+                hidden_labels,
+                taints,
+                drain,
+                condition,
+                since: WallMillis(since),
+            },
+        )
+}
+
+const CODES: [ReasonCode; 22] = [
+    ReasonCode::Submitted,
+    ReasonCode::NoNodeFits,
+    ReasonCode::Placed,
+    ReasonCode::Running,
+    ReasonCode::Updated,
+    ReasonCode::UpdateWaits,
+    ReasonCode::StopRequested,
+    ReasonCode::Stopped,
+    ReasonCode::StartRequested,
+    ReasonCode::Completed,
+    ReasonCode::Restarting,
+    ReasonCode::AttemptFailed,
+    ReasonCode::GaveUp,
+    ReasonCode::RetryRequested,
+    ReasonCode::RetryDue,
+    ReasonCode::NodeLost,
+    ReasonCode::NodeDrained,
+    ReasonCode::DataOnNode,
+    ReasonCode::WaitsForFence,
+    ReasonCode::DeleteRequested,
+    ReasonCode::Recovered,
+    ReasonCode::Adopted,
+];
+
+fn phase() -> impl Strategy<Value = Phase> {
+    select(Phase::ALL.to_vec())
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    let failure = (select(FailureReason::ALL.to_vec()), any::<String>())
+        .prop_map(|(reason, message)| Failure::new(reason, &message));
+    (select(CODES.to_vec()), text(), of(failure), any::<u64>()).prop_map(
+        |(code, message, failure, since)| Reason {
+            code,
+            message,
+            failure,
+            since: WallMillis(since),
+        },
+    )
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    let version = (draw_spec::revision(), draw_spec::spec())
+        .prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) });
+    (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
+        |(node, (epoch, generation), reserved, ports, version)| Place {
+            node,
+            epoch: Epoch(epoch),
+            generation: Generation(generation),
+            reserved,
+            ports,
+            version,
+        },
+    )
+}
+
+pub(super) fn assignment() -> impl Strategy<Value = Assignment> {
+    let former = (any::<u64>(), resources())
+        .prop_map(|(epoch, reserved)| FormerCopy { epoch: Epoch(epoch), reserved });
+    (
+        workload_id(),
+        phase(),
+        reason(),
+        of(place()),
+        btree_map(node_id(), former, 0..3),
+        of(node_id()),
+    )
+        .prop_map(|(workload, phase, reason, place, former, data_on)| Assignment {
+            workload,
+            phase,
+            reason,
+            place,
+            former,
+            data_on,
+        })
+}
+
+pub(super) fn retry() -> impl Strategy<Value = Retry> {
+    (workload_id(), any::<u32>(), of(any::<u64>()), vec(node_id(), 0..3)).prop_map(
+        |(workload, attempts, next, avoid)| Retry {
+            workload,
+            attempts,
+            next_at: next.map(WallMillis),
+            avoid,
+        },
+    )
+}
+
+pub(super) fn grave() -> impl Strategy<Value = Grave> {
+    (workload_id(), node_id(), any::<u64>(), resources()).prop_map(
+        |(workload, node, epoch, reserved)| Grave { workload, node, epoch: Epoch(epoch), reserved },
+    )
+}
+
+fn drift_kind() -> impl Strategy<Value = DriftKind> {
+    select(vec![
+        DriftKind::OrphanOnAgent,
+        DriftKind::StateMismatch,
+        DriftKind::RevisionMismatch,
+        DriftKind::MissingOnAgent,
+    ])
+}
+
+pub(super) fn drift() -> impl Strategy<Value = Drift> {
+    (node_id(), workload_id(), drift_kind(), any::<(u64, u64, bool)>()).prop_map(
+        |(node, workload, kind, (epoch, since, ignored))| Drift {
+            node,
+            workload,
+            kind,
+            epoch: Epoch(epoch),
+            since: WallMillis(since),
+            ignored,
+        },
+    )
+}
+
+pub(super) fn head() -> impl Strategy<Value = Head> {
+    (text(), any::<(u64, u64, u64, u64)>()).prop_map(
+        |(cluster, (incarnation, seq, epoch, event))| Head {
+            cluster,
+            incarnation,
+            seq: CommitSeq(seq),
+            epoch: Epoch(epoch),
+            event: EventSeq(event),
+        },
+    )
+}
+
+pub(super) fn leader() -> impl Strategy<Value = Leader> {
+    (text(), any::<u64>()).prop_map(|(candidate, term)| Leader { candidate, term: Term(term) })
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let workload = (
+        workload_id(),
+        of(phase()),
+        of(phase()),
+        select(CODES.to_vec()),
+        text(),
+        of(node_id()),
+        of(any::<u64>()),
+    )
+        .prop_map(|(id, from, to, code, message, node, epoch)| Happening::Workload {
+            id,
+            from,
+            to,
+            code,
+            message,
+            node,
+            epoch: epoch.map(Epoch),
+        });
+    let mode = || select(vec![Mode::Normal, Mode::Degraded, Mode::Recovery]);
+    let change = select(vec![
+        NodeChange::Draining,
+        NodeChange::Undrained,
+        NodeChange::Tainted,
+        NodeChange::Untainted,
+        NodeChange::LabelSet,
+        NodeChange::LabelDeleted,
+        NodeChange::ConfirmedGone,
+        NodeChange::Removed,
+    ]);
+    prop_oneof![
+        workload,
+        node_id().prop_map(|id| Happening::NodeRegistered { id }),
+        (node_id(), condition(), condition(), text())
+            .prop_map(|(id, from, to, why)| Happening::NodeCondition { id, from, to, why }),
+        (node_id(), change).prop_map(|(id, what)| Happening::NodeChanged { id, what }),
+        any::<(usize, usize, bool)>()
+            .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
+        (node_id(), workload_id(), drift_kind(), any::<bool>())
+            .prop_map(|(node, id, kind, resolved)| Happening::Drift { node, id, kind, resolved }),
+        (mode(), mode(), text()).prop_map(|(from, to, why)| Happening::ModeChanged {
+            from,
+            to,
+            why
+        }),
+    ]
+}
+
+pub(super) fn event() -> impl Strategy<Value = Event> {
+    (any::<u64>(), any::<u64>(), happening()).prop_map(|(seq, at, what)| Event {
+        seq: EventSeq(seq),
+        at: WallMillis(at),
+        what,
+    })
+}

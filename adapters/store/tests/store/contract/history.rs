@@ -1,0 +1,103 @@
+//! What happened, and how long it is remembered.
+
+use persys_cluster::record::Write;
+use persys_model::token::{CommitSeq, EventSeq};
+use persys_store::{History, Keys, Settings, Span, Store};
+
+use super::sample::{Pen, event};
+use super::{Fixture, lead};
+
+/// Writes one event per pair of number and time, `batch` of them per commit.
+async fn write(store: &dyn Store, pen: &mut Pen, events: &[(u64, u64)], batch: usize) {
+    let term = match store.campaign(&"a#1".into(), super::TTL_MS).await.unwrap() {
+        persys_store::Campaign::Won(term) => term,
+        persys_store::Campaign::HeldBy(holder, _) => panic!("{holder} leads"),
+    };
+    for events in events.chunks(batch) {
+        let after = pen.head.seq;
+        let units = events
+            .iter()
+            .map(|(seq, at)| pen.unit(vec![Write::PutEvent(event(*seq, *at))]))
+            .collect();
+        store.commit(term, after, units).await.unwrap();
+    }
+}
+
+fn numbers(history: &History) -> Vec<u64> {
+    history.events.iter().map(|event| event.seq.0).collect()
+}
+
+pub async fn events_come_in_order<F: Fixture>() {
+    let fixture = F::new(Settings::default()).await;
+    let store = fixture.store();
+    assert_eq!(store.events(Span::Last(5)).await.unwrap(), History::default());
+    // Numbers and times of different lengths, some at the same moment.
+    let events: Vec<_> = (1..=25).map(|seq| (seq, 95 + seq / 3)).collect();
+    write(&*store, &mut Pen::new(), &events, 7).await;
+    let all: Vec<u64> = (1..=25).collect();
+    for (span, expected) in [
+        (Span::Last(3), &all[22..]),
+        (Span::Last(100), &all[..]),
+        (Span::Last(0), &[]),
+        (Span::After(EventSeq(0), 4), &all[..4]),
+        (Span::After(EventSeq(4), 100), &all[4..]),
+        (Span::After(EventSeq(24), 100), &all[24..]),
+        (Span::After(EventSeq(25), 100), &[]),
+    ] {
+        let history = store.events(span).await.unwrap();
+        assert_eq!(numbers(&history), expected, "{span:?}");
+    }
+    assert_eq!(*store.events(Span::Last(1)).await.unwrap().events[0], *event(25, 103));
+}
+
+pub async fn old_events_go<F: Fixture>() {
+    let settings = Settings { keep_events: 50, keep_events_ms: 1000, ..Settings::default() };
+    let fixture = F::new(settings).await;
+    let store = fixture.store();
+    let mut pen = Pen::new();
+    let crowd: Vec<_> = (1..=500).map(|seq| (seq, 10_000)).collect();
+    write(&*store, &mut pen, &crowd, 20).await;
+    let kept = store.events(Span::Last(Span::MOST)).await.unwrap();
+    assert_eq!(numbers(&kept), (451..=500).collect::<Vec<_>>(), "the newest 50");
+    write(&*store, &mut pen, &[(501, 10_999), (502, 11_001)], 1).await;
+    let kept = store.events(Span::Last(Span::MOST)).await.unwrap();
+    assert_eq!(numbers(&kept), [501, 502], "those of the last second");
+}
+
+pub async fn a_clock_that_goes_back_does_not_disturb_the_order<F: Fixture>() {
+    let settings = Settings { keep_events: 4, ..Settings::default() };
+    let fixture = F::new(settings).await;
+    let store = fixture.store();
+    let events = [(1, 5000), (2, 9000), (3, 10), (4, 20), (5, 8000), (6, 5)];
+    write(&*store, &mut Pen::new(), &events, 1).await;
+    let kept = store.events(Span::Last(10)).await.unwrap();
+    assert_eq!(numbers(&kept), [3, 4, 5, 6]);
+    assert_eq!(kept.events[3].at.0, 5, "the time itself is kept as it was told");
+    let kept = store.events(Span::After(EventSeq(4), 10)).await.unwrap();
+    assert_eq!(numbers(&kept), [5, 6]);
+}
+
+pub async fn an_unreadable_event_is_counted<F: Fixture>() {
+    let mut fixture = F::new(Settings::default()).await;
+    let mut pen = Pen::new();
+    write(&*fixture.store(), &mut pen, &[(1, 1), (2, 2), (3, 3)], 3).await;
+    let key = Keys::new("").unwrap().event(event(2, 2).at, EventSeq(2));
+    assert!(fixture.bytes(&key).await.is_some());
+    fixture.put_bytes(&key, b"{\"v\":9}").await;
+    let store = fixture.store();
+    let history = store.events(Span::Last(10)).await.unwrap();
+    assert_eq!((numbers(&history), history.unreadable), (vec![1, 3], 1));
+    let term = lead(&store, "a#1").await;
+    assert_eq!(store.load(term, None).await.unwrap().quarantined, []);
+    store
+        .commit(
+            term,
+            CommitSeq(4),
+            vec![{
+                pen.unit(Vec::new());
+                pen.unit(vec![Write::PutEvent(event(4, 4))])
+            }],
+        )
+        .await
+        .unwrap();
+}

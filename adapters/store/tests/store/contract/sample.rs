@@ -1,0 +1,189 @@
+//! A small cluster to write down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_cluster::record::{Head, Snapshot, Unit, Write};
+use persys_cluster::store::HighWater;
+use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
+use persys_model::drift::{Drift, DriftKind};
+use persys_model::event::{Event, Happening};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::node::{Condition, Node, NodeFacts};
+use persys_model::phase::Phase;
+use persys_model::resources::{Compute, Resources};
+use persys_model::retry::Retry;
+use persys_model::spec::container::ContainerSpec;
+use persys_model::spec::{Kind, Placement, Spec, WorkloadType};
+use persys_model::time::WallMillis;
+use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session};
+use persys_model::workload::{Desired, Workload};
+
+/// Numbers units as the scheduler does.
+#[derive(Debug, Clone)]
+pub struct Pen {
+    pub head: Head,
+}
+
+impl Pen {
+    pub fn new() -> Self {
+        Self {
+            head: Head {
+                cluster: Arc::from("c1"),
+                incarnation: 0,
+                seq: CommitSeq(0),
+                epoch: Epoch(0),
+                event: EventSeq(0),
+            },
+        }
+    }
+
+    /// Goes on from what was read.
+    pub fn after(snapshot: &Snapshot) -> Self {
+        snapshot.head.clone().map_or_else(Self::new, |head| Self { head })
+    }
+
+    pub fn unit(&mut self, writes: Vec<Write>) -> Unit {
+        self.head.seq = self.head.seq.next();
+        for write in &writes {
+            if let Write::PutEvent(event) = write {
+                self.head.event = event.seq;
+            }
+        }
+        Unit { head: self.head.clone(), writes }
+    }
+
+    pub fn known(&self) -> HighWater {
+        HighWater {
+            cluster: Arc::clone(&self.head.cluster),
+            incarnation: self.head.incarnation,
+            seq: self.head.seq,
+        }
+    }
+}
+
+pub fn node_id(number: u64) -> NodeId {
+    NodeId::new(&format!("node-{number:05}")).unwrap()
+}
+
+pub fn workload_id(number: u64) -> WorkloadId {
+    WorkloadId::new(&format!("work-{number:05}")).unwrap()
+}
+
+pub fn node(number: u64) -> Arc<Node> {
+    Arc::new(Node {
+        facts: NodeFacts {
+            id: node_id(number),
+            host: Arc::from("machine"),
+            incarnation: Arc::from("life"),
+            endpoint: Arc::from("10.0.0.1:50051"),
+            capacity: Compute::new(4000, 8192),
+            pools: Vec::new(),
+            types: BTreeSet::from([WorkloadType::Container]),
+            drivers: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            fence: false,
+        },
+        session: Session(number),
+        labels: BTreeMap::new(),
+        hidden_labels: BTreeSet::new(),
+        taints: BTreeSet::new(),
+        drain: None,
+        condition: Condition::Ready,
+        since: WallMillis(1),
+    })
+}
+
+fn resources() -> Resources {
+    Resources { compute: Compute::new(100, 128), ..Resources::default() }
+}
+
+pub fn workload(number: u64) -> Arc<Workload> {
+    let container = ContainerSpec {
+        image: Arc::from("registry.example/team/web:1.2.3"),
+        command: vec![Arc::from("serve"), Arc::from("--port=8080")],
+        ..ContainerSpec::default()
+    };
+    Arc::new(Workload {
+        id: workload_id(number),
+        spec: Arc::new(Spec {
+            kind: Kind::Container(container),
+            resources: resources(),
+            placement: Placement::default(),
+            metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
+        }),
+        revision: RevisionId::fixed("r1"),
+        generation: Generation(1),
+        desired: Desired::Running,
+        created_at: WallMillis(1_700_000_000_000),
+    })
+}
+
+pub fn assignment(number: u64) -> Arc<Assignment> {
+    Arc::new(Assignment {
+        workload: workload_id(number),
+        phase: Phase::Running,
+        reason: Reason {
+            code: ReasonCode::Running,
+            message: Arc::from("the node says it runs"),
+            failure: None,
+            since: WallMillis(1_700_000_000_000),
+        },
+        place: Some(Place {
+            node: node_id(number % 100),
+            epoch: Epoch(number),
+            generation: Generation(1),
+            reserved: resources(),
+            ports: Vec::new(),
+            version: None,
+        }),
+        former: BTreeMap::new(),
+        data_on: None,
+    })
+}
+
+pub fn retry(number: u64) -> Arc<Retry> {
+    Arc::new(Retry {
+        workload: workload_id(number),
+        attempts: 2,
+        next_at: Some(WallMillis(7)),
+        avoid: vec![node_id(1)],
+    })
+}
+
+pub fn grave(node: u64, workload: u64) -> Arc<Grave> {
+    Arc::new(Grave {
+        workload: workload_id(workload),
+        node: node_id(node),
+        epoch: Epoch(9),
+        reserved: resources(),
+    })
+}
+
+pub fn drift(node: u64, workload: u64, kind: DriftKind) -> Arc<Drift> {
+    Arc::new(Drift {
+        node: node_id(node),
+        workload: workload_id(workload),
+        kind,
+        epoch: Epoch(9),
+        since: WallMillis(7),
+        ignored: false,
+    })
+}
+
+pub fn event(seq: u64, at: u64) -> Arc<Event> {
+    Arc::new(Event {
+        seq: EventSeq(seq),
+        at: WallMillis(at),
+        what: Happening::NodeRegistered { id: node_id(seq) },
+    })
+}
+
+/// A workload with its assignment and its event, as one unit has them.
+pub fn running(number: u64, seq: u64) -> Vec<Write> {
+    vec![
+        Write::PutWorkload(workload(number)),
+        Write::PutAssignment(assignment(number)),
+        Write::PutEvent(event(seq, 1_700_000_000_000 + seq)),
+    ]
+}
