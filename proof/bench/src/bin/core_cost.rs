@@ -203,8 +203,13 @@ impl Cluster {
     /// The node takes an order in and says that the workload runs.
     fn obey(&mut self, (node, workload, session, epoch): Order) {
         let at = self.nodes.binary_search(&node).expect("a known node");
-        let report =
-            Report { workload: workload.clone(), epoch, state: State::Running, restarts: 0 };
+        let report = Report {
+            workload: workload.clone(),
+            epoch,
+            state: State::Running,
+            restarts: 0,
+            confirmed: true,
+        };
         let answer = Answer::Accepted;
         self.commit(Input::Answered { node, session, workload, epoch, answer });
         let beat = self.beat_of(at, session, vec![report]);
