@@ -52,6 +52,11 @@ pub enum Reply {
         /// A remark, such as "nothing to change".
         note: Arc<str>,
     },
+    /// The store did not confirm it in time: it may or may not have happened.
+    Unknown {
+        /// What to do about it.
+        why: Arc<str>,
+    },
     /// It is refused, and nothing was changed.
     Refused {
         /// The class of refusal.

@@ -25,6 +25,9 @@ pub struct Head {
     pub epoch: Epoch,
     /// The last event that was written.
     pub event: EventSeq,
+    /// A rebuilding has begun and is not yet written to its end: a leader that finds this finds a
+    /// store in recovery.
+    pub rebuilding: bool,
 }
 
 /// One change of one record.

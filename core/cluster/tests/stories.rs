@@ -29,7 +29,7 @@ use support::{Cluster, container, facts, node_id, workload_id};
 fn refused(reply: &Reply) -> Option<RefusalCode> {
     match reply {
         Reply::Refused { code, .. } => Some(*code),
-        Reply::Done { .. } => None,
+        Reply::Done { .. } | Reply::Unknown { .. } => None,
     }
 }
 
@@ -168,6 +168,21 @@ fn exclusive_work_waits_until_its_fence_has_fallen() {
     c.pass(12_000);
     assert_ne!(c.node_of("one").unwrap(), node);
     assert_eq!(c.phase("one"), Some(Phase::Running));
+}
+
+#[test]
+fn exclusive_work_goes_only_where_a_fence_works() {
+    let mut c = Cluster::new(Settings::default());
+    let mut fenceless = facts(&node_id(0), 4000, 8192);
+    fenceless.fence = false;
+    c.join(fenceless);
+    let mut spec = container(500, 512);
+    spec.placement.class = Class::Exclusive;
+    c.apply("one", spec, "r1");
+    assert_eq!(c.phase("one"), Some(Phase::Pending));
+    assert!(c.assignment("one").reason.message.contains("fence"), "{:?}", c.assignment("one"));
+    c.join(facts(&node_id(1), 4000, 8192));
+    assert_eq!(c.node_of("one"), Some(node_id(1)));
 }
 
 #[test]
@@ -371,6 +386,26 @@ fn an_empty_store_is_recovered_from_what_agents_hold() {
         let phase = if n == 5 { Phase::Stopped } else { Phase::Running };
         assert_eq!((c.phase(&name), c.node_of(&name).as_ref()), (Some(phase), nodes.get(&n)));
     }
+}
+
+#[test]
+fn an_interrupted_rebuilding_is_not_taken_for_the_truth() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let mut half = c.store.snapshot.clone();
+    half.workloads.clear();
+    half.assignments.clear();
+    half.head.as_mut().unwrap().rebuilding = true;
+    let (world, effects) = World::open(
+        Settings::default(),
+        persys_model::token::Term(9),
+        half,
+        None,
+        Arc::from("new"),
+        c.now,
+    );
+    assert_eq!(world.mode().0, Mode::Recovery);
+    assert!(effects.units.is_empty());
 }
 
 #[test]

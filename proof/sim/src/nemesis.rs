@@ -231,7 +231,10 @@ impl Sim {
                 self.lose_ledger(node);
             }
             Fault::DiskFull => host.disk.full_until = long,
-            Fault::RuntimeDown => host.runtime.out_until = long,
+            Fault::RuntimeDown => {
+                host.runtime.out_since = self.now;
+                host.runtime.out_until = long;
+            }
             Fault::VerbsFail => host.verbs_fail_until = long,
             Fault::VerbsHang => host.verbs_hang_until = long,
             _ => {

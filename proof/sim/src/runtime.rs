@@ -54,7 +54,8 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct Runtime {
     pub(crate) things: BTreeMap<WorkloadId, Thing>,
-    /// It does not answer until this virtual moment.
+    /// It does not answer from this virtual moment until that one.
+    pub(crate) out_since: u64,
     pub(crate) out_until: u64,
     /// Up to when earlier verbs keep each workload busy.
     busy: BTreeMap<WorkloadId, u64>,

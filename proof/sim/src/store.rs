@@ -277,6 +277,7 @@ mod tests {
             seq: CommitSeq(seq),
             epoch: Epoch(0),
             event: EventSeq(0),
+            rebuilding: false,
         }
     }
 

@@ -113,6 +113,7 @@ pub(crate) fn ask(op: u64, ask: &Ask) -> String {
 pub(crate) fn reply(op: u64, reply: &Reply) -> String {
     match reply {
         Reply::Done { note } => format!("#{op} done {note}"),
+        Reply::Unknown { why } => format!("#{op} unknown: {why}"),
         Reply::Refused { code, why } => format!("#{op} refused {code:?}: {why}"),
     }
 }

@@ -240,7 +240,7 @@ impl Sim {
                 self.check.wishes.done(&request.ask, request.issued);
                 self.believe(&request.ask);
             }
-            Reply::Refused { code: RefusalCode::Unavailable, .. } => {
+            Reply::Unknown { .. } => {
                 self.cover.hit("user: unavailable");
                 self.check.wishes.doubt(&request.ask, self.now);
             }

@@ -16,13 +16,16 @@ pub(crate) struct HeadShape {
     seq: u64,
     epoch: u64,
     event: u64,
+    /// Left out when it does not hold, as it hardly ever does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    rebuilding: bool,
 }
 
 impl Record for Head {
     type Shape = HeadShape;
 
     fn shape(&self) -> HeadShape {
-        let Self { cluster, incarnation, seq, epoch, event } = self;
+        let Self { cluster, incarnation, seq, epoch, event, rebuilding } = self;
         HeadShape {
             v: VERSION,
             cluster: Arc::clone(cluster),
@@ -30,6 +33,7 @@ impl Record for Head {
             seq: seq.0,
             epoch: epoch.0,
             event: event.0,
+            rebuilding: *rebuilding,
         }
     }
 
@@ -44,6 +48,7 @@ impl Record for Head {
             seq: CommitSeq(shape.seq),
             epoch: Epoch(shape.epoch),
             event: EventSeq(shape.event),
+            rebuilding: shape.rebuilding,
         })
     }
 }

@@ -7,13 +7,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use persys_model::event::{Event, Happening};
+use persys_model::mode::Mode;
 use persys_model::token::{CommitSeq, Epoch};
 use persys_model::zoo::Bug;
 
 use super::World;
 use super::slots::WorkloadIndex;
-use crate::effects::{Effects, Outbound, Reply};
-use crate::effects::{Mark, RefusalCode};
+use crate::effects::{Effects, Mark, Outbound, Reply};
 use crate::placement::NodeIndex;
 use crate::record::{Unit, Write};
 
@@ -132,7 +132,8 @@ impl World {
     /// Ends the step: what may go goes, the rest waits for its unit.
     pub(super) fn finish(&mut self) -> Effects {
         self.close_unit();
-        let early = self.settings.zoo.has(Bug::TokenBeforeCommit);
+        let early = self.settings.zoo.has(Bug::TokenBeforeCommit)
+            || (self.settings.zoo.has(Bug::DegradedStillActs) && self.mode == Mode::Degraded);
         let outbox = std::mem::take(&mut self.outbox);
         for message in outbox {
             let early = early && matches!(message, Outbound::Command(..));
@@ -164,8 +165,7 @@ impl World {
                 self.mark(Mark::OutcomeUnknown);
                 let why = "the store did not confirm the change in time and it may or may not have \
                            happened; the same request again, with the same id and revision, is safe";
-                let refusal = Reply::Refused { code: RefusalCode::Unavailable, why: why.into() };
-                self.at_once(Outbound::Reply(request, refusal));
+                self.at_once(Outbound::Reply(request, Reply::Unknown { why: why.into() }));
             }
         }
     }

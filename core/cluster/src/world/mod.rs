@@ -88,6 +88,8 @@ pub struct World {
     silent: BTreeSet<NodeIndex>,
     /// Where unknown workloads were found, by their name.
     orphans: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
+    /// Where graves are, by the name of their workload.
+    buried: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
     brake: bool,
     brake_released: bool,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.

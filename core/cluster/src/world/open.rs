@@ -21,6 +21,10 @@ use crate::record::{Head, Snapshot};
 use crate::settings::Settings;
 use crate::store::HighWater;
 
+/// Told to placement of nodes whose watchdog works: exclusive work goes nowhere else. The space
+/// keeps it apart from every label a user can set.
+pub(super) const FENCE_LABEL: &str = "working fence";
+
 impl World {
     /// The cluster as a new leader reads it. Every node first gets a full lease.
     ///
@@ -41,6 +45,7 @@ impl World {
             seq: CommitSeq(0),
             epoch: Epoch(0),
             event: EventSeq(0),
+            rebuilding: false,
         });
         let mut world = Self {
             term: lease_term.in_incarnation(head.incarnation),
@@ -66,6 +71,7 @@ impl World {
             timers: Timers::default(),
             silent: BTreeSet::new(),
             orphans: BTreeMap::new(),
+            buried: BTreeMap::new(),
             brake: false,
             brake_released: false,
             heard: BTreeMap::new(),
@@ -179,6 +185,7 @@ impl World {
         for grave in snapshot.graves {
             if let Some(at) = self.node_by_id.get(&grave.node).copied() {
                 self.index.take(at, &grave.reserved, &[]);
+                self.buried.entry(grave.workload.clone()).or_default().insert(at);
                 if let Some(slot) = self.nodes.get_mut(at.0) {
                     slot.graves.insert(grave.workload.clone(), grave);
                 }
@@ -220,8 +227,14 @@ impl World {
     pub(super) fn index_node(&mut self, at: NodeIndex) {
         let Some(slot) = self.nodes.get(at.0) else { return };
         let node = &slot.node;
+        let mut labels = node.effective_labels();
+        if node.facts.fence {
+            labels.insert(Arc::from(FENCE_LABEL), Arc::from("yes"));
+        } else {
+            labels.remove(FENCE_LABEL);
+        }
         let traits = Traits {
-            labels: node.effective_labels(),
+            labels,
             taints: node.taints.clone(),
             types: node.facts.types.clone(),
             drivers: node.facts.drivers.clone(),
@@ -278,6 +291,9 @@ impl World {
 
 /// What the store has lost compared with what this host remembers, if anything.
 fn loss(snapshot: &Snapshot, known: Option<&HighWater>) -> Option<Arc<str>> {
+    if snapshot.head.as_ref().is_some_and(|head| head.rebuilding) {
+        return Some(Arc::from("a rebuilding of the control plane was interrupted"));
+    }
     // A host that remembers no written unit remembers nothing.
     let known = known.filter(|known| known.seq > CommitSeq(0))?;
     let Some(head) = &snapshot.head else {

@@ -132,11 +132,14 @@ impl World {
         let orphans: Vec<_> = slot.orphans.keys().cloned().collect();
         for workload in orphans {
             self.not_an_orphan(at, &workload);
+            self.mark_named_dirty(&workload);
         }
         for (workload, kind) in drifts {
             self.write(Write::DeleteDrift(id.clone(), workload, kind));
         }
         for workload in graves {
+            self.unbury(at, &workload);
+            self.mark_named_dirty(&workload);
             self.write(Write::DeleteGrave(id.clone(), workload));
         }
         self.write(Write::DeleteNode(id.clone()));
@@ -152,6 +155,13 @@ impl World {
         }
         self.look_at_brake();
         self.done(request, "accepted");
+    }
+
+    /// Exclusive work of this name may have waited for what is no more.
+    fn mark_named_dirty(&mut self, id: &WorkloadId) {
+        if let Some(at) = self.workload_by_id.get(id).copied() {
+            self.mark_dirty(at);
+        }
     }
 
     /// A workload that was, or may have been, on a node that is no more.

@@ -250,6 +250,7 @@ impl World {
             && let Some(grave) = node.graves.remove(workload)
         {
             self.mark(Mark::GraveCleared);
+            self.unbury(at, workload);
             self.index.give(at, &grave.reserved, &[]);
             self.room_changed = true;
             self.write(Write::DeleteGrave(id.clone(), workload.clone()));
@@ -306,6 +307,16 @@ impl World {
         }
     }
 
+    /// A node no longer has a grave of this name.
+    pub(super) fn unbury(&mut self, at: NodeIndex, workload: &WorkloadId) {
+        if let Some(nodes) = self.buried.get_mut(workload) {
+            nodes.remove(&at);
+            if nodes.is_empty() {
+                self.buried.remove(workload);
+            }
+        }
+    }
+
     /// Leaves an order to remove a workload at a node.
     pub(super) fn dig(&mut self, mut grave: Grave) {
         let Some(at) = self.node_at(&grave.node) else { return };
@@ -323,6 +334,7 @@ impl World {
         self.write(Write::PutGrave(Arc::clone(&grave)));
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         let (workload, epoch) = (grave.workload.clone(), grave.epoch);
+        self.buried.entry(workload.clone()).or_default().insert(at);
         slot.graves.insert(workload.clone(), grave);
         self.send(at, workload, epoch, Order::Remove { purge: true }, false);
     }

@@ -1,9 +1,11 @@
 //! Giving a workload its place, changing it, and taking it away. Reservations move with it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use persys_model::assignment::{FormerCopy, Place, ReasonCode};
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::labels::{Constraint, Rule};
 use persys_model::phase::Phase;
 use persys_model::resources::Resources;
 use persys_model::spec::{Class, Spec};
@@ -11,6 +13,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
+use super::open::FENCE_LABEL;
 use super::slots::WorkloadIndex;
 use crate::effects::Mark;
 use crate::placement::{NodeIndex, Request};
@@ -51,7 +54,8 @@ impl World {
             .collect();
         let ports = spec.host_ports();
         let drivers = spec.drivers();
-        let request = request(&spec, &ports, &drivers, &avoid);
+        let demands = demands(&spec);
+        let request = request(&spec, &demands, &ports, &drivers, &avoid);
         if let Some(home) = slot.assignment.data_on.clone() {
             return self.node_at(&home).filter(|node| self.index.fits(*node, &request));
         }
@@ -155,8 +159,8 @@ impl World {
             return false;
         };
         let open = self.nodes.get(node.0).is_some_and(|slot| slot.node.is_open());
-        let (ports, drivers) = (spec.host_ports(), spec.drivers());
-        let request = request(&spec, &ports, &drivers, &[]);
+        let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
+        let request = request(&spec, &demands, &ports, &drivers, &[]);
         if !open {
             self.index.set_open(node, true);
         }
@@ -305,6 +309,7 @@ impl World {
         let Some(slot) = self.nodes.get_mut(node.0) else { return };
         if let Some(grave) = slot.graves.remove(&id) {
             slot.orders.remove(&id);
+            self.unbury(node, &id);
             self.index.give(node, &grave.reserved, &[]);
             self.room_changed = true;
             self.write(Write::DeleteGrave(grave.node.clone(), id));
@@ -372,8 +377,8 @@ impl World {
             return "no node fits".to_owned();
         }
         let spec = &slot.workload.spec;
-        let (ports, drivers) = (spec.host_ports(), spec.drivers());
-        self.index.explain(&request(spec, &ports, &drivers, &[])).to_string()
+        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        self.index.explain(&request(spec, &demands, &ports, &drivers, &[])).to_string()
     }
 
     /// Writes that remove all records of a workload.
@@ -397,9 +402,23 @@ impl World {
     }
 }
 
+/// What a workload asks of its node: what its user says, and a working fence if it must never run
+/// twice.
+pub(super) fn demands(spec: &Spec) -> Cow<'_, [Constraint]> {
+    let said = &spec.placement.constraints;
+    match spec.placement.class {
+        Class::Default => Cow::Borrowed(said),
+        Class::Exclusive => {
+            let fence = Constraint { key: Arc::from(FENCE_LABEL), rule: Rule::Exists };
+            Cow::Owned(said.iter().cloned().chain([fence]).collect())
+        }
+    }
+}
+
 /// A spec as placement looks at it.
 pub(super) fn request<'a>(
     spec: &'a Spec,
+    demands: &'a [Constraint],
     ports: &'a [persys_model::spec::HostPort],
     drivers: &'a [persys_model::id::DriverName],
     avoid: &'a [NodeIndex],
@@ -408,7 +427,7 @@ pub(super) fn request<'a>(
         compute: spec.resources.compute,
         disk: &spec.resources.disk,
         ports,
-        constraints: &spec.placement.constraints,
+        constraints: demands,
         tolerations: &spec.placement.tolerations,
         workload_type: spec.workload_type(),
         drivers,

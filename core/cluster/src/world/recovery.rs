@@ -97,15 +97,18 @@ impl World {
         self.mode = Mode::Normal;
         self.mode_since = self.now;
         self.mode_why = Arc::from("rebuilt");
-        let why = Arc::from("an operator chose how to go on");
-        self.happen(Happening::ModeChanged { from: Mode::Recovery, to: Mode::Normal, why });
-        self.close_unit();
+        self.head.rebuilding = true;
         self.erase(old);
         self.write_everything();
         let heard = std::mem::take(&mut self.heard);
         if let Some(plan) = plan {
             self.rebuild(&heard, &plan);
         }
+        // Units are written in order: whoever reads the mode change reads all before it.
+        self.head.rebuilding = false;
+        let why = Arc::from("an operator chose how to go on");
+        self.happen(Happening::ModeChanged { from: Mode::Recovery, to: Mode::Normal, why });
+        self.close_unit();
         self.done(request, "the control plane works again");
     }
 

@@ -151,13 +151,12 @@ impl World {
     /// Nodes that may still hold an earlier copy: of this workload, of one that had its name and was
     /// deleted while its node was away, or an orphan of that name.
     fn holders(&self, assignment: &Assignment) -> Vec<NodeIndex> {
-        let place = assignment.place.as_ref().map(|place| &place.node);
+        let place = assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
         let former = assignment.former.keys().filter_map(|node| self.node_at(node));
-        let buried = self.node_by_id.iter().filter(|(id, at)| {
-            Some(*id) != place
-                && self.nodes.get(at.0).is_some_and(|slot| slot.may_hold(&assignment.workload))
-        });
-        former.chain(buried.map(|(_, at)| *at)).collect()
+        let buried = self.buried.get(&assignment.workload).into_iter().flatten();
+        let orphaned = self.orphans.get(&assignment.workload).into_iter().flatten();
+        let others = buried.chain(orphaned).copied().filter(|at| Some(*at) != place);
+        former.chain(others).collect()
     }
 
     /// Takes in what the node said.

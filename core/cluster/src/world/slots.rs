@@ -99,11 +99,6 @@ impl NodeSlot {
     }
 
     /// Forgets what belonged to an earlier life of the agent.
-    /// Whether a copy of a workload that is not placed here may run here.
-    pub(crate) fn may_hold(&self, id: &WorkloadId) -> bool {
-        self.graves.contains_key(id) || self.orphans.contains_key(id)
-    }
-
     pub(crate) fn begin_session(&mut self, now: Millis, lease_ms: u64) {
         self.orders.clear();
         self.removed.clear();

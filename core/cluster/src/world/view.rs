@@ -13,7 +13,7 @@ use persys_model::token::Term;
 use persys_model::workload::Workload;
 
 use super::World;
-use super::place::request;
+use super::place::{demands, request};
 use crate::placement::Explanation;
 use crate::record::Head;
 
@@ -114,7 +114,7 @@ impl World {
     pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
         let at = self.workload_by_id.get(id)?;
         let spec = Arc::clone(&self.workloads.get(at.0)?.workload.spec);
-        let (ports, drivers) = (spec.host_ports(), spec.drivers());
-        Some(self.index.explain(&request(&spec, &ports, &drivers, &[])))
+        let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
+        Some(self.index.explain(&request(&spec, &demands, &ports, &drivers, &[])))
     }
 }

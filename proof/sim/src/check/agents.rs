@@ -12,7 +12,11 @@ use persys_node::ledger::Goal;
 use super::Check;
 use crate::host::{Asked, Host};
 use crate::runtime::Change;
+use crate::runtime::{Runtime, Thing};
 use crate::setup::node_id;
+
+/// How late what an agent saw before an outage may still be told.
+const LATE_LOOK_MS: u64 = 2_000;
 
 /// What is known of one agent from outside.
 #[derive(Debug, Default)]
@@ -29,6 +33,8 @@ pub(super) struct Watched {
     /// What it ever said: this runs, this is complete.
     said_running: BTreeSet<(WorkloadId, Epoch)>,
     said_complete: BTreeSet<(WorkloadId, Epoch)>,
+    /// What it said last to be running.
+    says_running: BTreeMap<WorkloadId, Epoch>,
 }
 
 impl Check {
@@ -91,10 +97,24 @@ impl Check {
     }
 
     /// An agent says something to its scheduler.
-    pub(crate) fn agent_said(&mut self, node: usize, what: &Upward) {
+    pub(crate) fn agent_said(&mut self, now: u64, node: usize, runtime: &Runtime, what: &Upward) {
         let Some(watched) = self.watched.get_mut(node) else { return };
+        // An agent that cannot look has nothing new to tell. What it saw just before may be late.
+        let blind = !runtime.answers(now) && now.saturating_sub(runtime.out_since) > LATE_LOOK_MS;
+        let mut wrong = None;
         let mut keep = |report: &Report| {
             let key = (report.workload.clone(), report.epoch);
+            let before = watched.says_running.get(&report.workload) == Some(&report.epoch);
+            let gone = matches!(report.state, State::Restarting(_) | State::Pending);
+            let truth = runtime.things.get(&report.workload).is_some_and(Thing::runs);
+            if blind && before && gone && truth {
+                wrong = Some(report.workload.clone());
+            }
+            if report.state == State::Running {
+                watched.says_running.insert(report.workload.clone(), report.epoch);
+            } else {
+                watched.says_running.remove(&report.workload);
+            }
             match report.state {
                 State::Running => watched.said_running.insert(key),
                 State::Completed => watched.said_complete.insert(key),
@@ -110,6 +130,11 @@ impl Check {
         };
         for held in inventory.into_iter().flat_map(|inventory| &inventory.held) {
             keep(&held.report);
+        }
+        if let Some(workload) = wrong {
+            self.violate(now, "outage", || {
+                format!("n{node} says that {workload} ended, but its runtime said nothing")
+            });
         }
         let listed = inventory.into_iter().flat_map(|inventory| &inventory.tombstones);
         for tombstone in removed.iter().chain(listed) {
@@ -226,9 +251,8 @@ impl Check {
             return false;
         }
         let nodes = nodes.clone();
-        let exclusive = host
-            .and_then(|host| host.runtime.things.get(id))
-            .is_some_and(crate::runtime::Thing::is_exclusive);
+        let exclusive =
+            host.and_then(|host| host.runtime.things.get(id)).is_some_and(Thing::is_exclusive);
         if exclusive {
             self.violate(now, "I3", || format!("exclusive {id} runs on {nodes:?} at once"));
         }

@@ -140,7 +140,8 @@ impl Check {
             StoreReply::Loaded(snapshot) => {
                 // Whatever was on its way before can no longer arrive.
                 guard.commits.clear();
-                let lost = has_lost(snapshot.head.as_ref(), known.flatten().as_ref());
+                let half = snapshot.head.as_ref().is_some_and(|head| head.rebuilding);
+                let lost = half || has_lost(snapshot.head.as_ref(), known.flatten().as_ref());
                 guard.state = if lost { State::Recovering } else { State::Free };
             }
             StoreReply::Deposed if term == guard.term => guard.state = State::Outside,

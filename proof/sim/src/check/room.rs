@@ -6,7 +6,7 @@ use persys_model::id::{NodeId, PoolName, WorkloadId};
 use persys_model::labels::TaintEffect;
 use persys_model::node::Node;
 use persys_model::resources::{Compute, Disk, Resources};
-use persys_model::spec::{HostPort, Spec};
+use persys_model::spec::{Class, HostPort, Spec};
 
 use crate::store::Contents;
 
@@ -88,6 +88,9 @@ pub(crate) fn unsuited(spec: &Spec, node: &Node) -> Option<&'static str> {
     }
     if !spec.drivers().iter().all(|driver| node.facts.drivers.contains(driver)) {
         return Some("it lacks a storage driver");
+    }
+    if spec.placement.class == Class::Exclusive && !node.facts.fence {
+        return Some("its fence does not work");
     }
     let labels = node.effective_labels();
     if !spec.placement.constraints.iter().all(|constraint| constraint.admits(&labels)) {

@@ -150,8 +150,8 @@ impl Sim {
     }
 
     fn agent_sends(&mut self, node: usize, life: Life, what: Upward) {
-        self.check.agent_said(node, &what);
         let Some(host) = self.hosts.get_mut(node) else { return };
+        self.check.agent_said(self.now, node, &host.runtime, &what);
         let scheduler = host.target;
         let Some(process) = host.agent_of(life) else { return };
         process.next_call += 1;

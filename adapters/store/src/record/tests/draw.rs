@@ -253,13 +253,14 @@ pub(super) fn drift() -> impl Strategy<Value = Drift> {
 }
 
 pub(super) fn head() -> impl Strategy<Value = Head> {
-    (text(), any::<(u64, u64, u64, u64)>()).prop_map(
-        |(cluster, (incarnation, seq, epoch, event))| Head {
+    (text(), any::<(u64, u64, u64, u64, bool)>()).prop_map(
+        |(cluster, (incarnation, seq, epoch, event, rebuilding))| Head {
             cluster,
             incarnation,
             seq: CommitSeq(seq),
             epoch: Epoch(epoch),
             event: EventSeq(event),
+            rebuilding,
         },
     )
 }

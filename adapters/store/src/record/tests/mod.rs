@@ -117,6 +117,7 @@ fn an_operator_can_read_it() {
         seq: persys_model::token::CommitSeq(7),
         epoch: persys_model::token::Epoch(3),
         event: persys_model::token::EventSeq(9),
+        rebuilding: false,
     };
     assert_eq!(
         String::from_utf8(encode(&head, None).unwrap()).unwrap(),

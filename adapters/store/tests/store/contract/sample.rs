@@ -34,6 +34,7 @@ impl Pen {
                 seq: CommitSeq(0),
                 epoch: Epoch(0),
                 event: EventSeq(0),
+                rebuilding: false,
             },
         }
     }
