@@ -1,0 +1,128 @@
+//! What a certificate says: who it is for, which one it is, and when it is valid.
+//!
+//! Reading is strict: exactly one URI in the certificate, and it is an identity. A certificate with
+//! two could be taken for one by one reader and for the other by the next.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls_pki_types::UnixTime;
+use time::OffsetDateTime;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::time::ASN1Time;
+
+use crate::names::{Identity, IdentityError};
+
+/// Why a certificate says nothing that can be relied on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// Not a certificate.
+    #[error("is not an X.509 certificate")]
+    Encoding,
+    /// No identity.
+    #[error("names nobody: it has no URI; was it issued by a Persys authority?")]
+    Nameless,
+    /// More than one.
+    #[error("has {0} URIs where exactly one is allowed")]
+    Ambiguous(usize),
+    /// A URI that is no identity.
+    #[error("has a URI that names nobody: {0}")]
+    Identity(IdentityError),
+}
+
+/// The number its authority gave a certificate, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Serial(Arc<str>);
+
+impl Serial {
+    fn new(bytes: &[u8]) -> Self {
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        let digits = digits.filter_map(|digit| char::from_digit(u32::from(digit), 16));
+        Self(Arc::from(digits.collect::<String>()))
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a certificate says. Whether to believe it was decided before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// Who it is for.
+    pub identity: Identity,
+    /// Which one it is.
+    pub serial: Serial,
+    /// Valid from.
+    pub not_before: SystemTime,
+    /// Valid until.
+    pub not_after: SystemTime,
+}
+
+impl Certificate {
+    /// Reads an encoded certificate.
+    pub fn read(der: &[u8]) -> Result<Self, CertificateError> {
+        let parsed = parse(der)?;
+        let mut uris = uris(&parsed)?;
+        let uri = match (uris.pop(), uris.len()) {
+            (Some(uri), 0) => uri,
+            (Some(_), more) => return Err(CertificateError::Ambiguous(more.saturating_add(1))),
+            (None, _) => return Err(CertificateError::Nameless),
+        };
+        Ok(Self {
+            identity: Identity::parse(uri).map_err(CertificateError::Identity)?,
+            serial: Serial::new(parsed.raw_serial()),
+            not_before: moment(parsed.validity().not_before)?,
+            not_after: moment(parsed.validity().not_after)?,
+        })
+    }
+}
+
+/// Takes a certificate apart; what follows it is not ignored.
+pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>, CertificateError> {
+    match X509Certificate::from_der(der) {
+        Ok(([], parsed)) => Ok(parsed),
+        Ok(_) | Err(_) => Err(CertificateError::Encoding),
+    }
+}
+
+/// All URIs among its names.
+pub(crate) fn uris<'a>(parsed: &'a X509Certificate<'_>) -> Result<Vec<&'a str>, CertificateError> {
+    let Ok(names) = parsed.subject_alternative_name() else {
+        return Err(CertificateError::Encoding);
+    };
+    let names = names.map(|extension| extension.value.general_names.as_slice()).unwrap_or_default();
+    let uri = |name: &'a GeneralName<'_>| {
+        if let GeneralName::URI(uri) = name { Some(*uri) } else { None }
+    };
+    Ok(names.iter().filter_map(uri).collect())
+}
+
+/// A moment as a certificate writes it; none is before 1970.
+pub(crate) fn moment(written: ASN1Time) -> Result<SystemTime, CertificateError> {
+    let seconds = u64::try_from(written.timestamp()).ok();
+    let moment = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    moment.ok_or(CertificateError::Encoding)
+}
+
+/// The same moment as the TLS library counts it.
+pub(crate) fn unix_time(moment: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(moment.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// The same moment, for people.
+pub(crate) fn shown(moment: SystemTime) -> impl fmt::Display {
+    let moment = OffsetDateTime::from(moment);
+    let (date, (hour, minute, second)) = (moment.date(), moment.time().as_hms());
+    format!("{date} {hour:02}:{minute:02}:{second:02} UTC")
+}

@@ -1,0 +1,227 @@
+//! Dialling a server, with the certificate of the moment.
+//!
+//! A [`Connector`] is what `Endpoint::connect_with_connector` takes. A channel asks it for each new
+//! connection, so that a channel that lives for months follows every rotation. Endpoints are written
+//! `http://host:port`: it is the connector that makes the connection safe, not the scheme, and the
+//! name it asks the certificate for is that of the role it dials, not that of the address.
+//!
+//! A server that retires a connection (`max_connection_age`) may do so just as a call is made on it.
+//! The channel then answers `Cancelled` without having sent anything; the caller asks again.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::transport::Uri;
+use tower_service::Service;
+
+use crate::credentials::Credentials;
+use crate::listen::HANDSHAKE_TIMEOUT;
+use crate::peer::{self, PeerError};
+use crate::tls::{Expected, client_config};
+
+/// Longest wait for the other machine to answer at all.
+pub const REACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a server was not reached. Tells a machine that is away from a process that is not running:
+/// the first may be lost, the second restarts.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Not an address.
+    #[error("{uri} names no host and port")]
+    Address {
+        /// What was given.
+        uri: Uri,
+    },
+    /// The machine answers that nobody listens.
+    #[error("nobody listens at {address}")]
+    NotListening {
+        /// Where.
+        address: String,
+    },
+    /// The machine does not answer.
+    #[error("{address} is not reached")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody answers, but not whom we dialled.
+    #[error("the wrong one answers at {address}")]
+    WrongPeer {
+        /// Where.
+        address: String,
+        /// Who, and what is wrong with that.
+        source: PeerError,
+    },
+    /// Somebody answers, but not with a handshake, or refuses ours.
+    #[error("no secure connection to {address}")]
+    Handshake {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ConnectError {
+    /// The one inside an error of a channel or a call, if that failed for want of a connection.
+    pub fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
+/// Makes connections to one kind of server.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
+    Tls { config: Arc<ClientConfig>, server_name: ServerName<'static> },
+    Plain,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tls { server_name, .. } => f.debug_tuple("Tls").field(server_name).finish(),
+            Self::Plain => f.write_str("Plain"),
+        }
+    }
+}
+
+impl Connector {
+    /// Connections on which both sides show certificates.
+    pub fn tls(credentials: &Credentials, expected: Expected) -> Result<Self, rustls::Error> {
+        let (config, server_name) = client_config(credentials, expected)?;
+        Ok(Self { way: Way::Tls { config, server_name } })
+    }
+
+    /// Connections without certificates.
+    pub fn plain() -> Self {
+        Self { way: Way::Plain }
+    }
+
+    async fn connect(self, uri: Uri) -> Result<ClientStream, ConnectError> {
+        let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
+            return Err(ConnectError::Address { uri });
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = format!("{host}:{port}");
+        let stream = match timeout(REACH_TIMEOUT, TcpStream::connect((host, port))).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(source)) if source.kind() == io::ErrorKind::ConnectionRefused => {
+                return Err(ConnectError::NotListening { address });
+            }
+            Ok(Err(source)) => return Err(ConnectError::Unreachable { address, source }),
+            Err(_) => {
+                return Err(ConnectError::Unreachable { address, source: too_late() });
+            }
+        };
+        if let Err(source) = stream.set_nodelay(true) {
+            return Err(ConnectError::Unreachable { address, source });
+        }
+        let Way::Tls { config, server_name } = self.way else {
+            return Ok(ClientStream::Plain(stream));
+        };
+        let handshake = TlsConnector::from(config).connect(server_name, stream);
+        match timeout(HANDSHAKE_TIMEOUT, handshake).await {
+            Ok(Ok(stream)) => Ok(ClientStream::Tls(Box::new(stream))),
+            Ok(Err(source)) => Err(match peer::reason(&source) {
+                Some(source) => ConnectError::WrongPeer { address, source },
+                None => ConnectError::Handshake { address, source },
+            }),
+            Err(_) => Err(ConnectError::Handshake { address, source: too_late() }),
+        }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<ClientStream>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect(uri).await.map(TokioIo::new) })
+    }
+}
+
+/// Our end of a connection.
+#[derive(Debug)]
+pub enum ClientStream {
+    /// Without certificates.
+    Plain(TcpStream),
+    /// With them.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for ClientStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for ClientStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+fn too_late() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}

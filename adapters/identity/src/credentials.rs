@@ -1,0 +1,239 @@
+//! What a process proves itself with and whom it believes, and the cell that holds it.
+//!
+//! A [`Bundle`] is checked once, when it is made: the key belongs to the certificate, the
+//! certificate is valid now, names an identity and is signed by one of the roots beside it. What a
+//! [`Credentials`] cell holds changes, who it names does not: a file of somebody else, put in the
+//! place of ours by mistake, is refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, RootCertStore};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::authority::Issued;
+use crate::certificate::{self, Certificate, CertificateError, shown, unix_time};
+use crate::names::Identity;
+
+/// Why certificates and a key do not make a bundle, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// Not PEM where PEM should be.
+    #[error("a {0} is not readable as PEM; is the file half written?")]
+    Pem(&'static str),
+    /// Something is missing.
+    #[error("there is no {0}")]
+    Missing(&'static str),
+    /// The private key is of a kind that cannot be used.
+    #[error("the private key cannot be used; P-256 and Ed25519 keys in PKCS #8 can")]
+    Key(#[source] rustls::Error),
+    /// Key and certificate are of different makes.
+    #[error("the private key does not belong to the certificate; replace both together")]
+    KeyMismatch,
+    /// A certificate cannot be read.
+    #[error("the certificate {0}")]
+    Certificate(CertificateError),
+    /// Too late.
+    #[error("the certificate ended on {}; renew it", shown(*.0))]
+    Expired(SystemTime),
+    /// Too early.
+    #[error("the certificate is valid from {} on; is the clock right?", shown(*.0))]
+    NotYetValid(SystemTime),
+    /// None of the roots signed it.
+    #[error("the certificate is not signed by any of the roots beside it; replace all together")]
+    Untrusted(#[source] rustls::Error),
+    /// The roots cannot be used.
+    #[error("the roots cannot be used")]
+    Roots(#[source] rustls::Error),
+}
+
+/// Somebody else's certificate where ours should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the new certificate names {found}, but this is {ours}; restart to become somebody else")]
+pub struct IdentityChanged {
+    /// Who we are.
+    pub ours: Identity,
+    /// Who the new one is.
+    pub found: Identity,
+}
+
+/// Own certificate and key, and the roots that are trusted.
+pub struct Bundle {
+    certificate: Certificate,
+    roots: Vec<CertificateDer<'static>>,
+    pub(crate) own: Arc<CertifiedKey>,
+    pub(crate) clients: Arc<dyn ClientCertVerifier>,
+    pub(crate) servers: Arc<WebPkiServerVerifier>,
+}
+
+impl Bundle {
+    /// Reads everything from one text: the key, the certificate, then what signed it. Certificates
+    /// that signed themselves are the trusted roots.
+    pub fn from_pem(text: &[u8], now: SystemTime) -> Result<Self, BundleError> {
+        let (mut chain, mut roots) = (Vec::new(), Vec::new());
+        for found in certificates(text)? {
+            let parsed = certificate::parse(&found).map_err(BundleError::Certificate)?;
+            let self_signed = parsed.subject().as_raw() == parsed.issuer().as_raw();
+            if self_signed { roots.push(found) } else { chain.push(found) }
+        }
+        Self::checked(chain, text, roots, now)
+    }
+
+    /// Reads the certificate and what signed it, the key, and the roots from a text each.
+    pub fn from_pems(
+        certificate: &[u8],
+        key: &[u8],
+        roots: &[u8],
+        now: SystemTime,
+    ) -> Result<Self, BundleError> {
+        Self::checked(certificates(certificate)?, key, certificates(roots)?, now)
+    }
+
+    /// What the authority just gave.
+    pub fn from_issued(issued: &Issued, now: SystemTime) -> Result<Self, BundleError> {
+        let Issued { certificate_pem, key_pem, roots_pem, .. } = issued;
+        Self::from_pems(certificate_pem.as_bytes(), key_pem.as_bytes(), roots_pem.as_bytes(), now)
+    }
+
+    /// What our own certificate says.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Who we are.
+    pub fn identity(&self) -> &Identity {
+        &self.certificate.identity
+    }
+
+    /// Whether both hold the same certificates.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.own.cert == other.own.cert && self.roots == other.roots
+    }
+
+    fn checked(
+        chain: Vec<CertificateDer<'static>>,
+        key_pem: &[u8],
+        roots: Vec<CertificateDer<'static>>,
+        now: SystemTime,
+    ) -> Result<Self, BundleError> {
+        let [first, intermediates @ ..] = chain.as_slice() else {
+            return Err(BundleError::Missing("certificate"));
+        };
+        if roots.is_empty() {
+            return Err(BundleError::Missing("root certificate"));
+        }
+        let certificate = Certificate::read(first).map_err(BundleError::Certificate)?;
+        if now > certificate.not_after {
+            return Err(BundleError::Expired(certificate.not_after));
+        }
+        if now < certificate.not_before {
+            return Err(BundleError::NotYetValid(certificate.not_before));
+        }
+        let provider = provider();
+        let (clients, servers) = verifiers(&roots, &provider)?;
+        clients
+            .verify_client_cert(first, intermediates, unix_time(now))
+            .map_err(BundleError::Untrusted)?;
+        let own = Arc::new(certified(chain, key_pem, &provider)?);
+        Ok(Self { certificate, roots, own, clients, servers })
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bundle")
+            .field("certificate", &self.certificate)
+            .field("roots", &self.roots.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cell that every new handshake reads.
+#[derive(Debug, Clone)]
+pub struct Credentials(Arc<ArcSwap<Bundle>>);
+
+impl Credentials {
+    /// A cell that holds `bundle`.
+    pub fn new(bundle: Bundle) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(bundle)))
+    }
+
+    /// What is in use now.
+    pub fn current(&self) -> Arc<Bundle> {
+        self.0.load_full()
+    }
+
+    /// Uses `bundle` from the next handshake on. It must name the same identity.
+    pub fn replace(&self, bundle: Bundle) -> Result<(), IdentityChanged> {
+        let current = self.current();
+        let (ours, found) = (current.identity(), bundle.identity());
+        if ours != found {
+            return Err(IdentityChanged { ours: ours.clone(), found: found.clone() });
+        }
+        self.0.store(Arc::new(bundle));
+        Ok(())
+    }
+}
+
+/// The one crypto library. Passed everywhere, installed nowhere: no global is needed.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, BundleError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    found.ok().ok_or(BundleError::Pem("certificate"))
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key_pem: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, BundleError> {
+    let key = match PrivateKeyDer::from_pem_slice(key_pem) {
+        Ok(key) => key,
+        Err(rustls_pki_types::pem::Error::NoItemsFound) => {
+            return Err(BundleError::Missing("private key"));
+        }
+        Err(_) => return Err(BundleError::Pem("private key")),
+    };
+    match CertifiedKey::from_der(chain, key, provider) {
+        Ok(own) => Ok(own),
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(BundleError::KeyMismatch)
+        }
+        Err(source) => Err(BundleError::Key(source)),
+    }
+}
+
+type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<WebPkiServerVerifier>);
+
+fn verifiers(
+    roots: &[CertificateDer<'static>],
+    provider: &Arc<CryptoProvider>,
+) -> Result<Verifiers, BundleError> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root.clone()).map_err(BundleError::Roots)?;
+    }
+    let store = Arc::new(store);
+    let unusable = |fault: rustls::server::VerifierBuilderError| {
+        BundleError::Roots(rustls::Error::General(fault.to_string()))
+    };
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(&store), Arc::clone(provider))
+            .build()
+            .map_err(unusable)?;
+    let servers = WebPkiServerVerifier::builder_with_provider(store, Arc::clone(provider))
+        .build()
+        .map_err(unusable)?;
+    Ok((clients, servers))
+}

@@ -1,0 +1,216 @@
+//! Where a bundle is kept, and how it gets there.
+//!
+//! Our own are one file each: key, certificate and roots can then never be out of step. Files from
+//! elsewhere come as three, as `PERSYS_TLS_CERT`, `PERSYS_TLS_KEY` and `PERSYS_TLS_CA` name them; a
+//! reader that meets them half replaced finds a mismatch and comes back later.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use zeroize::Zeroizing;
+
+use crate::authority::Issued;
+use crate::credentials::{Bundle, BundleError};
+use crate::disk::{self, Existing, FileError, Links};
+
+/// Where to read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// One private file with key, certificate and roots.
+    Bundle(PathBuf),
+    /// One file each. They may be links, as mounted secrets are; the key must still be private.
+    Separate {
+        /// The certificate and what signed it.
+        certificate: PathBuf,
+        /// The private key.
+        key: PathBuf,
+        /// The trusted roots.
+        roots: PathBuf,
+    },
+}
+
+/// Why nothing was loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The files can be read, but not used.
+    #[error("{files}: {fault}")]
+    Bundle {
+        /// Which.
+        files: String,
+        /// What is wrong, and what to do.
+        fault: BundleError,
+    },
+}
+
+impl Source {
+    /// Reads and checks what is there.
+    pub fn load(&self, now: SystemTime) -> Result<Bundle, LoadError> {
+        let bundle = match self {
+            Self::Bundle(path) => Bundle::from_pem(&disk::read_private(path, Links::Refuse)?, now),
+            Self::Separate { certificate, key, roots } => Bundle::from_pems(
+                &disk::read_public(certificate)?,
+                &disk::read_private(key, Links::Follow)?,
+                &disk::read_public(roots)?,
+                now,
+            ),
+        };
+        bundle.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })
+    }
+
+    /// Replaces what is there, the one file at once and three files one by one.
+    pub fn save(&self, issued: &Issued) -> Result<(), FileError> {
+        let Issued { certificate_pem, key_pem, roots_pem, .. } = issued;
+        let put = |path: &Path, text: &str, mode| {
+            disk::write(path, text.as_bytes(), mode, Existing::Replace).map(|_| ())
+        };
+        match self {
+            Self::Bundle(path) => {
+                let text =
+                    Zeroizing::new(format!("{}{certificate_pem}{roots_pem}", key_pem.as_str()));
+                put(path, &text, 0o600)
+            }
+            Self::Separate { certificate, key, roots } => {
+                put(roots, roots_pem, 0o644)?;
+                put(key, key_pem, 0o600)?;
+                put(certificate, certificate_pem, 0o644)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bundle(path) => write!(f, "{}", path.display()),
+            Self::Separate { certificate, key, roots } => write!(
+                f,
+                "{} with {} and {}",
+                certificate.display(),
+                key.display(),
+                roots.display()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::{Authority, ClusterName, Grant, Name, Role, TrustDomain, Validity};
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_hours(500_000)
+    }
+
+    fn issue(folder: &Path) -> Issued {
+        let (domain, cluster) = (TrustDomain::new("example.org"), ClusterName::new("east"));
+        let (domain, cluster) = (domain.unwrap(), cluster.unwrap());
+        let authority = Authority::open_or_create(folder, &domain, &cluster, now()).unwrap();
+        let grant = Grant::new(Role::Agent, Name::fixed("n1"));
+        authority.issue(&grant, Validity { now: now(), lifetime: DAY }).unwrap()
+    }
+
+    fn sources(folder: &Path) -> [Source; 2] {
+        let separate = Source::Separate {
+            certificate: folder.join("tls.crt"),
+            key: folder.join("tls.key"),
+            roots: folder.join("ca.crt"),
+        };
+        [Source::Bundle(folder.join("agent.pem")), separate]
+    }
+
+    fn key_file(source: &Source) -> &Path {
+        match source {
+            Source::Bundle(path) => path,
+            Source::Separate { key, .. } => key,
+        }
+    }
+
+    fn fault(source: &Source, now: SystemTime) -> String {
+        source.load(now).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let issued = issue(&folder.path().join("ca"));
+        for source in sources(folder.path()) {
+            source.save(&issued).unwrap();
+            let bundle = source.load(now()).unwrap();
+            assert_eq!(bundle.certificate(), &issued.certificate);
+            let mode = fs::metadata(key_file(&source)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn each_fault_names_its_file_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let issued = issue(&folder.path().join("ca"));
+        for source in sources(folder.path()) {
+            let key = key_file(&source);
+            let named = |text: String, wanted: &str| {
+                let path = key.display().to_string();
+                assert!(text.contains(wanted) && text.contains(&path), "{text}");
+            };
+            named(fault(&source, now()).replace("tls.crt", "tls.key"), "does not exist");
+            source.save(&issued).unwrap();
+            named(fault(&source, now() + 2 * DAY), "renew it");
+            named(fault(&source, now() - DAY), "is the clock right?");
+            fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
+            named(fault(&source, now()), "chmod 600");
+            source.save(&issued).unwrap();
+            source.load(now()).unwrap();
+        }
+    }
+
+    #[test]
+    fn parts_of_two_bundles_do_not_make_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+        let (one, two) = (issue(&ours), issue(&ours));
+        let [bundle, separate] = sources(folder.path());
+        for source in [&bundle, &separate] {
+            source.save(&Issued { key_pem: two.key_pem.clone(), ..one.clone() }).unwrap();
+            assert!(fault(source, now()).contains("does not belong"));
+            let foreign = issue(&theirs).roots_pem;
+            source.save(&Issued { roots_pem: foreign, ..one.clone() }).unwrap();
+            assert!(fault(source, now()).contains("not signed by any of the roots"));
+            source.save(&Issued { roots_pem: String::new(), ..one.clone() }).unwrap();
+            assert!(fault(source, now()).contains("no root certificate"));
+        }
+    }
+
+    #[test]
+    fn links_are_followed_only_where_secrets_are_mounted() {
+        let folder = tempfile::tempdir().unwrap();
+        let issued = issue(&folder.path().join("ca"));
+        let mounted = folder.path().join("mounted");
+        fs::create_dir(&mounted).unwrap();
+        for (real, link) in sources(&mounted).iter().zip(sources(folder.path())) {
+            real.save(&issued).unwrap();
+            let files = |source: &Source| match source {
+                Source::Bundle(path) => vec![path.clone()],
+                Source::Separate { certificate, key, roots } => {
+                    vec![certificate.clone(), key.clone(), roots.clone()]
+                }
+            };
+            for (target, name) in files(real).iter().zip(files(&link)) {
+                symlink(target, name).unwrap();
+            }
+            match link {
+                Source::Bundle(_) => assert!(fault(&link, now()).contains("symbolic link")),
+                Source::Separate { .. } => assert!(link.load(now()).is_ok()),
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Who is who: names, certificates, and connections that prove them.
+//!
+//! ```text
+//!  Authority ── issues ──▶ file ── load ──▶ Bundle ──▶ Credentials ──▶ Incoming   (servers)
+//!  (names are the CA's)     ▲                 ▲         one cell, read by          Connector (clients)
+//!                           └── Watcher polls ┘         every new handshake        │
+//!                                                                                  ▼
+//!                                                                    Peer {role, name, cluster}
+//! ```
+//!
+//! Invariants:
+//! - A name in a certificate is set by the authority, never taken from a request.
+//! - A role is matched exactly, on both sides: a client refuses a server of another role even when
+//!   the same authority signed it.
+//! - A reload happens as a whole or not at all; what does not load leaves what is in use in use.
+//! - A private key has no textual form except the file it is kept in.
+
+pub mod authority;
+pub mod certificate;
+pub mod connect;
+pub mod credentials;
+pub mod event;
+pub mod files;
+pub mod listen;
+pub mod names;
+pub mod peer;
+pub mod tls;
+pub mod watch;
+
+mod disk;
+
+pub use authority::{Authority, Grant, Hosts, Issued, Validity};
+pub use certificate::{Certificate, Serial};
+pub use connect::{ConnectError, Connector};
+pub use credentials::{Bundle, Credentials};
+pub use disk::FileError;
+pub use event::{Event, Report};
+pub use files::Source;
+pub use listen::{ConnectInfo, Connection, Exposure, Incoming};
+pub use names::{ClusterName, Identity, Name, Role, TrustDomain};
+pub use peer::Peer;
+pub use tls::Expected;
+pub use watch::Watcher;

@@ -1,0 +1,288 @@
+//! Accepted connections, each with the peer it belongs to.
+//!
+//! An [`Incoming`] is what `Server::serve_with_incoming` takes. Handshakes run beside each other, at
+//! most [`MOST_HANDSHAKES`] at a time and none longer than [`HANDSHAKE_TIMEOUT`], so that one silent
+//! caller holds up nobody. It never ends and never fails: what goes wrong with one connection, or
+//! with the listener for a while, is reported and left behind.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::Stream;
+use tonic::transport::server::Connected;
+
+use crate::credentials::Credentials;
+use crate::event::{Event, Report};
+use crate::names::ClusterName;
+use crate::peer::{self, Peer, PeerError};
+use crate::tls::server_config;
+
+/// Longest handshake; a slow link needs a second.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most handshakes at a time; a fleet that comes back at once queues in the kernel meanwhile.
+pub const MOST_HANDSHAKES: usize = 256;
+/// Pause after the system gave no connection, for instance for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a connection came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// Too slow.
+    #[error("no handshake within {HANDSHAKE_TIMEOUT:?}")]
+    TimedOut,
+    /// Not a peer we talk to, or not TLS.
+    #[error("{0}")]
+    Tls(io::Error),
+    /// Nobody we know.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// From elsewhere, without certificates.
+    #[error("without certificates only this machine may connect")]
+    Elsewhere,
+    /// A bug here.
+    #[error("the handshake was broken off")]
+    BrokenOff,
+}
+
+/// Who may reach a listener that asks for no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// This machine alone.
+    Loopback,
+    /// Everybody, as somebody insisted.
+    Anywhere,
+}
+
+/// A plain listener that others could reach.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{address} can be reached from elsewhere, and without certificates anybody could command the cluster; listen on 127.0.0.1 or use certificates"
+)]
+pub struct Exposed {
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// What a request's extensions say of its connection.
+#[derive(Debug, Clone)]
+pub struct ConnectInfo {
+    /// Who is calling.
+    pub peer: Peer,
+    /// From where.
+    pub remote: SocketAddr,
+}
+
+/// The connections of one listener.
+pub struct Incoming {
+    listener: TcpListener,
+    door: Door,
+    handshakes: JoinSet<Result<Connection, (SocketAddr, HandshakeError)>>,
+    pause: Option<Pin<Box<Sleep>>>,
+    report: Report,
+}
+
+#[derive(Clone)]
+enum Door {
+    Tls(TlsAcceptor),
+    Plain { cluster: ClusterName, exposure: Exposure },
+}
+
+impl Incoming {
+    /// Connections on which both sides show certificates.
+    pub fn tls(
+        listener: TcpListener,
+        credentials: &Credentials,
+        report: Report,
+    ) -> Result<Self, rustls::Error> {
+        let door = Door::Tls(TlsAcceptor::from(server_config(credentials)?));
+        Ok(Self::new(listener, door, report))
+    }
+
+    /// Connections without certificates, on which everybody is the operator `anonymous`.
+    pub fn plain(
+        listener: TcpListener,
+        cluster: ClusterName,
+        exposure: Exposure,
+        report: Report,
+    ) -> Result<Self, Exposed> {
+        if let Ok(address) = listener.local_addr()
+            && exposure == Exposure::Loopback
+            && !is_loopback(address)
+        {
+            return Err(Exposed { address });
+        }
+        Ok(Self::new(listener, Door::Plain { cluster, exposure }, report))
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    fn new(listener: TcpListener, door: Door, report: Report) -> Self {
+        Self { listener, door, handshakes: JoinSet::new(), pause: None, report }
+    }
+
+    /// The next finished handshake that led to something.
+    fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
+        loop {
+            let (remote, fault) = match ready!(self.handshakes.poll_join_next(cx)) {
+                Some(Ok(Ok(connection))) => return Poll::Ready(Some(connection)),
+                Some(Ok(Err((remote, fault)))) => (Some(remote), fault),
+                Some(Err(_)) => (None, HandshakeError::BrokenOff),
+                None => return Poll::Ready(None),
+            };
+            (self.report)(Event::HandshakeFailed { remote, fault });
+        }
+    }
+
+    /// The next connection to shake hands with, unless there are enough of these.
+    fn poll_accepted(&mut self, cx: &mut Context<'_>) -> Poll<(TcpStream, SocketAddr)> {
+        if self.handshakes.len() >= MOST_HANDSHAKES {
+            return Poll::Pending;
+        }
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            match ready!(self.listener.poll_accept(cx)) {
+                Ok(accepted) => return Poll::Ready(accepted),
+                Err(fault) => {
+                    (self.report)(Event::AcceptFailed(fault));
+                    self.pause = Some(Box::pin(sleep(ACCEPT_PAUSE)));
+                }
+            }
+        }
+    }
+}
+
+impl Stream for Incoming {
+    type Item = Result<Connection, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Poll::Ready(Some(connection)) = self.poll_finished(cx) {
+                return Poll::Ready(Some(Ok(connection)));
+            }
+            // Woken by the listener, or by the handshake that ends and makes room.
+            let (stream, remote) = ready!(self.poll_accepted(cx));
+            let door = self.door.clone();
+            self.handshakes.spawn(async move {
+                match timeout(HANDSHAKE_TIMEOUT, door.admit(stream, remote)).await {
+                    Ok(admitted) => admitted.map_err(|fault| (remote, fault)),
+                    Err(_) => Err((remote, HandshakeError::TimedOut)),
+                }
+            });
+        }
+    }
+}
+
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incoming").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}
+
+impl Door {
+    async fn admit(
+        self,
+        stream: TcpStream,
+        remote: SocketAddr,
+    ) -> Result<Connection, HandshakeError> {
+        stream.set_nodelay(true).map_err(HandshakeError::Tls)?;
+        match self {
+            Self::Tls(acceptor) => {
+                let stream = acceptor.accept(stream).await.map_err(|failure| {
+                    peer::reason(&failure)
+                        .map_or_else(|| HandshakeError::Tls(failure), HandshakeError::Peer)
+                })?;
+                let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]))?;
+                let info = ConnectInfo { peer, remote };
+                Ok(Connection { stream: ServerStream::Tls(Box::new(stream)), info })
+            }
+            Self::Plain { exposure: Exposure::Loopback, .. } if !is_loopback(remote) => {
+                Err(HandshakeError::Elsewhere)
+            }
+            Self::Plain { cluster, .. } => {
+                let info = ConnectInfo { peer: Peer::anonymous(cluster), remote };
+                Ok(Connection { stream: ServerStream::Plain(stream), info })
+            }
+        }
+    }
+}
+
+/// A connection and who is at its other end.
+#[derive(Debug)]
+pub struct Connection {
+    stream: ServerStream,
+    info: ConnectInfo,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ConnectInfo;
+
+    fn connect_info(&self) -> ConnectInfo {
+        self.info.clone()
+    }
+}
+
+#[derive(Debug)]
+enum ServerStream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            ServerStream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().stream {
+            ServerStream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            ServerStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            ServerStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}

@@ -1,0 +1,101 @@
+//! Who is at the other end.
+//!
+//! A peer is made in two ways only: from a certificate that a handshake has verified, or, on a plain
+//! connection of a cluster run without certificates, as the operator `anonymous`, with nothing that
+//! proves it.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::{CertificateError as TlsCertificateError, Error as TlsError, OtherError};
+use rustls_pki_types::CertificateDer;
+
+use crate::certificate::{Certificate, CertificateError};
+use crate::listen::ConnectInfo;
+use crate::names::{ClusterName, Identity, Name, Role};
+
+/// Why somebody with a valid certificate is still not let through.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// The certificate is of no use as a name.
+    #[error("the peer's certificate {0}")]
+    Certificate(CertificateError),
+    /// Nobody at all.
+    #[error("the peer shows no certificate")]
+    Nobody,
+    /// Of another cluster or trust domain.
+    #[error("the peer is {found}, of another cluster than {ours}")]
+    OtherCluster {
+        /// Who it is.
+        found: Identity,
+        /// Who we are.
+        ours: Identity,
+    },
+    /// Not whom we dialled.
+    #[error("the peer is {found}, but {wanted} was dialled")]
+    Unexpected {
+        /// Who it is.
+        found: Identity,
+        /// Whom we wanted.
+        wanted: String,
+    },
+}
+
+impl From<PeerError> for TlsError {
+    fn from(fault: PeerError) -> Self {
+        Self::InvalidCertificate(TlsCertificateError::Other(OtherError(Arc::new(fault))))
+    }
+}
+
+/// Who is calling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// As what.
+    pub role: Role,
+    /// Who.
+    pub name: Name,
+    /// In which cluster.
+    pub cluster: ClusterName,
+    /// What proves it; nothing on a plain connection.
+    pub certificate: Option<Arc<Certificate>>,
+}
+
+impl Peer {
+    /// The peer a verified certificate names.
+    pub fn certified(chain: &[CertificateDer<'_>]) -> Result<Self, PeerError> {
+        let first = chain.first().ok_or(PeerError::Nobody)?;
+        let certificate = Certificate::read(first).map_err(PeerError::Certificate)?;
+        let Identity { role, name, cluster, .. } = certificate.identity.clone();
+        Ok(Self { role, name, cluster, certificate: Some(Arc::new(certificate)) })
+    }
+
+    /// Whoever it is, in a cluster run without certificates.
+    pub fn anonymous(cluster: ClusterName) -> Self {
+        Self { role: Role::Operator, name: Name::fixed("anonymous"), cluster, certificate: None }
+    }
+
+    /// Who made a request, when it came through an [`Incoming`](crate::Incoming).
+    pub fn of<T>(request: &tonic::Request<T>) -> Option<&Self> {
+        request.extensions().get::<ConnectInfo>().map(|info| &info.peer)
+    }
+}
+
+/// Our own reason within a failed handshake. The TLS library carries it, but shows it to nobody.
+pub(crate) fn reason(failure: &io::Error) -> Option<PeerError> {
+    let Some(TlsError::InvalidCertificate(TlsCertificateError::Other(other))) =
+        failure.get_ref().and_then(|inner| inner.downcast_ref())
+    else {
+        return None;
+    };
+    other.0.downcast_ref().cloned()
+}
+
+/// Who a verified certificate names, when that is somebody of our cluster.
+pub(crate) fn neighbour(der: &[u8], ours: &Identity) -> Result<Identity, PeerError> {
+    let found = Certificate::read(der).map_err(PeerError::Certificate)?.identity;
+    if (&found.trust_domain, &found.cluster) == (&ours.trust_domain, &ours.cluster) {
+        Ok(found)
+    } else {
+        Err(PeerError::OtherCluster { found, ours: ours.clone() })
+    }
+}
