@@ -1,0 +1,10 @@
+//! Real gRPC over real connections: who gets through, who does not, and what changes meanwhile.
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod listener;
+#[cfg(test)]
+mod refusal;
+#[cfg(test)]
+mod rotation;
