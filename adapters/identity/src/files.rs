@@ -1,7 +1,7 @@
 //! Where a bundle is kept, and how it gets there.
 //!
 //! Our own are one file each: key, certificate and roots can then never be out of step. Files from
-//! elsewhere come as three, as `PERSYS_TLS_CERT`, `PERSYS_TLS_KEY` and `PERSYS_TLS_CA` name them; a
+//! elsewhere come as three, where `PERSYS_TLS_CERT`, `PERSYS_TLS_KEY` and `PERSYS_TLS_CA` point; a
 //! reader that meets them half replaced finds a mismatch and comes back later.
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use persys_identity::{
     Authority, Certificate, Connector, Credentials, Expected, Incoming, Issued, Role, Source,
@@ -20,6 +20,9 @@ use tonic::Code;
 use tonic::transport::Server;
 
 use crate::bench::{Told, ask, authority, call, dial, hold, issue, listener, serve, serve_from};
+
+/// How long to wait for what takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Callers, half of which keep their connection and half of which make a new one each time.
 struct Load {
@@ -55,9 +58,10 @@ impl Load {
         let count = |done: &Vec<Arc<AtomicUsize>>| -> Vec<usize> {
             done.iter().map(|done| done.load(Ordering::Relaxed)).collect()
         };
-        let before = count(&self.done);
+        let (before, begun) = (count(&self.done), Instant::now());
         while count(&self.done).iter().zip(&before).any(|(now, before)| *now < before + 3) {
             assert!(self.callers.try_join_next().is_none(), "a caller ended");
+            assert!(begun.elapsed() < PATIENCE, "no more answers");
             tokio::task::yield_now().await;
         }
     }
@@ -197,7 +201,9 @@ async fn a_lasting_channel_follows() {
         let next = issue(&authority, Role::Agent, "n1");
         calling.rotate(&next);
         let wanted = format!("agent/n1/{}", next.certificate.serial);
+        let begun = Instant::now();
         loop {
+            assert!(begun.elapsed() < PATIENCE, "still the old certificate");
             match ask(&mut channel).await {
                 Ok(told) if told == wanted => break,
                 Ok(_) => {}
