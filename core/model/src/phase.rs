@@ -85,7 +85,6 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Stopping, Starting, User),
     (Stopping, Pending, Placer),
     (Stopping, Stopped, Agent),
-    (Stopping, Pending, Placer),
     (Stopping, Deleting, User),
     (Stopped, Starting, User),
     (Stopped, Pending, User),
