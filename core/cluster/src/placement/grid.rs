@@ -306,14 +306,26 @@ impl Grid {
     /// The largest distance from `row` and `column` alike that has a node.
     fn farthest(&self, row: u32, column: u32) -> u32 {
         let last = (1 << self.shift) - 1;
-        // Nodes that far away are also nearer: halve the distance in question until it is one.
-        let (mut near, mut far) = (0, last - row.max(column));
+        let reaches = |level: u32| self.above[wide(row + level)] >> (column + level) != 0;
+        // Nodes that far away are also nearer. On a full fleet all are near: double the distance
+        // until it is too far, then halve what is in question until it is one.
+        let (mut near, mut far, mut step) = (0, last - row.max(column), 1);
+        while near < far {
+            let middle = (near + step).min(far);
+            if reaches(middle) {
+                near = middle;
+                step *= 2;
+            } else {
+                far = middle - 1;
+                break;
+            }
+        }
         while near < far {
             let middle = (near + far).div_ceil(2);
-            if self.above[wide(row + middle)] >> (column + middle) == 0 {
-                far = middle - 1;
-            } else {
+            if reaches(middle) {
                 near = middle;
+            } else {
+                far = middle - 1;
             }
         }
         near
