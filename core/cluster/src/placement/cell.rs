@@ -1,54 +1,86 @@
-//! Nodes with similar free amounts, under their maxima.
+//! Nodes with similar free amounts, under a tree of maxima.
 //!
-//! Entries lie in one vector in no particular order. The cell has a top, and if it is large so
-//! has every block of its entries: the largest free cpu and the largest free memory below. Invariant: a top is exactly the
-//! maximum of its entries. Where one of the two amounts is known to be enough for the whole cell, the
-//! cell's top answers for the other one without a search.
+//! Entries lie in one vector in no particular order. The cell has a top, the largest free cpu and the
+//! largest free memory below; a cell of more than one block of entries has a top for each block, one
+//! of many blocks a top for each run of those, and so on. Invariant: a top is exactly the maximum of
+//! what it covers. A change climbs only as far as it changes a top, and a search descends only where a
+//! top covers the need, so neither grows much with the cell.
 #![expect(
     clippy::indexing_slicing,
     reason = "positions come from the vectors' own lengths; each use is next to its bound"
 )]
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::request::{Pair, narrow, wide};
 
-/// Entries of one top.
-const FAN: usize = 16;
+/// Children of one top, as a power of two: entries at the lowest level, tops above it.
+const FANS: [u32; LEVELS] = [4, 4, 4];
+/// Levels of tops below the cell's own. What the highest level has, that one covers in a row.
+const LEVELS: usize = 3;
 
-/// A node as its cell sees it.
-#[derive(Debug, Clone, Copy)]
+/// A node as its cell sees it; a quarter of a cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) node: u32,
+    pub(super) share: Share,
     pub(super) free: Pair,
-    /// 2^32 over capacity, to turn an amount into a share of the node.
-    pub(super) inverse: Pair,
 }
 
 impl Entry {
     /// Share of the node left free, in its scarcer dimension, once `need` is placed on it; of 2^32.
     pub(super) fn left(&self, need: Pair) -> u64 {
-        let share = |free: u32, need: u32, inverse: u32| {
-            u64::from(free.saturating_sub(need)) * u64::from(inverse)
-        };
-        share(self.free.cpu, need.cpu, self.inverse.cpu).min(share(
-            self.free.mem,
-            need.mem,
-            self.inverse.mem,
-        ))
+        let cpu = self.share.cpu.of(self.free.cpu.saturating_sub(need.cpu));
+        let mem = self.share.mem.of(self.free.mem.saturating_sub(need.mem));
+        cpu.min(mem)
     }
 }
 
-/// One cell of a grid, one cache line.
+/// What turns amounts into shares of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Share {
+    cpu: Inverse,
+    mem: Inverse,
+}
+
+impl Share {
+    pub(super) fn new(capacity: Pair) -> Self {
+        Self { cpu: Inverse::new(capacity.cpu), mem: Inverse::new(capacity.mem) }
+    }
+}
+
+/// 2^32 over a capacity, its first eleven bits and how far they are shifted. Equal nodes compare
+/// exactly, others to a thousandth of their share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Inverse(u16);
+
+impl Inverse {
+    const BITS: u32 = 11;
+
+    /// Nothing is no share of nothing.
+    fn new(capacity: u32) -> Self {
+        let inverse = u32::MAX.checked_div(capacity).unwrap_or(0);
+        let shift = (u32::BITS - inverse.leading_zeros()).saturating_sub(Self::BITS);
+        let packed = (shift << Self::BITS) | (inverse >> shift);
+        Self(u16::try_from(packed).unwrap_or(0))
+    }
+
+    fn of(self, amount: u32) -> u64 {
+        let digits = self.0 & ((1 << Self::BITS) - 1);
+        (u64::from(amount) * u64::from(digits)) << (self.0 >> Self::BITS)
+    }
+}
+
+/// One cell of a grid. What a small cell needs is in its first cache line.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(128))]
 pub(super) struct Cell {
     entries: Vec<Entry>,
-    /// One for every block; none while there is only one block.
-    tops: Vec<Pair>,
     top: Pair,
     /// Where the next sample starts, so that equal nodes take turns.
     cursor: u32,
+    /// By level; none where the level below has no more than one top would cover.
+    tops: [Vec<Pair>; LEVELS],
 }
 
 impl Cell {
@@ -65,107 +97,130 @@ impl Cell {
     pub(super) fn push(&mut self, entry: Entry) -> u32 {
         let position = self.entries.len();
         self.entries.push(entry);
-        if position == FAN {
-            self.tops.push(self.top);
-        }
-        match self.tops.get_mut(position / FAN) {
-            Some(top) => *top = top.max(entry.free),
-            None if position >= FAN => self.tops.push(entry.free),
-            None => {}
+        let mut index = position;
+        for (tops, fan) in self.tops.iter_mut().zip(FANS) {
+            if tops.is_empty() {
+                if index >> fan == 0 {
+                    break;
+                }
+                // So far the cell's top covered all of them.
+                tops.push(self.top);
+            }
+            index >>= fan;
+            match tops.get_mut(index) {
+                Some(top) => *top = top.max(entry.free),
+                None => tops.push(entry.free),
+            }
         }
         self.top = self.top.max(entry.free);
         narrow(position)
     }
 
-    /// Takes the entry at `position` out; says which node lies there now.
-    pub(super) fn remove(&mut self, position: usize) -> Option<u32> {
-        let last = self.entries.len().checked_sub(1)?;
-        if position > last {
-            return None;
-        }
-        let gone = self.entries.swap_remove(position).free;
-        let Some(moved) = self.entries.get(position).copied() else {
-            self.lost(last, gone);
+    /// Takes the entry at `position` out, which has `free`; says which node lies there now.
+    pub(super) fn remove(&mut self, position: usize, free: Pair) -> Option<u32> {
+        debug_assert_eq!(self.entries.get(position).map(|entry| entry.free), Some(free));
+        let last = self.entries.pop()?;
+        let end = self.entries.len();
+        let Some(entry) = self.entries.get_mut(position) else {
+            self.climb(end, last.free, Pair::default());
             return None;
         };
-        self.lost(last, moved.free);
-        self.replaced(position, gone, moved.free);
-        Some(moved.node)
+        // Not read first: it is likely far from any cache, and a write need not be waited for.
+        *entry = last;
+        self.climb(end, last.free, Pair::default());
+        self.climb(position, free, last.free);
+        Some(last.node)
     }
 
-    /// Changes the free amounts of the entry at `position`.
-    pub(super) fn set_free(&mut self, position: usize, free: Pair) {
+    /// Changes the free amounts of the entry at `position` from `before`.
+    pub(super) fn set_free(&mut self, position: usize, before: Pair, free: Pair) {
         if let Some(entry) = self.entries.get_mut(position) {
-            let before = std::mem::replace(&mut entry.free, free);
-            self.replaced(position, before, free);
+            debug_assert_eq!(entry.free, before);
+            entry.free = free;
+            self.climb(position, before, free);
         }
     }
 
-    /// The entry at `position`, the last, is gone.
-    fn lost(&mut self, position: usize, free: Pair) {
-        if position.is_multiple_of(FAN)
-            && let Some(before) = self.tops.pop()
-        {
-            self.lowered(before, Pair::default());
-            if self.tops.len() == 1 {
-                self.tops.clear();
+    /// Corrects the tops over `position`, where the entry went from `before` to `now` or, at the end,
+    /// is gone. Only a top that was held by what shrank, as one in many is, is computed anew.
+    fn climb(&mut self, position: usize, mut before: Pair, mut now: Pair) {
+        let mut index = position;
+        for (level, fan) in FANS.into_iter().enumerate() {
+            let (below, rest) = self.tops.split_at_mut(level);
+            let Some((tops, _)) = rest.split_first_mut() else { return };
+            if tops.is_empty() {
+                break;
             }
+            let children = run(index, fan);
+            index >>= fan;
+            let len = below.last().map_or(self.entries.len(), Vec::len);
+            if children.start >= len {
+                before = tops.pop().unwrap_or_default();
+                now = Pair::default();
+                if tops.len() == 1 {
+                    tops.clear();
+                }
+                continue;
+            }
+            let old = tops[index];
+            let new = if shrinks(old, before, now) {
+                max_below(&self.entries, below.last(), children)
+            } else {
+                old.max(now)
+            };
+            if new == old {
+                return;
+            }
+            tops[index] = new;
+            (before, now) = (old, new);
+        }
+        self.top = if shrinks(self.top, before, now) {
+            let highest = self.tops.iter().rfind(|tops| !tops.is_empty());
+            max_below(&self.entries, highest, 0..usize::MAX)
         } else {
-            self.replaced(position, free, Pair::default());
-        }
+            self.top.max(now)
+        };
     }
 
-    /// An entry in the block of `position` went from `before` to `now`. Only if it held the block's
-    /// top, as one in many does, is that recomputed.
-    fn replaced(&mut self, position: usize, before: Pair, now: Pair) {
-        let index = position / FAN;
-        let whole = self.tops.is_empty();
-        let top = if whole { &mut self.top } else { &mut self.tops[index] };
-        let old = *top;
-        if (before.cpu == old.cpu && now.cpu < old.cpu)
-            || (before.mem == old.mem && now.mem < old.mem)
-        {
-            *top = max_of(block(&self.entries, index).iter().map(|entry| entry.free));
-        } else {
-            *top = old.max(now);
-        }
-        let new = *top;
-        if !whole {
-            self.top = self.top.max(new);
-            self.lowered(old, new);
-        }
-    }
-
-    /// Recomputes the cell's top if a block that may have held it went from `before` to `now`. That
-    /// is one block in many, or a block among equals, whose top did not change.
-    fn lowered(&mut self, before: Pair, now: Pair) {
-        let held = (before.cpu == self.top.cpu && now.cpu < before.cpu)
-            || (before.mem == self.top.mem && now.mem < before.mem);
-        if held {
-            self.top = max_of(self.tops.iter().copied());
-        }
-    }
-
-    /// Shows entries that cover `need` to `visit` until it breaks; counts the blocks it went into.
+    /// Shows entries that cover `need` to `visit` until it breaks or, once it said yes, to the end of
+    /// the block: a second block would be far more to look at. Counts the blocks it went into.
     pub(super) fn search(
         &self,
         need: Pair,
         looks: &mut u32,
-        visit: &mut impl FnMut(&Entry) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&Entry) -> ControlFlow<(), bool>,
     ) -> ControlFlow<()> {
         if !self.top.covers(need) {
             return ControlFlow::Continue(());
         }
-        let tops = if self.tops.is_empty() { std::slice::from_ref(&self.top) } else { &self.tops };
-        for (index, top) in tops.iter().enumerate() {
-            if !top.covers(need) {
-                continue;
-            }
+        let levels = self.tops.iter().take_while(|tops| !tops.is_empty()).count();
+        self.descend(levels, 0..usize::MAX, need, looks, visit)
+    }
+
+    /// Searches what lies below `range`, of tops of a level or, at the bottom, of entries.
+    fn descend(
+        &self,
+        levels: usize,
+        range: Range<usize>,
+        need: Pair,
+        looks: &mut u32,
+        visit: &mut impl FnMut(&Entry) -> ControlFlow<(), bool>,
+    ) -> ControlFlow<()> {
+        let Some(level) = levels.checked_sub(1) else {
             *looks += 1;
-            for entry in block(&self.entries, index) {
+            let mut enough = false;
+            for entry in part(&self.entries, range) {
                 if entry.free.covers(need) {
-                    visit(entry)?;
+                    enough |= visit(entry)?;
                 }
+            }
+            return if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        };
+        let start = range.start;
+        for (index, top) in (start..).zip(part(&self.tops[level], range)) {
+            if top.covers(need) {
+                let fan = FANS[level];
+                self.descend(level, index << fan..(index + 1) << fan, need, looks, visit)?;
             }
         }
         ControlFlow::Continue(())
@@ -186,9 +241,28 @@ impl Cell {
     }
 }
 
-fn block<T>(items: &[T], index: usize) -> &[T] {
-    let len = items.len();
-    &items[(index * FAN).min(len)..((index + 1) * FAN).min(len)]
+/// Which children a top has in common with the one at `index`.
+fn run(index: usize, fan: u32) -> Range<usize> {
+    let start = index >> fan << fan;
+    start..start + (1 << fan)
+}
+
+/// As much of `range` as there is.
+fn part<T>(items: &[T], range: Range<usize>) -> &[T] {
+    &items[range.start.min(items.len())..range.end.min(items.len())]
+}
+
+/// Whether a top loses what held it, in either amount.
+fn shrinks(top: Pair, before: Pair, now: Pair) -> bool {
+    (before.cpu == top.cpu && now.cpu < top.cpu) || (before.mem == top.mem && now.mem < top.mem)
+}
+
+/// The maximum of a range of tops, or of entries.
+fn max_below(entries: &[Entry], tops: Option<&Vec<Pair>>, range: Range<usize>) -> Pair {
+    match tops {
+        Some(tops) => max_of(part(tops, range).iter().copied()),
+        None => max_of(part(entries, range).iter().map(|entry| entry.free)),
+    }
 }
 
 fn max_of(amounts: impl Iterator<Item = Pair>) -> Pair {
@@ -200,17 +274,19 @@ mod tests {
     use super::*;
 
     fn entry(node: u32, cpu: u32, mem: u32) -> Entry {
-        Entry { node, free: Pair { cpu, mem }, inverse: Pair { cpu: 1, mem: 1 } }
+        Entry { node, share: Share::default(), free: Pair { cpu, mem } }
     }
 
     fn assert_tops(cell: &Cell) {
-        let mut expected: Vec<Pair> =
-            cell.entries.chunks(FAN).map(|b| max_of(b.iter().map(|entry| entry.free))).collect();
-        assert_eq!(cell.top, max_of(expected.iter().copied()));
-        if expected.len() == 1 {
-            expected.clear();
+        let mut below: Vec<Pair> = cell.entries.iter().map(|entry| entry.free).collect();
+        assert_eq!(cell.top, max_of(below.iter().copied()));
+        for (tops, fan) in cell.tops.iter().zip(FANS) {
+            below = below.chunks(1 << fan).map(|run| max_of(run.iter().copied())).collect();
+            if below.len() <= 1 {
+                below.clear();
+            }
+            assert_eq!(*tops, below);
         }
-        assert_eq!(cell.tops, expected);
     }
 
     #[test]
@@ -222,15 +298,37 @@ mod tests {
             cell.push(entry(node, value, 9973 - value));
             assert_tops(&cell);
         }
-        for step in 0..600_usize {
-            let len = cell.entries.len();
-            cell.set_free((step * 31) % len, Pair { cpu: narrow(step), mem: 3 });
-            assert_tops(&cell);
-            cell.remove((step * 17) % len);
-            assert_tops(&cell);
+        // Beyond that every level is in use, and looking at all of it each time would take long.
+        for node in 600..5000 {
+            value = value.wrapping_mul(1_103_515_245).wrapping_add(12345) % 9973;
+            cell.push(entry(node, value, 9973 - value));
         }
-        assert!(cell.entries.is_empty() && cell.tops.is_empty());
+        assert!(cell.tops.iter().all(|tops| !tops.is_empty()));
+        for step in 0..5000_usize {
+            let len = cell.entries.len();
+            let changed = (step * 31) % len;
+            let before = cell.entries[changed].free;
+            cell.set_free(changed, before, Pair { cpu: narrow(step), mem: 3 });
+            if step % 16 == 0 || len < 600 {
+                assert_tops(&cell);
+            }
+            let removed = (step * 17) % len;
+            cell.remove(removed, cell.entries[removed].free);
+            if step % 16 == 1 || len < 600 {
+                assert_tops(&cell);
+            }
+        }
+        assert!(cell.entries.is_empty());
         assert_eq!(cell.top(), Pair::default());
+    }
+
+    #[test]
+    fn shares_are_close_and_never_more_than_all() {
+        for capacity in [1, 2, 3, 1000, 2047, 2048, 4097, 64_000, 262_144, u32::MAX] {
+            let all = Inverse::new(capacity).of(capacity);
+            assert!(all <= 1 << 32 && all >= (1 << 32) / 1000 * 999 || capacity == u32::MAX);
+        }
+        assert_eq!(Inverse::new(0).of(0), 0);
     }
 
     #[test]
@@ -242,7 +340,7 @@ mod tests {
         let mut found = Vec::new();
         let flow = cell.search(Pair { cpu: 400, mem: 590 }, &mut 0, &mut |entry| {
             found.push(entry.node);
-            ControlFlow::Continue(())
+            ControlFlow::Continue(false)
         });
         assert!(flow.is_continue());
         assert_eq!(found, (400..=409).collect::<Vec<_>>());

@@ -175,7 +175,7 @@ pub(super) fn explain(nodes: &Nodes, classes: &Classes, request: &Request<'_>) -
             let mut faults: Vec<Reason> = closed.into_iter().chain(of_class.clone()).collect();
             faults.extend(node_faults(hot, cold, request));
             if of_class.is_empty() {
-                suggestions.eligible(hot.capacity);
+                suggestions.eligible(cold.capacity());
             }
             let Some(first) = faults.first() else {
                 explanation.fitting += 1;

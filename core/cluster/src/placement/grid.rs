@@ -45,8 +45,8 @@ const LOOKS: u32 = 64;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     /// Row and column in one number.
-    place: u32,
-    position: u32,
+    pub(super) place: u16,
+    pub(super) position: u32,
 }
 
 /// How far one pick may go, and how it went.
@@ -169,12 +169,14 @@ impl Grid {
         step(mem, self.mem_scale)
     }
 
-    fn place_of(&self, free: Pair) -> u32 {
-        self.place(self.row(free.cpu), self.column(free.mem))
+    /// Where free amounts belong; if they are beyond the limit, at the edge.
+    fn place_of(&self, free: Pair) -> u16 {
+        let last = (1 << self.shift) - 1;
+        self.place(self.row(free.cpu).min(last), self.column(free.mem).min(last))
     }
 
-    fn place(&self, row: u32, column: u32) -> u32 {
-        (row << self.shift) | column
+    fn place(&self, row: u32, column: u32) -> u16 {
+        u16::try_from((row << self.shift) | column).unwrap_or(u16::MAX)
     }
 
     /// Adds a node.
@@ -188,35 +190,32 @@ impl Grid {
 
     fn put(&mut self, nodes: &mut Nodes, entry: Entry) {
         let place = self.place_of(entry.free);
-        let position = self.cells[wide(place)].push(entry);
+        let position = self.cells[usize::from(place)].push(entry);
         nodes.set_slot(NodeIndex(entry.node), Slot { place, position });
         self.note(place);
     }
 
-    /// Takes a node out.
-    pub(super) fn remove(&mut self, nodes: &mut Nodes, node: NodeIndex) {
+    /// Takes out the node at `slot`, which has `free`.
+    pub(super) fn remove(&mut self, nodes: &mut Nodes, slot: Slot, free: Pair) {
         self.len -= 1;
-        self.lift(nodes, nodes.slot(node));
+        self.lift(nodes, slot, free);
     }
 
-    fn lift(&mut self, nodes: &mut Nodes, slot: Slot) {
-        if let Some(moved) = self.cells[wide(slot.place)].remove(wide(slot.position)) {
+    fn lift(&mut self, nodes: &mut Nodes, slot: Slot, free: Pair) {
+        if let Some(moved) = self.cells[usize::from(slot.place)].remove(wide(slot.position), free) {
             nodes.set_slot(NodeIndex(moved), slot);
         }
         self.note(slot.place);
     }
 
-    /// Moves a node to where its free amounts belong.
-    pub(super) fn change(&mut self, nodes: &mut Nodes, node: NodeIndex, free: Pair) {
-        let slot = nodes.slot(node);
-        let cell = &self.cells[wide(slot.place)];
-        let Some(entry) = cell.entries().get(wide(slot.position)).copied() else { return };
-        if self.place_of(free) == slot.place {
-            self.cells[wide(slot.place)].set_free(wide(slot.position), free);
+    /// Moves a node to where its free amounts, which were `before`, belong.
+    pub(super) fn change(&mut self, nodes: &mut Nodes, slot: Slot, before: Pair, entry: Entry) {
+        if self.place_of(entry.free) == slot.place {
+            self.cells[usize::from(slot.place)].set_free(wide(slot.position), before, entry.free);
             self.note(slot.place);
         } else {
-            self.lift(nodes, slot);
-            self.put(nodes, Entry { free, ..entry });
+            self.lift(nodes, slot, before);
+            self.put(nodes, entry);
         }
     }
 
@@ -245,12 +244,13 @@ impl Grid {
     }
 
     /// Brings bit maps and maxima in line with the cell at `place`.
-    fn note(&mut self, place: u32) {
+    fn note(&mut self, place: u16) {
         if self.is_flat() {
             return;
         }
-        let cell = &self.cells[wide(place)];
-        let (row, column) = (wide(place >> self.shift), wide(place & ((1 << self.shift) - 1)));
+        let cell = &self.cells[usize::from(place)];
+        let place = usize::from(place);
+        let (row, column) = (place >> self.shift, place & ((1 << self.shift) - 1));
         let top = cell.top();
         self.cpu_tops[(row << self.shift) + column] = top.cpu;
         self.mem_tops[(column << self.shift) + row] = top.mem;
@@ -381,14 +381,14 @@ impl Grid {
     /// Compares a few nodes of a cell that all fit.
     fn sample(
         &mut self,
-        place: u32,
+        place: u16,
         aim: Aim,
         probe: &mut Probe,
         admit: &mut impl FnMut(u32) -> bool,
         best: &mut Option<Best>,
     ) {
         let mut compared = 0;
-        self.cells[wide(place)].sample(&mut |entry| {
+        self.cells[usize::from(place)].sample(&mut |entry| {
             if admit(entry.node) {
                 compared += 1;
                 Best::offer(best, aim, entry.left(aim.need), entry.node);
@@ -439,7 +439,7 @@ impl Grid {
     /// Looks in a cell of which only some nodes fit.
     fn search(
         &self,
-        place: u32,
+        place: u16,
         aim: Aim,
         probe: &mut Probe,
         admit: &mut impl FnMut(u32) -> bool,
@@ -447,21 +447,21 @@ impl Grid {
     ) {
         let mut looks = 0;
         let mut compared = 0;
-        let cell = &self.cells[wide(place)];
+        let cell = &self.cells[usize::from(place)];
         // Breaking only ends the search; what was found is in `best`.
         let (ControlFlow::Continue(()) | ControlFlow::Break(())) =
             cell.search(aim.need, &mut looks, &mut |entry| {
-                if admit(entry.node) {
-                    compared += 1;
-                    Best::offer(best, aim, entry.left(aim.need), entry.node);
-                } else if probe.patience == 0 {
-                    probe.gave_up = true;
-                    return ControlFlow::Break(());
-                } else {
+                if !admit(entry.node) {
+                    if probe.patience == 0 {
+                        probe.gave_up = true;
+                        return ControlFlow::Break(());
+                    }
                     probe.patience -= 1;
+                    return ControlFlow::Continue(false);
                 }
-                // A second look costs another block; two are enough to prefer the better.
-                if compared == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                compared += 1;
+                Best::offer(best, aim, entry.left(aim.need), entry.node);
+                if compared == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(true) }
             });
         probe.long |= looks > LOOKS;
     }

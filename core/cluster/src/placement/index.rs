@@ -49,13 +49,14 @@ impl Index {
         if let Some(cold) = self.nodes.cold_mut(at) {
             cold.set_pools(pools);
         }
+        self.nodes.set_capacity(at, capacity);
         let known = self.classes.find(&traits);
+        let class = self.nodes.cold(at).map(|cold| cold.class);
         let Some(hot) = self.nodes.hot_mut(at) else { return };
-        hot.set_capacity(capacity);
         let new = !hot.present;
         hot.present = true;
         hot.open |= new;
-        if new || known != Some(hot.class) {
+        if new || known != class {
             if !new {
                 self.leave_class(at);
             }
@@ -93,13 +94,11 @@ impl Index {
     }
 
     /// Records that `what` and `ports` are taken on a node, even beyond what it has. Sums are assumed
-    /// to stay below 2^64: a checked spec is far smaller than that.
+    /// to stay below 2^63: a checked spec is far smaller than that.
     pub fn take(&mut self, at: NodeIndex, what: &Resources, ports: &[HostPort]) {
         self.nodes.ensure(at);
-        let Some(hot) = self.nodes.hot_mut(at) else { return };
-        hot.taken = hot.taken.plus(what.compute);
         if what.compute != Compute::ZERO {
-            self.moved(at);
+            self.account(at, |hot| hot.take(what.compute));
         }
         if (!what.disk.is_empty() || !ports.is_empty())
             && let Some(cold) = self.nodes.cold_mut(at)
@@ -110,15 +109,14 @@ impl Index {
 
     /// Undoes a [`take`](Self::take) of the same.
     pub fn give(&mut self, at: NodeIndex, what: &Resources, ports: &[HostPort]) {
-        let Some(hot) = self.nodes.hot_mut(at) else { return };
-        hot.taken = hot.taken.minus(what.compute);
-        let group = hot.group();
         if what.compute != Compute::ZERO {
-            self.moved(at);
+            self.account(at, |hot| hot.give(what.compute));
+            debug_assert!(self.capacity(at).covers(self.free(at)), "more given than was taken");
         }
         if what.disk.is_empty() && ports.is_empty() {
             return;
         }
+        let group = self.nodes.hot(at).and_then(Hot::group);
         if let Some(cold) = self.nodes.cold_mut(at) {
             cold.give(&what.disk, ports);
             if let Some(group) = group.and_then(|group| self.groups.get_mut(group)) {
@@ -134,12 +132,12 @@ impl Index {
 
     /// CPU and memory taken on a node, possibly more than it has.
     pub fn taken(&self, at: NodeIndex) -> Compute {
-        self.nodes.hot(at).map_or(Compute::ZERO, |hot| hot.taken)
+        self.nodes.taken(at)
     }
 
     /// CPU and memory a node has in all.
     pub fn capacity(&self, at: NodeIndex) -> Compute {
-        self.nodes.hot(at).map_or(Compute::ZERO, |hot| hot.capacity)
+        self.nodes.capacity(at)
     }
 
     /// Free disk in a pool of a node, `None` being its default pool; nothing in a pool it does not
@@ -164,12 +162,12 @@ impl Index {
     }
 
     pub(super) fn verdict(&self, at: NodeIndex, request: &Request<'_>) -> Verdict {
-        match self.nodes.hot(at) {
-            Some(hot) if hot.present => self
+        match (self.nodes.hot(at), self.nodes.cold(at)) {
+            (Some(hot), Some(cold)) if hot.present => self
                 .classes
-                .get(hot.class)
+                .get(cold.class)
                 .map_or(Verdict::Refused, |class| judge(request, &class.traits)),
-            Some(_) | None => Verdict::Refused,
+            _ => Verdict::Refused,
         }
     }
 
@@ -211,11 +209,11 @@ impl Index {
 
     fn enter_group(&mut self, at: NodeIndex) {
         let (Some(hot), Some(cold)) = (self.nodes.hot(at), self.nodes.cold(at)) else { return };
-        let Some(class) = self.classes.get(hot.class) else { return };
+        let Some(class) = self.classes.get(cold.class) else { return };
         if !hot.present || !hot.open || hot.group().is_some() {
             return;
         }
-        let number = self.groups.group_for(class.signature, Pair::offer(hot.capacity));
+        let number = self.groups.group_for(class.signature, Pair::offer(cold.capacity()));
         let entry = hot.entry(at.0);
         if let Some(group) = self.groups.get_mut(number) {
             group.raise(cold);
@@ -228,19 +226,21 @@ impl Index {
 
     fn leave_group(&mut self, at: NodeIndex) {
         let Some(hot) = self.nodes.hot_mut(at) else { return };
-        let group = hot.group();
+        let (group, slot, free) = (hot.group(), hot.slot(), Pair::offer(hot.free()));
         hot.set_group(None);
         if let Some(group) = group.and_then(|group| self.groups.get_mut(group)) {
-            group.grid.remove(&mut self.nodes, at);
+            group.grid.remove(&mut self.nodes, slot, free);
         }
     }
 
-    /// Moves a node to the cell of its new free amounts.
-    fn moved(&mut self, at: NodeIndex) {
-        let Some(hot) = self.nodes.hot(at) else { return };
-        let free = Pair::offer(hot.free());
+    /// Changes what is taken on a node and moves it to the cell of its new free amounts.
+    fn account(&mut self, at: NodeIndex, change: impl FnOnce(&mut Hot)) {
+        let Some(hot) = self.nodes.hot_mut(at) else { return };
+        let before = Pair::offer(hot.free());
+        change(hot);
+        let (slot, entry) = (hot.slot(), hot.entry(at.0));
         if let Some(group) = hot.group().and_then(|group| self.groups.get_mut(group)) {
-            group.grid.change(&mut self.nodes, at, free);
+            group.grid.change(&mut self.nodes, slot, before, entry);
         }
     }
 
@@ -253,16 +253,16 @@ impl Index {
             }
             number
         });
-        if let (Some(class), Some(hot)) = (self.classes.get_mut(number), self.nodes.hot_mut(at)) {
-            hot.class = number;
-            hot.member = narrow(class.members.len());
+        if let (Some(class), Some(cold)) = (self.classes.get_mut(number), self.nodes.cold_mut(at)) {
+            cold.class = number;
+            cold.member = narrow(class.members.len());
             class.members.push(at.0);
         }
     }
 
     fn leave_class(&mut self, at: NodeIndex) {
-        let Some(hot) = self.nodes.hot(at) else { return };
-        let (number, member) = (hot.class, hot.member);
+        let Some(cold) = self.nodes.cold(at) else { return };
+        let (number, member) = (cold.class, cold.member);
         let Some(class) = self.classes.get_mut(number) else { return };
         if wide(member) < class.members.len() {
             class.members.swap_remove(wide(member));
@@ -272,7 +272,7 @@ impl Index {
             self.classes.remove(number);
             self.selectors.class_removed(number);
         }
-        if let Some(moved) = moved.and_then(|moved| self.nodes.hot_mut(NodeIndex(moved))) {
+        if let Some(moved) = moved.and_then(|moved| self.nodes.cold_mut(NodeIndex(moved))) {
             moved.member = member;
         }
     }

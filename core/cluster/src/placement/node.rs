@@ -10,70 +10,99 @@ use persys_model::node::Pool;
 use persys_model::resources::{Compute, Disk};
 use persys_model::spec::HostPort;
 
-use super::cell::Entry;
+use super::cell::{Entry, Share};
 use super::grid::Slot;
 use super::request::{NodeIndex, Pair, Request};
 
-/// The part every change touches, one cache line.
-#[derive(Debug, Clone, Default)]
-#[repr(align(64))]
+/// The part every change touches, half a cache line: on a large fleet it is what memory has to
+/// deliver for each of them.
+#[derive(Debug, Clone)]
+#[repr(align(32))]
 pub(super) struct Hot {
-    pub(super) capacity: Compute,
-    pub(super) taken: Compute,
-    /// 2^32 over capacity, to turn an amount into a share of the node.
-    pub(super) inverse: Pair,
-    /// Its class, and where it lies among the class's members.
-    pub(super) class: u32,
-    pub(super) member: u32,
-    /// Its group, and where it lies there.
+    /// Capacity less what is taken; below zero where more is taken than there is.
+    cpu: i64,
+    mem: i64,
+    share: Share,
+    /// Its group, or [`NO_GROUP`], and where it lies there.
     group: u32,
-    slot: Slot,
-    grouped: bool,
+    position: u32,
+    place: u16,
     pub(super) present: bool,
     pub(super) open: bool,
 }
 
+const NO_GROUP: u32 = u32::MAX;
+const _: () = assert!(size_of::<Hot>() == 32);
+
+impl Default for Hot {
+    fn default() -> Self {
+        let [cpu, mem] = [0; 2];
+        let (group, position, place) = (NO_GROUP, 0, 0);
+        Self {
+            cpu,
+            mem,
+            share: Share::default(),
+            group,
+            position,
+            place,
+            present: false,
+            open: false,
+        }
+    }
+}
+
 impl Hot {
     pub(super) fn free(&self) -> Compute {
-        self.capacity.minus(self.taken)
+        Compute::new(self.cpu.try_into().unwrap_or(0), self.mem.try_into().unwrap_or(0))
+    }
+
+    pub(super) fn take(&mut self, what: Compute) {
+        self.cpu = self.cpu.saturating_sub_unsigned(what.cpu_millicores);
+        self.mem = self.mem.saturating_sub_unsigned(what.memory_mib);
+    }
+
+    pub(super) fn give(&mut self, what: Compute) {
+        self.cpu = self.cpu.saturating_add_unsigned(what.cpu_millicores);
+        self.mem = self.mem.saturating_add_unsigned(what.memory_mib);
     }
 
     /// Its group, if it is in one: if it is open.
     pub(super) fn group(&self) -> Option<u32> {
-        self.grouped.then_some(self.group)
+        (self.group != NO_GROUP).then_some(self.group)
     }
 
     pub(super) fn set_group(&mut self, group: Option<u32>) {
-        self.grouped = group.is_some();
-        self.group = group.unwrap_or(0);
+        self.group = group.unwrap_or(NO_GROUP);
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: Compute) {
-        self.capacity = capacity;
-        let capacity = Pair::offer(capacity);
-        self.inverse = Pair { cpu: inverse(capacity.cpu), mem: inverse(capacity.mem) };
+    /// Where it lies in its group.
+    pub(super) fn slot(&self) -> Slot {
+        Slot { place: self.place, position: self.position }
     }
 
     /// This node as its cell sees it.
     pub(super) fn entry(&self, node: u32) -> Entry {
-        Entry { node, free: Pair::offer(self.free()), inverse: self.inverse }
+        Entry { node, share: self.share, free: Pair::offer(self.free()) }
     }
 }
 
-/// 2^32 over `capacity`; nothing is no share of nothing.
-fn inverse(capacity: u32) -> u32 {
-    u32::MAX.checked_div(capacity).unwrap_or(0)
-}
-
-/// The part only requests with disk or ports touch.
+/// The part only changes of the node itself and requests with disk or ports touch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cold {
+    capacity: Compute,
+    /// Its class, and where it lies among the class's members.
+    pub(super) class: u32,
+    pub(super) member: u32,
     pools: Vec<Pool>,
     disk: BTreeMap<Option<PoolName>, u64>,
     ports: BTreeMap<HostPort, u32>,
 }
 
 impl Cold {
+    pub(super) fn capacity(&self) -> Compute {
+        self.capacity
+    }
+
     pub(super) fn set_pools(&mut self, pools: &[Pool]) {
         self.pools = pools.to_vec();
     }
@@ -192,14 +221,36 @@ impl Nodes {
         self.cold.get_mut(at.wide())
     }
 
-    /// Where a node lies in its group.
-    pub(super) fn slot(&self, at: NodeIndex) -> Slot {
-        self.hot(at).map_or(Slot::default(), |hot| hot.slot)
+    /// Changes what a node has; what is taken on it stays taken.
+    pub(super) fn set_capacity(&mut self, at: NodeIndex, capacity: Compute) {
+        let taken = self.taken(at);
+        let Some(cold) = self.cold.get_mut(at.wide()) else { return };
+        cold.capacity = capacity;
+        if let Some(hot) = self.hot.get_mut(at.wide()) {
+            (hot.cpu, hot.mem) = (signed(capacity.cpu_millicores), signed(capacity.memory_mib));
+            hot.take(taken);
+            hot.share = Share::new(Pair::offer(capacity));
+        }
+    }
+
+    /// CPU and memory a node has in all.
+    pub(super) fn capacity(&self, at: NodeIndex) -> Compute {
+        self.cold(at).map_or(Compute::ZERO, |cold| cold.capacity)
+    }
+
+    /// CPU and memory taken on a node.
+    pub(super) fn taken(&self, at: NodeIndex) -> Compute {
+        let Some(hot) = self.hot(at) else { return Compute::ZERO };
+        let capacity = self.capacity(at);
+        let taken = |capacity: u64, spare: i64| {
+            u64::try_from(i128::from(signed(capacity)) - i128::from(spare)).unwrap_or(0)
+        };
+        Compute::new(taken(capacity.cpu_millicores, hot.cpu), taken(capacity.memory_mib, hot.mem))
     }
 
     pub(super) fn set_slot(&mut self, at: NodeIndex, slot: Slot) {
         if let Some(hot) = self.hot_mut(at) {
-            hot.slot = slot;
+            (hot.place, hot.position) = (slot.place, slot.position);
         }
     }
 
@@ -213,4 +264,9 @@ impl Nodes {
                 && cold.disk_shortage(request.disk).is_none()
         })
     }
+}
+
+/// A capacity as it is counted; one beyond all reason counts as merely enormous.
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
