@@ -1,3 +1,4 @@
 //! Benchmarks that print ratios from one interleaved run.
 
+pub mod cpu;
 pub mod placement;

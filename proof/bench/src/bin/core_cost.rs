@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use persys_bench::cpu::thread_time;
 use persys_cluster::effects::Outbound;
 use persys_cluster::input::{Ask, Input, RequestId};
 use persys_cluster::record::Snapshot;
@@ -235,18 +237,18 @@ impl Cluster {
     fn measure_submissions(&mut self) -> (f64, f64) {
         let asks: Vec<_> = (0..SUBMITTED).map(|_| self.next_submission()).collect();
         let mut orders = Vec::with_capacity(SUBMITTED);
-        let start = cpu_ns();
+        let start = thread_time();
         for ask in asks {
             orders.extend(self.commit(ask));
         }
-        let placed = cpu_ns();
+        let placed = thread_time();
         assert_eq!(orders.len(), SUBMITTED, "every workload was placed and ordered");
         let ids: Vec<_> = orders.iter().map(|order| order.1.clone()).collect();
-        let before_obeying = cpu_ns();
+        let before_obeying = thread_time();
         for order in orders {
             self.obey(order);
         }
-        let running = cpu_ns();
+        let running = thread_time();
         // Room for the next round, so that every round meets the same cluster.
         for id in ids {
             let request = self.request();
@@ -257,8 +259,8 @@ impl Cluster {
                 self.commit(Input::Answered { node, session, workload, epoch, answer });
             }
         }
-        let submit = per_op(placed - start, SUBMITTED);
-        (submit, submit + per_op(running - before_obeying, SUBMITTED))
+        let submit = per_op(start, placed, SUBMITTED);
+        (submit, submit + per_op(before_obeying, running, SUBMITTED))
     }
 
     fn measure_beats(&mut self) -> f64 {
@@ -271,24 +273,19 @@ impl Cluster {
                 self.beat_of(at, session, Vec::new())
             })
             .collect();
-        let start = cpu_ns();
+        let start = thread_time();
         for input in inputs {
             let effects = self.world.step(input, self.now);
             assert!(effects.units.is_empty(), "a quiet beat writes nothing");
         }
-        per_op(cpu_ns() - start, BEATS)
+        per_op(start, thread_time(), BEATS)
     }
 }
 
-/// Nanoseconds this thread has run, as the kernel counts them.
-fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
-    text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
-}
-
+/// Microseconds that each of `ops` took.
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "shown to people")]
-fn per_op(ns: u64, ops: usize) -> f64 {
-    ns as f64 / ops as f64 / 1_000.0
+fn per_op(from: Duration, to: Duration, ops: usize) -> f64 {
+    to.saturating_sub(from).as_secs_f64() * 1e6 / ops as f64
 }
 
 /// Median and worst.

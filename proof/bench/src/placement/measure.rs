@@ -5,7 +5,6 @@
 //! a shared machine only ever adds, so a percentile is the lowest of several repetitions, and the
 //! median repetition is printed beside it.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// How it is measured, for the head of the output.
@@ -14,7 +13,7 @@ pub(super) fn method() -> String {
         "placement: one operation removes one workload and places one, accounts included;\n\
          drawing and recording them is not timed.\n\
          ns/op: median of {PAIRS} blocks (each the median of {PARTS} parts), alternating index and scan. x: median of the {PAIRS} ratios (min-max).\n\
-         cpu: thread time over all blocks. p50/p99: operations timed singly, {:.0} ns of clock taken off;\n\
+         cpu: mean thread time over all blocks. p50/p99: operations timed singly, {:.0} ns of clock taken off;\n\
          lowest of {PAIRS} repetitions (median repetition in brackets).",
         nanos(clock_cost())
     )
@@ -39,13 +38,6 @@ pub(super) fn clock_cost() -> Duration {
         .collect();
     costs.sort_unstable();
     costs.get(costs.len() / 2).copied().unwrap_or_default()
-}
-
-/// CPU time of this thread; zero where the kernel does not say.
-pub(super) fn thread_time() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ran = text.split_whitespace().next().and_then(|first| first.parse().ok());
-    Duration::from_nanos(ran.unwrap_or(0))
 }
 
 /// The value below which `share` percent of sorted values lie.
@@ -77,17 +69,17 @@ impl Spread {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) operations: u32,
-    /// Making them.
-    pub(super) timed: Duration,
-    /// Drawing, making and recording them.
-    pub(super) whole: Duration,
+    /// Making them, by the wall.
+    pub(super) wall: Duration,
+    /// Making them, as this thread ran.
+    pub(super) cpu: Duration,
 }
 
 /// A running sum of wall and CPU time of blocks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     pub(super) each: Vec<f64>,
-    cpu: f64,
+    cpu: Duration,
     operations: u32,
 }
 
@@ -95,8 +87,6 @@ impl Blocks {
     /// Makes about `count` operations as one block. The block counts as its median part, since a
     /// whole block rarely runs without being interrupted.
     pub(super) fn time(&mut self, count: u32, mut batch: impl FnMut(u32) -> Batch) {
-        let before = thread_time();
-        let (mut timed, mut whole) = (0.0, 0.0);
         let mut parts = Vec::new();
         for _ in 0..PARTS {
             let (mut operations, mut spent) = (0, Duration::ZERO);
@@ -106,20 +96,17 @@ impl Blocks {
                     break;
                 }
                 operations += made.operations;
-                spent += made.timed;
-                timed += nanos(made.timed);
-                whole += nanos(made.whole);
+                spent += made.wall;
+                self.cpu += made.cpu;
             }
             parts.push(nanos(spent) / f64::from(operations.max(1)));
             self.operations += operations;
         }
         self.each.push(Spread::of(parts).median);
-        // The kernel's count is too coarse for a batch: the block's is shared out by wall time.
-        self.cpu += nanos(thread_time().saturating_sub(before)) * timed / f64::max(whole, 1.0);
     }
 
     pub(super) fn cpu_per_operation(&self) -> f64 {
-        self.cpu / f64::from(self.operations.max(1))
+        nanos(self.cpu) / f64::from(self.operations.max(1))
     }
 }
 

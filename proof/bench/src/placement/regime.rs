@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use crate::cpu::thread_time;
+
 use super::churn::{Side, Until, assert_accounts, assert_picks, pair};
 use super::fleet::{Labelling, Place, Want, capacity};
 use super::measure::{Batch, Blocks, PAIRS, Spread, clock_cost, singly};
@@ -77,7 +79,6 @@ const BATCH: u32 = 512;
 
 /// A batch of at most `count` operations of a regime, on either side, as a whole or one by one.
 fn batch<S: Subject>(side: &mut Side<S>, regime: Regime, count: u32, tally: &mut Tally) -> Batch {
-    let whole = Instant::now();
     let mut operations = side.prepare(count.min(BATCH));
     if regime == Regime::Infeasible {
         // Nine tenths of the largest machine in both: never free on a full fleet.
@@ -88,6 +89,7 @@ fn batch<S: Subject>(side: &mut Side<S>, regime: Regime, count: u32, tally: &mut
     }
     let operations = black_box(&mut operations);
     let mut placed = 0;
+    let ran = thread_time();
     let start = Instant::now();
     for operation in operations.iter_mut() {
         if let Some(times) = &mut tally.singly {
@@ -98,12 +100,13 @@ fn batch<S: Subject>(side: &mut Side<S>, regime: Regime, count: u32, tally: &mut
             placed += u32::from(black_box(side.operate(operation)));
         }
     }
-    let timed = start.elapsed();
+    let wall = start.elapsed();
+    let cpu = thread_time().saturating_sub(ran);
     side.record(operations);
     let operations = u32::try_from(operations.len()).unwrap_or(0);
     tally.operations += operations;
     tally.refused += operations - placed;
-    Batch { operations, timed, whole: whole.elapsed() }
+    Batch { operations, wall, cpu }
 }
 
 #[derive(Debug, Default)]
