@@ -79,7 +79,8 @@ pub(super) struct Cell {
     top: Pair,
     /// Where the next sample starts, so that equal nodes take turns.
     cursor: u32,
-    /// By level; none where the level below has no more than one top would cover.
+    /// Levels of tops in use: as many as it takes for the cell's own to have few below.
+    levels: u32,
     tops: [Vec<Pair>; LEVELS],
 }
 
@@ -98,15 +99,17 @@ impl Cell {
         let position = self.entries.len();
         self.entries.push(entry);
         let mut index = position;
-        for (tops, fan) in self.tops.iter_mut().zip(FANS) {
-            if tops.is_empty() {
+        for (level, fan) in FANS.into_iter().enumerate() {
+            if level == wide(self.levels) {
                 if index >> fan == 0 {
                     break;
                 }
                 // So far the cell's top covered all of them.
-                tops.push(self.top);
+                self.tops[level].push(self.top);
+                self.levels += 1;
             }
             index >>= fan;
+            let tops = &mut self.tops[level];
             match tops.get_mut(index) {
                 Some(top) => *top = top.max(entry.free),
                 None => tops.push(entry.free),
@@ -145,12 +148,9 @@ impl Cell {
     /// is gone. Only a top that was held by what shrank, as one in many is, is computed anew.
     fn climb(&mut self, position: usize, mut before: Pair, mut now: Pair) {
         let mut index = position;
-        for (level, fan) in FANS.into_iter().enumerate() {
+        for (level, fan) in FANS.into_iter().enumerate().take(wide(self.levels)) {
             let (below, rest) = self.tops.split_at_mut(level);
             let Some((tops, _)) = rest.split_first_mut() else { return };
-            if tops.is_empty() {
-                break;
-            }
             let children = run(index, fan);
             index >>= fan;
             let len = below.last().map_or(self.entries.len(), Vec::len);
@@ -159,6 +159,7 @@ impl Cell {
                 now = Pair::default();
                 if tops.len() == 1 {
                     tops.clear();
+                    self.levels -= 1;
                 }
                 continue;
             }
@@ -175,7 +176,7 @@ impl Cell {
             (before, now) = (old, new);
         }
         self.top = if shrinks(self.top, before, now) {
-            let highest = self.tops.iter().rfind(|tops| !tops.is_empty());
+            let highest = wide(self.levels).checked_sub(1).map(|level| &self.tops[level]);
             max_below(&self.entries, highest, 0..usize::MAX)
         } else {
             self.top.max(now)
@@ -193,8 +194,7 @@ impl Cell {
         if !self.top.covers(need) {
             return ControlFlow::Continue(());
         }
-        let levels = self.tops.iter().take_while(|tops| !tops.is_empty()).count();
-        self.descend(levels, 0..usize::MAX, need, looks, visit)
+        self.descend(wide(self.levels), 0..usize::MAX, need, looks, visit)
     }
 
     /// Searches what lies below `range`, of tops of a level or, at the bottom, of entries.
@@ -287,6 +287,8 @@ mod tests {
             }
             assert_eq!(*tops, below);
         }
+        let used = cell.tops.iter().filter(|tops| !tops.is_empty()).count();
+        assert_eq!(used, wide(cell.levels));
     }
 
     #[test]
