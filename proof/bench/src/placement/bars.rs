@@ -1,7 +1,7 @@
 //! What must hold.
 
 use super::churn::{Fill, Totals};
-use super::regime::{Point, Regime};
+use super::regime::{Growth, Point, Regime};
 
 /// One bar and how it was met.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ fn at_most(name: &'static str, value: f64, limit: f64) -> Bar {
 }
 
 /// Judges all bars whose sizes were measured.
-pub(super) fn judge(points: &[Point], fills: &[Fill]) -> Vec<Bar> {
+pub(super) fn judge(points: &[Point], growth: Option<&Growth>, fills: &[Fill]) -> Vec<Bar> {
     let full = |nodes: u32| {
         points.iter().find(|point| point.regime == Regime::Full && point.nodes == nodes)
     };
@@ -36,6 +36,12 @@ pub(super) fn judge(points: &[Point], fills: &[Fill]) -> Vec<Bar> {
         let growth = (large.grid.least / small.grid.least).ln() / 100_f64.ln();
         let name = "full churn, 1k to 100k nodes: growth exponent of ns/op (quickest blocks)";
         bars.push(at_most(name, growth, 0.15));
+    }
+    if let Some(growth) = growth {
+        let name = "full churn, 1k to 100k nodes in turns: growth exponent of ns/op";
+        bars.push(at_most(name, growth.wall.median, 0.15));
+        let name = "full churn, 1k to 100k nodes in turns: growth exponent of CPU ns/op";
+        bars.push(at_most(name, growth.cpu.median, 0.15));
     }
     let worst = fills.iter().map(|fill| percent(fill.scan, fill) - percent(fill.grid, fill));
     let worst = worst.fold(f64::NEG_INFINITY, f64::max);

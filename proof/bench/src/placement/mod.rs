@@ -34,7 +34,12 @@ pub fn run(json: &Path, quick: bool, only: &str) -> io::Result<bool> {
         }
     }
     let fills: Vec<_> = [1000, 10_000].into_iter().map(churn::compare_fill).collect();
-    let bars = bars::judge(&points, &fills);
+    let full = points.iter().any(|point| point.regime == regime::Regime::Full);
+    let growth = (full && !quick).then(regime::growth);
+    let bars = bars::judge(&points, growth.as_ref(), &fills);
+    if let Some(growth) = &growth {
+        say(&report::growth(growth));
+    }
     say(&report::bars(&fills, &bars));
     if let Some(folder) = json.parent() {
         std::fs::create_dir_all(folder)?;

@@ -155,3 +155,37 @@ pub(super) fn run(regime: Regime, nodes: u32, quick: bool) -> Point {
         fallbacks: grid.subject.index.fallbacks() - fallbacks,
     }
 }
+
+/// Sizes between which growth is measured.
+pub(super) const GROWTH: [u32; 2] = [1000, 100_000];
+/// Turns of the two, and operations of each. A turn is short against the minutes in which a busy
+/// neighbour comes and goes, and long against filling the caches anew.
+const TURNS: usize = 61;
+const TURN: u32 = 20_000;
+
+/// The exponent with which the cost of an operation grows, in the regime that hurts most: the two
+/// sizes take turns, and each pair of turns gives one.
+#[derive(Debug)]
+pub(super) struct Growth {
+    pub(super) wall: Spread,
+    pub(super) cpu: Spread,
+}
+
+pub(super) fn growth() -> Growth {
+    let mut sides = GROWTH.map(|nodes| pair(nodes, Labelling::None, Until::Full).0);
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    let exponent = |[small, large]: [f64; 2]| {
+        let [few, many] = GROWTH.map(f64::from);
+        (large / small).ln() / (many / few).ln()
+    };
+    for _ in 0..TURNS {
+        let costs = sides.each_mut().map(|side| {
+            let mut block = Blocks::default();
+            block.time(TURN, |count| batch(side, Regime::Full, count, &mut Tally::default()));
+            (Spread::of(block.each.clone()).median, block.cpu_per_operation())
+        });
+        walls.push(exponent(costs.map(|(wall, _)| wall)));
+        cpus.push(exponent(costs.map(|(_, cpu)| cpu)));
+    }
+    Growth { wall: Spread::of(walls), cpu: Spread::of(cpus) }
+}

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::bars::{Bar, percent, real};
 use super::churn::Fill;
 use super::measure::Spread;
-use super::regime::Point;
+use super::regime::{GROWTH, Growth, Point};
 
 /// Prints a line.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -48,6 +48,17 @@ pub(super) fn row(point: &Point) -> String {
         bracket(&point.p99),
         point.refused,
         point.fallbacks,
+    )
+}
+
+pub(super) fn growth(growth: &Growth) -> String {
+    let row = |s: &Spread| format!("{:.3} ({:.3} to {:.3})", s.median, s.least, s.most);
+    let [few, many] = GROWTH;
+    format!(
+        "\nfull churn, {few} and {many} nodes in turns, growth exponent of ns/op, median (range): \
+         wall {}, cpu {}",
+        row(&growth.wall),
+        row(&growth.cpu)
     )
 }
 
