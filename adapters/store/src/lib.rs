@@ -32,6 +32,6 @@ pub use embedded::Embedded;
 pub use error::Error;
 pub use key::{BadRoot, Keys};
 pub use memory::Memory;
-pub use record::Leader;
+pub use record::{Leader, StoredSpec};
 pub use settings::Settings;
 pub use store::{Campaign, History, Loaded, Quarantined, Span, Store};

@@ -138,6 +138,9 @@ impl Agent {
                 self.settings.admit_percent,
                 self.settings.release_percent,
             ),
+            Input::Stirred => {
+                self.watch.want();
+            }
             Input::Tick => self.touch_all(),
         }
         self.finish(now, &mut effects);

@@ -45,6 +45,8 @@ pub enum Input {
     Persisted(LedgerSeq),
     /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.
     LedgerFailed,
+    /// A runtime hints that something changed: look soon.
+    Stirred,
     /// What the machine really uses.
     Usage(Compute),
     /// Time passed.

@@ -25,6 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use leader::Leader;
+pub use spec::StoredSpec;
 pub(crate) use unknown::Unknown;
 
 /// The version that is written, and the newest that is read.

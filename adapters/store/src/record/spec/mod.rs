@@ -73,6 +73,31 @@ impl SpecShape {
     }
 }
 
+/// A spec in its stored form, to be part of a record that somebody else keeps: an agent's ledger.
+/// It follows the rules of this crate's own records; the version is that of the record around it.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StoredSpec(SpecShape);
+
+impl StoredSpec {
+    /// What the stored form means, or what is wrong with it.
+    pub fn read(self) -> Result<Spec, String> {
+        self.0.read()
+    }
+}
+
+impl From<&Spec> for StoredSpec {
+    fn from(spec: &Spec) -> Self {
+        Self(spec.into())
+    }
+}
+
+impl std::fmt::Debug for StoredSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredSpec").finish_non_exhaustive()
+    }
+}
+
 fn reveal(secrets: &BTreeMap<Arc<str>, Secret>) -> Texts {
     secrets.iter().map(|(key, value)| (Arc::clone(key), Arc::from(value.reveal()))).collect()
 }

@@ -1,0 +1,283 @@
+//! The loop: what happens goes into the agent core, what it wants is carried out.
+//!
+//! Verbs, ledger writes, observations and messages run beside the loop and come back as inputs, so
+//! that a stuck container or a silent scheduler holds up nothing else. One thing is waited for: the
+//! lease of exclusive work is on disk before a verb of the same step runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use persys_model::command::Answer;
+use persys_model::time::{Millis, Now};
+use persys_node::agent::Agent;
+use persys_node::effects::{Effects, Run, Upward, Verb};
+use persys_node::input::{Input, LedgerSeq, RequestId};
+use persys_node::ledger::LedgerChange;
+use persys_runtime::Runtime;
+use persys_runtime::runtime::observation;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::handle::{Handle, Inbox, Life};
+use crate::history::{ActionKind, History};
+use crate::ledger::Keeper;
+use crate::upward::Scheduler;
+use crate::verbs;
+
+/// Orders and questions that may wait for the driver.
+const MOST_REQUESTS: usize = 1024;
+/// Ledger writes that may wait for the disk.
+const MOST_WRITES: usize = 1024;
+/// Longest sleep; wake-ups come earlier when the core asks for it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+/// Tells the moment. It must be the clock the runtime judges leases by.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// Everything a driver works with.
+pub struct Parts {
+    /// The host's clocks.
+    pub clock: Clock,
+    /// Where the ledger is.
+    pub keeper: Arc<dyn Keeper>,
+    /// What runs workloads.
+    pub runtime: Arc<dyn Runtime>,
+    /// The way to the scheduler.
+    pub scheduler: Arc<dyn Scheduler>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// What runs beside the loop and how it ended.
+enum Ended {
+    Input(Input),
+    Verb { id: u64, input: Input, told: Result<(), String> },
+}
+
+/// Owns the agent core and steps it.
+pub struct Driver {
+    parts: Parts,
+    agent: Agent,
+    inbox: mpsc::Receiver<Inbox>,
+    callers: BTreeMap<RequestId, oneshot::Sender<Answer>>,
+    last_request: u64,
+    history: History,
+    outside: JoinSet<Ended>,
+    writer: Writer,
+    wake_at: Option<Millis>,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// A driver for an agent that has just started, and the way to it. `effects` are those of the
+    /// start; they are carried out when the driver runs.
+    #[must_use]
+    pub fn new(parts: Parts, agent: Agent) -> (Self, Handle) {
+        let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
+        let writer = Writer::start(Arc::clone(&parts.keeper));
+        let driver = Self {
+            parts,
+            agent,
+            inbox,
+            callers: BTreeMap::new(),
+            last_request: 0,
+            history: History::default(),
+            outside: JoinSet::new(),
+            writer,
+            wake_at: None,
+        };
+        (driver, Handle { inbox: to_inbox })
+    }
+
+    /// Runs until it is told to stop or every handle is gone. What runs on the node goes on.
+    pub async fn run(mut self, first: Effects) {
+        self.carry_out(first).await;
+        loop {
+            let sleep = self.until_wake();
+            tokio::select! {
+                message = self.inbox.recv() => match message {
+                    Some(Inbox::Stop) | None => break,
+                    Some(message) => self.take(message).await,
+                },
+                Some(input) = self.writer.written.recv() => self.step(input).await,
+                Some(ended) = self.outside.join_next() => match ended {
+                    Ok(Ended::Input(input)) => self.step(input).await,
+                    Ok(Ended::Verb { id, input, told }) => {
+                        self.history.end(id, told, (self.parts.clock)().wall);
+                        self.step(input).await;
+                    }
+                    Err(error) => tracing::error!(%error, "a task of the agent ended badly"),
+                },
+                () = tokio::time::sleep(sleep) => self.step(Input::Tick).await,
+            }
+        }
+        self.outside.shutdown().await;
+        self.writer.finish().await;
+    }
+
+    /// Ends this life of the agent and begins another, as a restart of the process would: what is
+    /// under way is let go, and what is on disk is all that is known.
+    async fn begin_anew(&mut self, life: Life) {
+        self.outside.shutdown().await;
+        let writer = Writer::start(Arc::clone(&self.parts.keeper));
+        std::mem::replace(&mut self.writer, writer).finish().await;
+        self.callers.clear();
+        let ledger = self.parts.keeper.load().await;
+        let Life { facts, settings } = life;
+        let (agent, effects) = Agent::start(facts, ledger, settings, (self.parts.clock)());
+        self.agent = agent;
+        self.carry_out(effects).await;
+    }
+
+    fn until_wake(&self) -> Duration {
+        let now = (self.parts.clock)().mono;
+        self.wake_at
+            .map_or(LONGEST_SLEEP, |at| Duration::from_millis(at.since(now)).min(LONGEST_SLEEP))
+    }
+
+    async fn take(&mut self, message: Inbox) {
+        match message {
+            Inbox::Command(command, to) => {
+                self.last_request += 1;
+                let request = RequestId(self.last_request);
+                self.callers.retain(|_, to| !to.is_closed());
+                self.callers.insert(request, to);
+                self.step(Input::Command(request, *command)).await;
+            }
+            Inbox::Read(look) => look(&self.agent, &self.history),
+            Inbox::Wake => self.step(Input::Stirred).await,
+            Inbox::Usage(used) => self.step(Input::Usage(used)).await,
+            Inbox::BeginAnew(life) => self.begin_anew(*life).await,
+            Inbox::Stop => {}
+        }
+    }
+
+    async fn step(&mut self, input: Input) {
+        let effects = self.agent.step(input, (self.parts.clock)());
+        self.carry_out(effects).await;
+    }
+
+    async fn carry_out(&mut self, effects: Effects) {
+        if !effects.ledger.is_empty() && self.writer.writes.send(effects.ledger).await.is_err() {
+            tracing::error!("the ledger's writer is gone");
+        }
+        if let Some(until) = effects.fence_at
+            && let Err(error) = self.parts.keeper.lease(until).await
+        {
+            tracing::error!(%error, "lease");
+        }
+        for run in effects.verbs {
+            self.run_verb(run);
+        }
+        for (request, answer) in effects.answers {
+            if let Some(to) = self.callers.remove(&request) {
+                // A caller who went away asks again.
+                drop(to.send(answer));
+            }
+        }
+        if let Some(message) = effects.send {
+            self.send(message);
+        }
+        if effects.observe {
+            let runtime = Arc::clone(&self.parts.runtime);
+            self.outside.spawn(async move {
+                Ended::Input(Input::Observed(observation(runtime.list().await)))
+            });
+        }
+        self.wake_at = effects.wake_at;
+    }
+
+    fn run_verb(&mut self, run: Run) {
+        let kind = match &run.verb {
+            Verb::Start { .. } | Verb::Stop => ActionKind::Apply,
+            Verb::Remove { .. } => ActionKind::Delete,
+        };
+        let id = run.id.0;
+        self.history.begin(id, run.workload.clone(), kind, (self.parts.clock)().wall);
+        let runtime = Arc::clone(&self.parts.runtime);
+        self.outside.spawn(async move {
+            let (input, told) = verbs::run(runtime, run).await;
+            Ended::Verb { id, input, told }
+        });
+    }
+
+    fn send(&mut self, message: Upward) {
+        let scheduler = Arc::clone(&self.parts.scheduler);
+        self.outside.spawn(async move {
+            let input = match message {
+                Upward::Register(registration) => {
+                    scheduler.register(registration).await.map(Input::Registered)
+                }
+                Upward::Beat(beat) => scheduler.beat(beat).await.map(Input::Heard),
+            };
+            Ended::Input(input.unwrap_or_else(|error| {
+                tracing::debug!(%error, "scheduler");
+                Input::Unreachable
+            }))
+        });
+    }
+}
+
+/// Writes beside the loop.
+struct Writer {
+    /// Changes on their way to the disk, in order.
+    writes: mpsc::Sender<Vec<(LedgerSeq, LedgerChange)>>,
+    written: mpsc::Receiver<Input>,
+    task: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(keeper: Arc<dyn Keeper>) -> Self {
+        let (writes, queue) = mpsc::channel(MOST_WRITES);
+        let (to_written, written) = mpsc::channel(MOST_WRITES);
+        let task = tokio::spawn(write_in_order(keeper, queue, to_written));
+        Self { writes, written, task }
+    }
+
+    /// Waits until all that is queued is on disk, or has failed. Nobody hears of it any more.
+    async fn finish(self) {
+        let Self { writes, mut written, task } = self;
+        drop(writes);
+        while written.recv().await.is_some() {}
+        if let Err(error) = task.await {
+            tracing::error!(%error, "the ledger's writer ended badly");
+        }
+    }
+}
+
+/// Writes what is queued, in order, as much as waits at a time.
+async fn write_in_order(
+    keeper: Arc<dyn Keeper>,
+    mut queue: mpsc::Receiver<Vec<(LedgerSeq, LedgerChange)>>,
+    written: mpsc::Sender<Input>,
+) {
+    while let Some(mut batch) = queue.recv().await {
+        while let Ok(more) = queue.try_recv() {
+            batch.extend(more);
+        }
+        let last = batch.last().map(|(seq, _)| *seq).unwrap_or_default();
+        let changes = batch.into_iter().map(|(_, change)| change).collect();
+        let input = match keeper.write(changes).await {
+            Ok(()) => Input::Persisted(last),
+            Err(error) => {
+                tracing::error!(%error, "ledger");
+                // What waits behind a failed write is dropped: the core sends it again, in order.
+                while queue.try_recv().is_ok() {}
+                Input::LedgerFailed
+            }
+        };
+        if written.send(input).await.is_err() {
+            break;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How everybody else talks to the driver.
+
+use std::time::Duration;
+
+use persys_model::command::{Answer, Command};
+use persys_model::node::NodeFacts;
+use persys_model::resources::Compute;
+use persys_node::agent::Agent;
+use persys_node::settings::AgentSettings;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::history::History;
+
+/// How long a caller waits for an answer that needs the disk or a runtime.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Looks at the agent from inside the driver.
+type Reader = Box<dyn FnOnce(&Agent, &History) + Send>;
+
+/// What goes to the driver.
+pub(crate) enum Inbox {
+    Command(Box<Command>, oneshot::Sender<Answer>),
+    Read(Reader),
+    /// A runtime says that something changed.
+    Wake,
+    /// What the machine uses.
+    Usage(Compute),
+    /// The machine is not what it was.
+    BeginAnew(Box<Life>),
+    /// The driver is to end.
+    Stop,
+}
+
+/// What one life of an agent begins with.
+pub(crate) struct Life {
+    pub(crate) facts: NodeFacts,
+    pub(crate) settings: AgentSettings,
+}
+
+/// A way to the driver; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) inbox: mpsc::Sender<Inbox>,
+}
+
+/// The agent did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Not in time: the order may be carried out later, and giving it again is safe.
+    #[error("no answer in time; giving the order again is safe")]
+    TimedOut,
+    /// The agent is shutting down.
+    #[error("the agent is stopping")]
+    Stopping,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Gives an order.
+    pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
+        self.call(|to| Inbox::Command(Box::new(command), to)).await
+    }
+
+    /// Looks at the agent.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Agent, &History) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        self.call(|to: oneshot::Sender<T>| {
+            Inbox::Read(Box::new(move |agent, history| drop(to.send(look(agent, history)))))
+        })
+        .await
+    }
+
+    /// Has the agent look at its runtimes soon. More wake-ups than it can take are one.
+    pub fn wake(&self) {
+        drop(self.inbox.try_send(Inbox::Wake));
+    }
+
+    /// Tells what the machine uses. When the agent is busy this one is left out.
+    pub fn usage(&self, used: Compute) {
+        drop(self.inbox.try_send(Inbox::Usage(used)));
+    }
+
+    /// Begins a new life of the agent with other facts, as a restart would. `facts.incarnation` is
+    /// unique to it.
+    pub async fn begin_anew(&self, facts: NodeFacts, settings: AgentSettings) {
+        // One that is gone begins nothing.
+        drop(self.inbox.send(Inbox::BeginAnew(Box::new(Life { facts, settings }))).await);
+    }
+
+    /// Has the driver end. What runs on the node goes on.
+    pub async fn stop(&self) {
+        // One that is gone has ended already.
+        drop(self.inbox.send(Inbox::Stop).await);
+    }
+
+    async fn call<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> Inbox,
+    ) -> Result<T, Unanswered> {
+        let (to, answer) = oneshot::channel();
+        if self.inbox.send(message(to)).await.is_err() {
+            return Err(Unanswered::Stopping);
+        }
+        match timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(Unanswered::Stopping),
+            Err(_) => Err(Unanswered::TimedOut),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What is kept, byte for byte: JSON objects an operator can read, each with its version in `v`.
+//!
+//! A shape changes only by adding fields that have a default, or by a new version. A record of a
+//! newer version is not read: the agent that wrote it knew something this one does not.
+
+use std::sync::Arc;
+
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::RevisionId;
+use persys_model::time::{Millis, WallMillis};
+use persys_model::token::{Epoch, Term};
+use persys_node::ledger::{Buried, Goal, Intent};
+use persys_store::StoredSpec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The version that is written, and the newest that is read.
+const VERSION: u32 = 1;
+
+/// Why a record cannot be read. It never quotes the record, which may hold secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// A newer release wrote it.
+    Newer(u32),
+    /// It is damaged.
+    Damaged(String),
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TermShape {
+    v: u32,
+    term: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BuriedShape {
+    v: u32,
+    epoch: u64,
+    at_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IntentShape {
+    v: u32,
+    epoch: u64,
+    revision: Arc<str>,
+    goal: GoalShape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spec: Option<StoredSpec>,
+    #[serde(default)]
+    restarts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gave_up: Option<FailureShape>,
+    #[serde(default)]
+    completed: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum GoalShape {
+    Run,
+    Rest,
+    Gone { purge: bool },
+}
+
+#[derive(Serialize, Deserialize)]
+struct FailureShape {
+    reason: Arc<str>,
+    message: Arc<str>,
+}
+
+#[derive(Serialize)]
+struct LeaseShape<'a> {
+    v: u32,
+    /// The start of the machine that the moment counts from.
+    boot: &'a str,
+    fence_at_ms: u64,
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
+    let place = |error: serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        Unreadable::Damaged(format!("is not a record: see line {line}, column {column}"))
+    };
+    let Versioned { v } = serde_json::from_slice(bytes).map_err(place)?;
+    match v {
+        VERSION => serde_json::from_slice(bytes).map_err(place),
+        newer if newer > VERSION => Err(Unreadable::Newer(newer)),
+        older => Err(Unreadable::Damaged(format!("has version {older}, which never was"))),
+    }
+}
+
+pub(super) fn term(term: Term) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&TermShape { v: VERSION, term: term.0 })
+}
+
+pub(super) fn read_term(bytes: &[u8]) -> Result<Term, Unreadable> {
+    read::<TermShape>(bytes).map(|shape| Term(shape.term))
+}
+
+pub(super) fn buried(buried: &Buried) -> serde_json::Result<Vec<u8>> {
+    let Buried { epoch, at } = buried;
+    serde_json::to_vec(&BuriedShape { v: VERSION, epoch: epoch.0, at_ms: at.0 })
+}
+
+pub(super) fn read_buried(bytes: &[u8]) -> Result<Buried, Unreadable> {
+    let shape = read::<BuriedShape>(bytes)?;
+    Ok(Buried { epoch: Epoch(shape.epoch), at: WallMillis(shape.at_ms) })
+}
+
+pub(super) fn intent(intent: &Intent) -> serde_json::Result<Vec<u8>> {
+    let Intent { epoch, revision, goal, spec, restarts, gave_up, completed } = intent;
+    serde_json::to_vec(&IntentShape {
+        v: VERSION,
+        epoch: epoch.0,
+        revision: Arc::from(revision.as_str()),
+        goal: match *goal {
+            Goal::Run => GoalShape::Run,
+            Goal::Rest => GoalShape::Rest,
+            Goal::Gone { purge } => GoalShape::Gone { purge },
+        },
+        spec: spec.as_deref().map(StoredSpec::from),
+        restarts: *restarts,
+        gave_up: gave_up.as_ref().map(|failure| FailureShape {
+            reason: Arc::from(failure.reason.code()),
+            message: Arc::clone(&failure.message),
+        }),
+        completed: *completed,
+    })
+}
+
+pub(super) fn read_intent(bytes: &[u8]) -> Result<Intent, Unreadable> {
+    let shape = read::<IntentShape>(bytes)?;
+    let revision = RevisionId::new(&shape.revision)
+        .map_err(|error| Unreadable::Damaged(format!("revision {error}")))?;
+    let spec = shape.spec.map(StoredSpec::read).transpose().map_err(Unreadable::Damaged)?;
+    Ok(Intent {
+        epoch: Epoch(shape.epoch),
+        revision,
+        goal: match shape.goal {
+            GoalShape::Run => Goal::Run,
+            GoalShape::Rest => Goal::Rest,
+            GoalShape::Gone { purge } => Goal::Gone { purge },
+        },
+        spec: spec.map(Arc::new),
+        restarts: shape.restarts,
+        gave_up: shape.gave_up.as_ref().map(read_failure).transpose()?,
+        completed: shape.completed,
+    })
+}
+
+fn read_failure(shape: &FailureShape) -> Result<Failure, Unreadable> {
+    let reason = FailureReason::ALL.into_iter().find(|reason| reason.code() == &*shape.reason);
+    let damaged = || Unreadable::Damaged("gave_up has a reason nobody knows".to_owned());
+    Ok(Failure::new(reason.ok_or_else(damaged)?, &shape.message))
+}
+
+/// The lease as the watchdog reads it.
+pub(super) fn lease(boot: &str, until: Millis) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&LeaseShape { v: VERSION, boot, fence_at_ms: until.0 })
+}

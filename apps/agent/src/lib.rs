@@ -1,0 +1,33 @@
+//! The agent as a program.
+//!
+//! ```text
+//!   rpc ──► Handle ──► driver ──► Agent::step ──► ledger · lease · verbs · messages to the scheduler
+//!                        ▲                          │        │        │             │
+//!                        └── persisted, done, observed, registered, heard ◄─────────┘
+//! ```
+//!
+//! Nothing is decided here. The driver owns the agent core and is the only one that steps it. It
+//! keeps the order the core relies on: the lease is written before the verbs of the same step run,
+//! and an observation is taken after the step that asked for it.
+//!
+//! | question | where |
+//! |---|---|
+//! | how it is put together, started and stopped | [`app`] |
+//! | what is on disk, and what when the disk fails | [`ledger`] |
+//! | who may ask what, and orders without tokens | [`rpc`] |
+//! | which scheduler, or none | [`upward`] |
+//! | what the machine is and uses | [`host`] |
+//! | what runs workloads, and what is offered | [`runtimes`] |
+
+pub mod app;
+pub mod driver;
+pub mod handle;
+pub mod history;
+pub mod host;
+pub mod ledger;
+pub mod rpc;
+pub mod runtimes;
+pub mod upward;
+mod verbs;
+
+pub use handle::Handle;

@@ -1,0 +1,214 @@
+//! What a node can be asked: `persys.agent.v1.AgentService`.
+//!
+//! - orders of schedulers of ours go to the core as they are, tokens and all;
+//! - [`legacy`]: orders of those who know no tokens;
+//! - [`status`]: how workloads and actions look on the wire.
+//!
+//! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
+//! error, because that is where old schedulers read it.
+
+pub(crate) mod legacy;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use persys_identity::{Peer, Role};
+use persys_model::command::{Answer, Command, Order};
+use persys_model::id::WorkloadId;
+use persys_node::ledger::Goal;
+use persys_proto::agent::v1 as wire;
+use persys_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
+use persys_proto::convert::{Said, answer, command};
+use persys_runtime::Runtime as _;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Request, Response, Status};
+
+use crate::handle::{Handle, Unanswered};
+use crate::host::Meter;
+use crate::runtimes::Runtimes;
+
+/// Largest message taken.
+pub const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// How long a removal is waited for; it goes on after that.
+const REMOVAL: Duration = Duration::from_secs(5);
+/// How long a runtime may take to say more about a workload.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The service of one agent.
+#[derive(Debug)]
+pub struct Service {
+    handle: Handle,
+    runtimes: Runtimes,
+    meter: Arc<Meter>,
+    /// Orders without tokens are taken one at a time: each draws its epoch from what is held.
+    one_at_a_time: Mutex<()>,
+}
+
+/// Lets a request through or not.
+pub type Guard = fn(Request<()>) -> Result<Request<()>, Status>;
+
+/// The service behind its guard.
+pub type Guarded = InterceptedService<AgentServiceServer<Service>, Guard>;
+
+/// The service behind its guard.
+#[must_use]
+pub fn service(handle: Handle, runtimes: Runtimes, meter: Arc<Meter>) -> Guarded {
+    let service = Service { handle, runtimes, meter, one_at_a_time: Mutex::default() };
+    let server = AgentServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
+    InterceptedService::new(server, authorise)
+}
+
+/// Lets schedulers and operators through. An agent's certificate is signed by the same authority,
+/// and gives no right over other agents.
+pub fn authorise(request: Request<()>) -> Result<Request<()>, Status> {
+    let Some(peer) = Peer::of(&request) else {
+        return Err(Status::unauthenticated("who asks is not known"));
+    };
+    match peer.role {
+        Role::Scheduler | Role::Operator => Ok(request),
+        Role::Agent | Role::Gateway | Role::User | Role::Metrics => {
+            let text = format!("{} {} may not command agents", peer.role, peer.name);
+            Err(Status::permission_denied(text))
+        }
+    }
+}
+
+fn unanswered(error: Unanswered) -> Status {
+    match error {
+        Unanswered::TimedOut => Status::deadline_exceeded(error.to_string()),
+        Unanswered::Stopping => Status::unavailable(error.to_string()),
+    }
+}
+
+impl Service {
+    /// Gives an order. A removal that takes long is accepted once its intent is held; the tombstone
+    /// follows with a beat.
+    async fn command(&self, order: Command) -> Result<Answer, Status> {
+        let removes = match order.order {
+            Order::Remove { .. } => true,
+            Order::Apply(_) => false,
+        };
+        if !removes {
+            return self.handle.command(order).await.map_err(unanswered);
+        }
+        let (workload, epoch) = (order.workload.clone(), order.epoch);
+        match timeout(REMOVAL, self.handle.command(order)).await {
+            Ok(Err(Unanswered::TimedOut)) | Err(_) => {}
+            Ok(answered) => return answered.map_err(unanswered),
+        }
+        let look = move |agent: &persys_node::agent::Agent| {
+            let intent = agent.intents().get(&workload);
+            let held = intent.is_some_and(|intent| {
+                intent.epoch == epoch && matches!(intent.goal, Goal::Gone { .. })
+            });
+            held && !agent.holding()
+        };
+        let accepted = self.handle.read(move |agent, _| look(agent)).await.map_err(unanswered)?;
+        if accepted { Ok(Answer::Accepted) } else { Err(unanswered(Unanswered::TimedOut)) }
+    }
+
+    async fn status(&self, workload: &WorkloadId) -> Result<Option<wire::WorkloadStatus>, Status> {
+        let workload = workload.clone();
+        let look = move |agent: &_, history: &_| status::one(agent, history, &workload);
+        self.handle.read(look).await.map_err(unanswered)
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Service {
+    async fn apply_workload(
+        &self,
+        request: Request<wire::ApplyWorkloadRequest>,
+    ) -> Result<Response<wire::ApplyWorkloadResponse>, Status> {
+        let order = match command::from_apply(request.into_inner()) {
+            Ok(Said::Ours(order)) => order,
+            Ok(Said::Legacy(draft)) => return self.legacy_apply(draft).await.map(Response::new),
+            Err(faults) => {
+                let message = faults.to_string();
+                return Ok(Response::new(legacy::not_applied(message)));
+            }
+        };
+        let (workload, epoch) = (order.workload.clone(), order.epoch);
+        let mut response = answer::to_apply(&self.command(order).await?, epoch);
+        response.status = self.status(&workload).await?;
+        Ok(Response::new(response))
+    }
+
+    async fn delete_workload(
+        &self,
+        request: Request<wire::DeleteWorkloadRequest>,
+    ) -> Result<Response<wire::DeleteWorkloadResponse>, Status> {
+        let order = match command::from_delete(request.get_ref()) {
+            Ok(Said::Ours(order)) => order,
+            Ok(Said::Legacy(workload)) => {
+                return self.legacy_delete(workload).await.map(Response::new);
+            }
+            Err(faults) => {
+                let message = faults.to_string();
+                return Ok(Response::new(legacy::not_deleted(message)));
+            }
+        };
+        let epoch = order.epoch;
+        Ok(Response::new(answer::to_delete(&self.command(order).await?, epoch)))
+    }
+
+    async fn get_workload_status(
+        &self,
+        request: Request<wire::GetWorkloadStatusRequest>,
+    ) -> Result<Response<wire::GetWorkloadStatusResponse>, Status> {
+        let id = request.into_inner().id;
+        // Old schedulers look for exactly these words, and take them for "deleted".
+        let unknown = || Status::unknown(format!("status not found: {id}"));
+        let workload = WorkloadId::new(&id).ok().ok_or_else(unknown)?;
+        let mut status = self.status(&workload).await?.ok_or_else(unknown)?;
+        if let Ok(Ok(Some(thing))) = timeout(LOOK, self.runtimes.inspect(&workload)).await {
+            status::add_thing(&mut status, &thing);
+        }
+        if let Ok(Some(end)) = timeout(LOOK, self.runtimes.end_of(&workload)).await {
+            status::add_end(&mut status, &end);
+        }
+        Ok(Response::new(wire::GetWorkloadStatusResponse { status: Some(status) }))
+    }
+
+    async fn list_workloads(
+        &self,
+        request: Request<wire::ListWorkloadsRequest>,
+    ) -> Result<Response<wire::ListWorkloadsResponse>, Status> {
+        let wanted = request.into_inner().r#type;
+        let mut workloads = self.handle.read(status::all).await.map_err(unanswered)?;
+        if wanted != i32::from(wire::WorkloadType::Unspecified) {
+            workloads.retain(|status| status.r#type == wanted);
+        }
+        Ok(Response::new(wire::ListWorkloadsResponse { workloads }))
+    }
+
+    async fn health_check(
+        &self,
+        _request: Request<wire::HealthCheckRequest>,
+    ) -> Result<Response<wire::HealthCheckResponse>, Status> {
+        let load = self.meter.last();
+        let percent = |permille: u32| f64::from(permille) / 10.0;
+        Ok(Response::new(wire::HealthCheckResponse {
+            // The agent answers; how its runtimes are is said beside it.
+            healthy: true,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime_status: self.runtimes.told().await,
+            memory_utilization: percent(load.memory_permille),
+            cpu_utilization: percent(load.cpu_permille),
+            disk_utilization: percent(load.disk_permille),
+        }))
+    }
+
+    async fn list_actions(
+        &self,
+        request: Request<wire::ListActionsRequest>,
+    ) -> Result<Response<wire::ListActionsResponse>, Status> {
+        let filter = request.into_inner();
+        let look = move |_: &_, history: &_| status::actions(history, &filter);
+        let actions = self.handle.read(look).await.map_err(unanswered)?;
+        Ok(Response::new(wire::ListActionsResponse { actions }))
+    }
+}

@@ -1,0 +1,213 @@
+//! All that runs workloads on this node, as one runtime.
+//!
+//! What is started goes to the runtime of its type. What is stopped or removed is known by its name
+//! alone, so every runtime is asked: for one that never had it, it is so already.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use persys_model::id::WorkloadId;
+use persys_model::spec::{Spec, WorkloadType};
+use persys_node::input::Seen;
+use persys_runtime::docker::Docker;
+use persys_runtime::inside::End;
+use persys_runtime::runtime::{Health, Progress, Thing};
+use persys_runtime::sim::Sim;
+use persys_runtime::{Error, Evidence, Runtime, Start, Wakeups};
+use tokio::time::timeout;
+
+use crate::handle::Handle;
+
+/// How long a runtime may take to say that it is well.
+const FEEL: Duration = Duration::from_secs(2);
+/// How long a new agent waits for a runtime that does not answer yet.
+const ARRIVE: Duration = Duration::from_secs(5);
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+
+/// One runtime and what it runs.
+#[derive(Clone)]
+struct Part {
+    types: BTreeSet<WorkloadType>,
+    runtime: Arc<dyn Runtime>,
+    wakeups: Arc<dyn Wakeups>,
+    evidence: Arc<dyn Evidence>,
+}
+
+impl Part {
+    fn new<R>(types: BTreeSet<WorkloadType>, runtime: R) -> Self
+    where
+        R: Runtime + Wakeups + Evidence + Clone + 'static,
+    {
+        let (wakeups, evidence) = (Arc::new(runtime.clone()), Arc::new(runtime.clone()));
+        Self { types, runtime: Arc::new(runtime), wakeups, evidence }
+    }
+}
+
+/// All that runs workloads here.
+#[derive(Clone)]
+pub struct Runtimes {
+    parts: Vec<Part>,
+    /// What is not offered, and why.
+    missing: Arc<Mutex<BTreeMap<WorkloadType, Arc<str>>>>,
+}
+
+impl std::fmt::Debug for Runtimes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<_> = self.parts.iter().map(|part| &part.runtime).collect();
+        f.debug_struct("Runtimes").field("parts", &parts).field("missing", &self.missing).finish()
+    }
+}
+
+impl Runtimes {
+    /// Containers by Docker, if it answers. One that does not is kept: what it already runs is
+    /// still ours to see and to remove, and it is offered when it comes.
+    pub async fn docker(docker: Docker) -> Self {
+        let part = Part::new([WorkloadType::Container].into(), docker);
+        let all = Self { parts: vec![part], missing: Arc::new(Mutex::new(unsupported())) };
+        if timeout(ARRIVE, all.arrived(BETWEEN_TRIES)).await.is_err() {
+            let why = "Docker does not answer";
+            tracing::warn!(why, "containers are not offered");
+            all.missing().insert(WorkloadType::Container, Arc::from(why));
+        }
+        all
+    }
+
+    /// Returns when all runtimes have answered, and from then on offers what they run. Says whether
+    /// that is more than before.
+    pub async fn arrived(&self, between: Duration) -> bool {
+        let mut more = false;
+        for part in &self.parts {
+            while !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
+                tokio::time::sleep(between).await;
+            }
+            for kind in &part.types {
+                more |= self.missing().remove(kind).is_some();
+            }
+        }
+        more
+    }
+
+    fn missing(&self) -> MutexGuard<'_, BTreeMap<WorkloadType, Arc<str>>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything in memory.
+    #[must_use]
+    pub fn sim(sim: Sim) -> Self {
+        let part = Part::new(WorkloadType::ALL.into_iter().collect(), sim);
+        Self { parts: vec![part], missing: Arc::default() }
+    }
+
+    /// What can be run here.
+    #[must_use]
+    pub fn offered(&self) -> BTreeSet<WorkloadType> {
+        let all = self.parts.iter().flat_map(|part| part.types.iter().copied());
+        all.filter(|kind| !self.missing().contains_key(kind)).collect()
+    }
+
+    /// How each type is, in the words of the contract.
+    pub async fn told(&self) -> BTreeMap<String, String> {
+        let mut told: BTreeMap<_, _> = self
+            .missing()
+            .iter()
+            .map(|(kind, why)| (kind.word().to_owned(), format!("unhealthy: {why}")))
+            .collect();
+        for part in &self.parts {
+            let text = match timeout(FEEL, part.runtime.health()).await {
+                Ok(Ok(_)) => "healthy".to_owned(),
+                Ok(Err(error)) => format!("unhealthy: {error}"),
+                Err(_) => format!("unhealthy: no answer within {FEEL:?}"),
+            };
+            for kind in &part.types {
+                told.entry(kind.word().to_owned()).or_insert_with(|| text.clone());
+            }
+        }
+        told
+    }
+
+    /// Passes every hint of the runtimes on, for ever.
+    pub async fn listen(self, handle: Handle) {
+        let streams = self.parts.iter().map(|part| part.wakeups.wakeups());
+        let mut hints = futures::stream::select_all(streams);
+        while hints.next().await.is_some() {
+            handle.wake();
+        }
+    }
+
+    /// What is left of the last end of a workload, if it has ended and a runtime can tell.
+    pub async fn end_of(&self, workload: &WorkloadId) -> Option<End> {
+        for part in &self.parts {
+            if let Ok(Some(end)) = part.evidence.evidence(workload).await {
+                return Some(end);
+            }
+        }
+        None
+    }
+
+    fn of(&self, spec: &Spec) -> Result<&dyn Runtime, Error> {
+        let kind = spec.workload_type();
+        let part = self.parts.iter().find(|part| part.types.contains(&kind));
+        part.map(|part| part.runtime.as_ref()).ok_or(Error::WrongKind { kind })
+    }
+}
+
+fn unsupported() -> BTreeMap<WorkloadType, Arc<str>> {
+    [WorkloadType::Compose, WorkloadType::Vm]
+        .map(|kind| (kind, Arc::from("this agent has no runtime for it")))
+        .into()
+}
+
+#[async_trait]
+impl Runtime for Runtimes {
+    async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error> {
+        self.of(spec)?.prepare(spec, progress).await
+    }
+
+    async fn start(&self, start: &Start) -> Result<(), Error> {
+        self.of(&start.spec)?.start(start).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        for part in &self.parts {
+            part.runtime.stop(workload, grace).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
+        for part in &self.parts {
+            part.runtime.remove(workload, purge).await?;
+        }
+        Ok(())
+    }
+
+    async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
+        for part in &self.parts {
+            if let Some(thing) = part.runtime.inspect(workload).await? {
+                return Ok(Some(thing));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn list(&self) -> Result<Vec<Seen>, Error> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            all.extend(part.runtime.list().await?);
+        }
+        Ok(all)
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        let mut all = Health::default();
+        for part in &self.parts {
+            let health = part.runtime.health().await?;
+            all.version = health.version;
+            all.warnings.extend(health.warnings);
+        }
+        Ok(all)
+    }
+}

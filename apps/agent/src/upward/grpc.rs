@@ -1,0 +1,225 @@
+//! To the scheduler over the wire.
+//!
+//! Several addresses may be given. The one that answered last is asked first; when it is not
+//! reached or does not lead, the others are asked in turn. Every call ends within its deadline, and
+//! a connection that fell silent is noticed by its keepalive.
+//!
+//! A scheduler that does not know our fields gives no session. The agent then gives itself one, and
+//! sends the statuses such a scheduler reads; what it runs for it is never exclusive.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use persys_identity::Connector;
+use persys_model::id::WorkloadId;
+use persys_model::inventory::Report;
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::time::WallMillis;
+use persys_model::token::Term;
+use persys_proto::control::v1 as wire;
+use persys_proto::control::v1::agent_control_client::AgentControlClient;
+use persys_proto::convert::register::LegacyAnswer;
+use persys_proto::convert::{Said, beat, register, report};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use super::alone::Sessions;
+use super::{Scheduler, Unreachable};
+
+/// Longest wait for one scheduler.
+const CALL: Duration = Duration::from_secs(5);
+/// Longest wait for all of them together.
+const ALL_CALLS: Duration = Duration::from_secs(10);
+/// How often a silent connection is tried, and how long its answer may take.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+/// How often to beat when an old scheduler does not say.
+const LEGACY_BEAT_MS: u64 = 2_000;
+/// How long to wait after an old scheduler said no.
+const LEGACY_RETRY_MS: u64 = 5_000;
+/// Largest message taken.
+const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Tells the date.
+pub type Date = Arc<dyn Fn() -> WallMillis + Send + Sync>;
+
+/// An address that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{address:?} is not the address of a scheduler: host:port is")]
+pub struct BadAddress {
+    /// What was given.
+    pub address: String,
+}
+
+/// Schedulers over the wire.
+pub struct Grpc {
+    clients: Vec<(String, AgentControlClient<Channel>)>,
+    /// Who answered last.
+    favourite: AtomicUsize,
+    date: Date,
+    sessions: Sessions,
+    /// What an old scheduler is to be told with each beat; `None` with one of ours.
+    legacy: Mutex<Option<BTreeMap<WorkloadId, Report>>>,
+}
+
+impl std::fmt::Debug for Grpc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let addresses: Vec<_> = self.clients.iter().map(|(address, _)| address).collect();
+        f.debug_struct("Grpc").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+impl Grpc {
+    /// Reaches the schedulers at `addresses`, each `host:port`, when there is something to say.
+    pub fn new(
+        addresses: &[String],
+        connector: &Connector,
+        date: Date,
+    ) -> Result<Self, BadAddress> {
+        let clients = addresses.iter().map(|address| {
+            let bad = || BadAddress { address: address.clone() };
+            let endpoint = Endpoint::from_shared(format!("http://{address}"))
+                .ok()
+                .filter(|endpoint| endpoint.uri().port_u16().is_some())
+                .ok_or_else(bad)?
+                .connect_timeout(CALL)
+                .timeout(CALL)
+                .http2_keep_alive_interval(KEEPALIVE.0)
+                .keep_alive_timeout(KEEPALIVE.1)
+                .keep_alive_while_idle(true);
+            let channel = endpoint.connect_with_connector_lazy(connector.clone());
+            let client = AgentControlClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
+            Ok((address.clone(), client))
+        });
+        Ok(Self {
+            clients: clients.collect::<Result<_, _>>()?,
+            favourite: AtomicUsize::new(0),
+            sessions: Sessions::since(date()),
+            date,
+            legacy: Mutex::default(),
+        })
+    }
+
+    /// Asks one scheduler after the other until one answers.
+    async fn ask<T, F>(
+        &self,
+        call: impl Fn(AgentControlClient<Channel>) -> F + Send + Sync,
+    ) -> Result<T, Unreachable>
+    where
+        F: Future<Output = Result<T, Status>> + Send,
+    {
+        let all = async {
+            let mut last = "no address is configured".to_owned();
+            let first = self.favourite.load(Ordering::Relaxed);
+            for nth in (0..self.clients.len()).map(|nth| (first + nth) % self.clients.len()) {
+                let Some((address, client)) = self.clients.get(nth) else { continue };
+                match tokio::time::timeout(CALL, call(client.clone())).await {
+                    Ok(Ok(answer)) => {
+                        self.favourite.store(nth, Ordering::Relaxed);
+                        return Ok(answer);
+                    }
+                    Ok(Err(status)) => last = format!("{address}: {}", told(&status)),
+                    Err(_) => last = format!("{address}: no answer within {CALL:?}"),
+                }
+            }
+            Err(Unreachable(last))
+        };
+        match tokio::time::timeout(ALL_CALLS, all).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Unreachable(format!("none answered within {ALL_CALLS:?}"))),
+        }
+    }
+
+    fn legacy<T>(&self, look: impl FnOnce(&mut Option<BTreeMap<WorkloadId, Report>>) -> T) -> T {
+        look(&mut self.legacy.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What an old scheduler reads of a beat: how everything is, each time.
+    fn statuses(&self, beat: &Beat) -> Vec<wire::WorkloadStatus> {
+        let now = (self.date)();
+        self.legacy(|legacy| {
+            let Some(known) = legacy else { return Vec::new() };
+            for tombstone in &beat.removed {
+                known.remove(&tombstone.workload);
+            }
+            for report in &beat.reports {
+                known.insert(report.workload.clone(), report.clone());
+            }
+            known.values().map(|one| report::to_status(one, now)).collect()
+        })
+    }
+}
+
+/// What a failed call says, with what is behind it.
+fn told(status: &Status) -> String {
+    let mut text = format!("{} {}", status.code(), status.message());
+    let mut next = std::error::Error::source(status);
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
+}
+
+#[async_trait::async_trait]
+impl Scheduler for Grpc {
+    async fn register(
+        &self,
+        registration: Registration,
+    ) -> Result<RegistrationAnswer, Unreachable> {
+        let mut message = register::to_wire(&registration, (self.date)());
+        env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
+        let answer = self
+            .ask(|mut client| {
+                let message = message.clone();
+                async move { Ok(client.register_node(message).await?.into_inner()) }
+            })
+            .await?;
+        let said = register::answer_from_wire(&answer)
+            .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;
+        Ok(match said {
+            Said::Ours(answer) => {
+                self.legacy(|legacy| *legacy = None);
+                answer
+            }
+            Said::Legacy(LegacyAnswer::Accepted { beat_ms }) => {
+                let held = registration.inventory.held.into_iter();
+                let known = held.map(|held| (held.report.workload.clone(), held.report));
+                self.legacy(|legacy| *legacy = Some(known.collect()));
+                self.sessions.accept(registration.term, beat_ms.unwrap_or(LEGACY_BEAT_MS))
+            }
+            Said::Legacy(LegacyAnswer::Refused { why }) => {
+                RegistrationAnswer::Refused { why, retry_after_ms: LEGACY_RETRY_MS }
+            }
+        })
+    }
+
+    async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unreachable> {
+        let mut message = beat::to_wire(&beat, (self.date)());
+        message.workload_statuses = self.statuses(&beat);
+        let answer = self
+            .ask(|mut client| {
+                let message = message.clone();
+                async move {
+                    match client.heartbeat(message).await {
+                        Ok(answer) => Ok(Some(answer.into_inner())),
+                        // An old scheduler that does not know the node.
+                        Err(status) if status.code() == Code::NotFound => Ok(None),
+                        Err(status) => Err(status),
+                    }
+                }
+            })
+            .await?;
+        let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
+        let said = beat::answer_from_wire(&answer)
+            .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;
+        Ok(match said {
+            Said::Ours(answer) => answer,
+            Said::Legacy(answer) if answer.acknowledged => {
+                self.sessions.heard(&beat, false, answer.drain)
+            }
+            Said::Legacy(_) => BeatAnswer::RegisterAgain { term: Term(0) },
+        })
+    }
+}

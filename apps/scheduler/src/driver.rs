@@ -1,0 +1,260 @@
+//! The loop: what happens goes into the replica, what it wants goes out.
+//!
+//! The driver never waits for the outside. Calls to the store and orders to agents run beside it
+//! and come back as inputs; while they are under way it goes on with whatever else happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use persys_cluster::effects::Outbound;
+use persys_cluster::input::Input;
+use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
+use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
+use persys_model::command::Command;
+use persys_model::event::Event;
+use persys_model::id::NodeId;
+use persys_model::time::Millis;
+use persys_model::token::Session;
+use persys_store::{Store, answer};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::callers::{Caller, Callers};
+use crate::clock::Clock;
+use crate::handle::{Handle, Inbox};
+use crate::links::Links;
+use crate::standing::Standing;
+
+/// Longest wait for the store; beyond it the outcome is unknown.
+const STORE_DEADLINE: Duration = Duration::from_secs(2);
+/// Requests that may wait for the driver; a caller beyond that waits to be let in.
+const MOST_REQUESTS: usize = 4096;
+/// Orders that may wait for one agent. The core sends again what does not fit.
+const MOST_ORDERS: usize = 1024;
+/// Events a slow watcher may fall behind before it has to read the store.
+const MOST_EVENTS: usize = 4096;
+/// Longest sleep; wake-ups come earlier when the core asks for it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+/// Keeps what this host remembers of the store, outside the store.
+pub trait Memory: Send + Sync {
+    /// Remembers it; may be lazy.
+    fn remember(&self, mark: &HighWater);
+}
+
+/// Everything a driver works with.
+pub struct Parts {
+    /// The process, not yet stepped.
+    pub replica: Replica,
+    /// The host's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Where records are.
+    pub store: Arc<dyn Store>,
+    /// The way to the agents.
+    pub links: Arc<dyn Links>,
+    /// What this host remembers.
+    pub memory: Arc<dyn Memory>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("replica", &self.replica).finish_non_exhaustive()
+    }
+}
+
+/// Owns the replica and steps it.
+pub struct Driver {
+    parts: Parts,
+    inbox: mpsc::Receiver<Inbox>,
+    callers: Callers,
+    events: broadcast::Sender<Arc<Event>>,
+    /// Calls, orders and probes under way; each ends as an input.
+    outside: JoinSet<Option<ReplicaInput>>,
+    /// One queue of orders per node, so that a stuck agent holds up nobody else.
+    queues: BTreeMap<NodeId, mpsc::Sender<(String, Command)>>,
+    answers: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    wake_at: Option<Millis>,
+    standing: watch::Sender<Standing>,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// A driver, and the way to it. Nothing happens before [`Driver::run`].
+    #[must_use]
+    pub fn new(parts: Parts) -> (Self, Handle) {
+        let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
+        let (events, _) = broadcast::channel(MOST_EVENTS);
+        let (standing, seen) = watch::channel(Standing::new(parts.clock.now().wall));
+        let handle = Handle { inbox: to_inbox, events: events.clone(), standing: seen };
+        let driver = Self {
+            parts,
+            inbox,
+            callers: Callers::default(),
+            events,
+            outside: JoinSet::new(),
+            queues: BTreeMap::new(),
+            answers: mpsc::channel(MOST_REQUESTS),
+            wake_at: None,
+            standing,
+        };
+        (driver, handle)
+    }
+
+    /// Runs until every handle is gone.
+    pub async fn run(mut self) {
+        self.step(ReplicaInput::Tick);
+        loop {
+            let sleep = self.until_wake();
+            tokio::select! {
+                message = self.inbox.recv() => match message {
+                    Some(message) => self.take(message),
+                    None => break,
+                },
+                Some(input) = self.answers.1.recv() => {
+                    self.step(ReplicaInput::Cluster(Box::new(input)));
+                }
+                Some(ended) = self.outside.join_next() => {
+                    // A task that was cancelled or panicked has nothing to tell; the core's own
+                    // deadlines take care of what is missing.
+                    if let Ok(Some(input)) = ended {
+                        self.step(input);
+                    }
+                }
+                () = tokio::time::sleep(sleep) => self.step(ReplicaInput::Tick),
+            }
+        }
+        self.outside.shutdown().await;
+    }
+
+    fn until_wake(&self) -> Duration {
+        let now = self.parts.clock.now().mono;
+        self.wake_at
+            .map_or(LONGEST_SLEEP, |at| Duration::from_millis(at.since(now)).min(LONGEST_SLEEP))
+    }
+
+    fn take(&mut self, message: Inbox) {
+        let input = match message {
+            Inbox::Register(registration, to) => {
+                Input::Register(self.callers.join(Caller::Registration(to)), *registration)
+            }
+            Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
+            Inbox::Ask(ask, to) => Input::Ask(self.callers.join(Caller::Ask(to)), *ask),
+            Inbox::Read(look) => return look(self.parts.replica.world()),
+        };
+        self.step(ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    fn step(&mut self, input: ReplicaInput) {
+        let now = self.parts.clock.now();
+        let effects = self.parts.replica.step(input, now);
+        let world = self.parts.replica.world();
+        self.standing.send_if_modified(|standing| standing.follow(world, now.wall));
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: ReplicaEffects) {
+        for (id, call) in effects.calls {
+            self.call_store(id, call);
+        }
+        for message in effects.out {
+            self.send(message);
+        }
+        for request in effects.not_leader {
+            self.callers.turn_away(request);
+        }
+        if let Some(mark) = effects.remember {
+            self.parts.memory.remember(&mark);
+        }
+        self.wake_at = effects.wake_at;
+    }
+
+    fn call_store(&mut self, id: CallId, call: StoreCall) {
+        let store = Arc::clone(&self.parts.store);
+        self.outside.spawn(async move {
+            let reply = match timeout(STORE_DEADLINE, answer(store.as_ref(), call)).await {
+                Ok(answered) => {
+                    if let Some(error) = &answered.error {
+                        tracing::warn!(%error, "store");
+                    }
+                    for record in &answered.quarantined {
+                        tracing::error!(key = record.key, why = record.why, "unreadable record");
+                    }
+                    answered.reply
+                }
+                Err(_) => StoreReply::Unknown,
+            };
+            Some(ReplicaInput::Store(id, reply))
+        });
+    }
+
+    fn send(&mut self, message: Outbound) {
+        match message {
+            Outbound::Command(node, command) => self.order(&node, command),
+            Outbound::Probe(node, session) => self.probe(node, session),
+            Outbound::Registered(request, answer) => self.callers.registered(request, answer),
+            Outbound::Beat(request, answer) => self.callers.heard(request, answer),
+            Outbound::Reply(request, reply) => self.callers.replied(request, reply),
+            // Nobody watching is fine.
+            Outbound::Publish(event) => drop(self.events.send(event)),
+        }
+    }
+
+    fn endpoint_of(&self, node: &NodeId) -> Option<String> {
+        let view = self.parts.replica.world()?.node(node)?;
+        Some(view.node.facts.endpoint.to_string())
+    }
+
+    fn order(&mut self, node: &NodeId, command: Command) {
+        let Some(endpoint) = self.endpoint_of(node) else { return };
+        if self.queues.get(node).is_none_or(mpsc::Sender::is_closed) {
+            let queue = self.open_queue(node.clone());
+            self.queues.insert(node.clone(), queue);
+        }
+        if let Some(queue) = self.queues.get(node)
+            && queue.try_send((endpoint, command)).is_err()
+        {
+            tracing::warn!(%node, "too many orders wait for this agent; they are sent again later");
+        }
+    }
+
+    fn open_queue(&mut self, node: NodeId) -> mpsc::Sender<(String, Command)> {
+        let (to_queue, mut queue) = mpsc::channel::<(String, Command)>(MOST_ORDERS);
+        let links = Arc::clone(&self.parts.links);
+        let answers = self.answers.0.clone();
+        self.outside.spawn(async move {
+            while let Some((endpoint, command)) = queue.recv().await {
+                let (session, workload, epoch) =
+                    (command.session, command.workload.clone(), command.epoch);
+                match links.order(&node, &endpoint, command).await {
+                    Ok(answer) => {
+                        let node = node.clone();
+                        let input = Input::Answered { node, session, workload, epoch, answer };
+                        if answers.send(input).await.is_err() {
+                            break;
+                        }
+                    }
+                    Err(error) => tracing::debug!(%node, %workload, %error, "order"),
+                }
+            }
+            None
+        });
+        to_queue
+    }
+
+    fn probe(&mut self, node: NodeId, session: Session) {
+        let Some(endpoint) = self.endpoint_of(&node) else { return };
+        let links = Arc::clone(&self.parts.links);
+        self.outside.spawn(async move {
+            let found = links.probe(&node, &endpoint).await;
+            let input = Input::Probed { node, session, found };
+            Some(ReplicaInput::Cluster(Box::new(input)))
+        });
+    }
+}

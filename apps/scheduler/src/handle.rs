@@ -1,0 +1,147 @@
+//! How everybody else talks to the driver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use persys_cluster::effects::Reply;
+use persys_cluster::input::Ask;
+use persys_cluster::world::World;
+use persys_model::event::Event;
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use crate::callers::To;
+use crate::standing::Standing;
+
+/// How long a caller waits for the core before it is told to come again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Another process leads, or none does at present.
+    #[error("this scheduler does not lead at present")]
+    NotLeader,
+    /// The core did not answer in time; whether the change happened is unknown.
+    #[error("no answer in time; the change may or may not have happened, and asking again is safe")]
+    TimedOut,
+    /// The scheduler is shutting down.
+    #[error("the scheduler is stopping")]
+    Stopping,
+}
+
+/// What goes to the driver.
+pub(crate) enum Inbox {
+    Register(Box<Registration>, To<RegistrationAnswer>),
+    Beat(Box<Beat>, To<BeatAnswer>),
+    Ask(Box<Ask>, To<Reply>),
+    Read(Reader),
+}
+
+/// Looks at the cluster from inside the driver; gets `None` when this process does not lead.
+type Reader = Box<dyn FnOnce(Option<&World>) + Send>;
+
+/// A way to the driver; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) inbox: mpsc::Sender<Inbox>,
+    pub(crate) events: broadcast::Sender<Arc<Event>>,
+    pub(crate) standing: watch::Receiver<Standing>,
+}
+
+/// A way to the driver that does not keep it running.
+#[derive(Clone)]
+pub struct WeakHandle {
+    inbox: mpsc::WeakSender<Inbox>,
+    events: broadcast::Sender<Arc<Event>>,
+    standing: watch::Receiver<Standing>,
+}
+
+impl std::fmt::Debug for WeakHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeakHandle").finish_non_exhaustive()
+    }
+}
+
+impl WeakHandle {
+    /// The handle, while the driver runs.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Handle> {
+        let inbox = self.inbox.upgrade()?;
+        Some(Handle { inbox, events: self.events.clone(), standing: self.standing.clone() })
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// An agent begins a life.
+    pub async fn register(
+        &self,
+        registration: Registration,
+    ) -> Result<RegistrationAnswer, Unanswered> {
+        self.call(|to| Inbox::Register(Box::new(registration), to)).await
+    }
+
+    /// An agent beats.
+    pub async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unanswered> {
+        self.call(|to| Inbox::Beat(Box::new(beat), to)).await
+    }
+
+    /// Somebody wants something.
+    pub async fn ask(&self, ask: Ask) -> Result<Reply, Unanswered> {
+        self.call(|to| Inbox::Ask(Box::new(ask), to)).await
+    }
+
+    /// Looks at the cluster.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&World) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        self.call(|to: To<T>| {
+            Inbox::Read(Box::new(move |world| {
+                drop(to.send(world.map(look).ok_or(Unanswered::NotLeader)));
+            }))
+        })
+        .await
+    }
+
+    /// Events from now on, as they become durable.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.events.subscribe()
+    }
+
+    /// Whether this process leads and what it may do, without asking the driver.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.clone()
+    }
+
+    /// A way to the driver for those whom the driver itself keeps.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakHandle {
+        WeakHandle {
+            inbox: self.inbox.downgrade(),
+            events: self.events.clone(),
+            standing: self.standing.clone(),
+        }
+    }
+
+    async fn call<T>(&self, message: impl FnOnce(To<T>) -> Inbox) -> Result<T, Unanswered> {
+        let (to, answer) = oneshot::channel();
+        if self.inbox.send(message(to)).await.is_err() {
+            return Err(Unanswered::Stopping);
+        }
+        match timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Unanswered::Stopping),
+            Err(_) => Err(Unanswered::TimedOut),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The scheduler as a program.
+//!
+//! ```text
+//!   rpc, http ──► Handle ──► driver ──► Replica::step ──► store calls · orders · answers
+//!                              ▲                             │          │
+//!                              └──────── store replies ◄─────┘          ▼
+//!                              └──────── agents' answers ◄───────── links (one queue per node)
+//! ```
+//!
+//! | question | file |
+//! |---|---|
+//! | how it is put together, started and stopped | `app.rs` |
+//! | who may call what | `rpc/access.rs` |
+//! | what a request means, how it is refused | `rpc/` |
+//! | how agents are called and probed | `links/grpc.rs` |
+//! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
+//! | what this host remembers outside the store | `known.rs` |
+//!
+//! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
+//! others talk to it through a [`Handle`].
+
+pub mod app;
+mod callers;
+pub mod clock;
+pub mod driver;
+pub mod handle;
+mod http;
+mod known;
+pub mod links;
+mod metrics;
+mod rpc;
+pub mod standing;
+
+pub use handle::{Handle, Unanswered};

@@ -1,0 +1,280 @@
+//! Agents reached by calling them, over one kept connection each.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use persys_cluster::input::Probe;
+use persys_identity::{ConnectError, Connector, Credentials, Expected, Name};
+use persys_model::command::{Answer, Command};
+use persys_model::id::NodeId;
+use persys_model::token::Epoch;
+use persys_proto::agent::v1 as agent;
+use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
+use persys_proto::convert::command::{Call, to_call, to_legacy_call};
+use persys_proto::convert::{Said, answer};
+use tokio::time::{sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+
+use super::obeyed::Obeyed;
+use super::{Links, Unreachable};
+use crate::handle::WeakHandle;
+use crate::metrics::Metrics;
+
+/// What stands before the address of an old agent where others name their machine.
+pub(crate) const LEGACY_HOST: &str = "legacy/";
+
+/// Longest wait for the answer to an order.
+const RPC_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the answer to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a quiet connection with a call under way is trusted.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How often, and how many times, an old agent is asked whether a removal is done.
+const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
+
+type Client = AgentServiceClient<Channel>;
+
+/// How connections are made.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// Without certificates.
+    Plain,
+    /// With them, both sides.
+    Tls(Credentials),
+}
+
+/// The way to all agents.
+#[derive(Debug)]
+pub struct GrpcLinks {
+    way: Way,
+    channels: Mutex<BTreeMap<NodeId, (String, Channel)>>,
+    /// Tells old agents from ours.
+    scheduler: OnceLock<WeakHandle>,
+    obeyed: Arc<Obeyed>,
+    metrics: Arc<Metrics>,
+}
+
+impl GrpcLinks {
+    /// No connection yet; each is made with the first call.
+    #[must_use]
+    pub fn new(way: Way) -> Self {
+        Self::counting(way, Arc::default())
+    }
+
+    pub(crate) fn counting(way: Way, metrics: Arc<Metrics>) -> Self {
+        let (channels, scheduler) = (Mutex::default(), OnceLock::new());
+        Self { way, channels, scheduler, obeyed: Arc::default(), metrics }
+    }
+
+    /// Which decisions old agents have taken.
+    pub(crate) fn obeyed(&self) -> Arc<Obeyed> {
+        Arc::clone(&self.obeyed)
+    }
+
+    /// Where to ask about nodes. Said once, before the first order.
+    pub(crate) fn ask_at(&self, scheduler: WeakHandle) {
+        let said = self.scheduler.set(scheduler);
+        debug_assert!(said.is_ok(), "said twice");
+    }
+
+    /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
+    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = match channels.get(node) {
+            Some((at, channel)) if at == endpoint => channel.clone(),
+            Some(_) | None => {
+                let channel = self.open(node, endpoint)?;
+                channels.insert(node.clone(), (endpoint.to_owned(), channel.clone()));
+                channel
+            }
+        };
+        Ok(AgentServiceClient::new(channel))
+    }
+
+    fn open(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
+        let connector = match &self.way {
+            Way::Plain => Connector::plain(),
+            Way::Tls(credentials) => {
+                let name = Name::new(node.as_str()).map_err(unreachable)?;
+                Connector::tls(credentials, Expected::Agent(name)).map_err(unreachable)?
+            }
+        };
+        let endpoint = Endpoint::from_shared(format!("http://{endpoint}")).map_err(unreachable)?;
+        let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_timeout(KEEPALIVE);
+        Ok(endpoint.connect_with_connector_lazy(connector))
+    }
+
+    /// Calls, counts, and gives up in time. An agent that restarted leaves a dead connection behind,
+    /// which only a call finds out; orders and questions may be repeated, so that is done at once.
+    async fn call<T, F>(&self, rpc: &'static str, call: impl Fn() -> F) -> Result<T, Status>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let twice = async {
+            match call().await {
+                Err(why) if is_stale(&why) => call().await,
+                answer => answer,
+            }
+        };
+        let answer = timeout(RPC_TIMEOUT, twice).await;
+        let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        self.metrics.called(rpc, answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        answer.map(Response::into_inner)
+    }
+
+    async fn is_legacy(&self, node: &NodeId) -> Result<bool, Unreachable> {
+        let Some(scheduler) = self.scheduler.get() else { return Ok(false) };
+        let handle = scheduler.upgrade().ok_or_else(|| unreachable("the scheduler is stopping"))?;
+        let node = node.clone();
+        let host = handle
+            .read(move |world| world.node(&node).map(|view| Arc::clone(&view.node.facts.host)))
+            .await;
+        Ok(host.map_err(unreachable)?.is_some_and(|host| host.starts_with(LEGACY_HOST)))
+    }
+
+    async fn apply(
+        &self,
+        client: Client,
+        request: agent::ApplyWorkloadRequest,
+    ) -> Result<Answer, Unreachable> {
+        let call = || {
+            let (mut client, request) = (client.clone(), request.clone());
+            async move { client.apply_workload(request).await }
+        };
+        let said = self.call("ApplyWorkload", call).await;
+        match answer::from_apply(&said.map_err(|why| failed(&why))?).map_err(unreachable)? {
+            Said::Ours(answer) => Ok(answer),
+            Said::Legacy(old) if old.done || old.skipped => Ok(Answer::Accepted),
+            Said::Legacy(old) => Err(unreachable(old.message)),
+        }
+    }
+
+    async fn delete(
+        &self,
+        client: Client,
+        request: agent::DeleteWorkloadRequest,
+        epoch: Epoch,
+    ) -> Result<Answer, Unreachable> {
+        let call = || {
+            let (mut client, request) = (client.clone(), request.clone());
+            async move { client.delete_workload(request).await }
+        };
+        let said = self.call("DeleteWorkload", call).await;
+        match answer::from_delete(&said.map_err(|why| failed(&why))?).map_err(unreachable)? {
+            Said::Ours(answer) => Ok(answer),
+            Said::Legacy(old) if old.done => self.until_gone(client, request.id, epoch).await,
+            Said::Legacy(old) => Err(unreachable(old.message)),
+        }
+    }
+
+    /// An old agent says that it will remove; that it has, it says by no longer knowing.
+    async fn until_gone(
+        &self,
+        client: Client,
+        id: String,
+        epoch: Epoch,
+    ) -> Result<Answer, Unreachable> {
+        let call = || {
+            let request = agent::GetWorkloadStatusRequest { id: id.clone() };
+            let mut client = client.clone();
+            async move { client.get_workload_status(request).await }
+        };
+        let (pause, times) = REMOVAL_POLL;
+        for _ in 0..times {
+            match self.call("GetWorkloadStatus", call).await {
+                Ok(_) => sleep(pause).await,
+                Err(why) if is_gone(&why) => return Ok(Answer::Removed { epoch }),
+                Err(why) => return Err(failed(&why)),
+            }
+        }
+        Err(unreachable("it is still removing the workload"))
+    }
+
+    async fn health(&self, client: Client) -> Probe {
+        let call = || {
+            let mut client = client.clone();
+            async move { client.health_check(agent::HealthCheckRequest::default()).await }
+        };
+        match self.call("HealthCheck", call).await {
+            Ok(_) => Probe::Answered,
+            Err(why) => found_by(&why),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Links for GrpcLinks {
+    async fn order(
+        &self,
+        node: &NodeId,
+        endpoint: &str,
+        command: Command,
+    ) -> Result<Answer, Unreachable> {
+        let client = self.client(node, endpoint)?;
+        let legacy = self.is_legacy(node).await?;
+        let call =
+            if legacy { to_legacy_call(&command).map_err(unreachable)? } else { to_call(&command) };
+        let answer = match call {
+            Call::Apply(request) => self.apply(client, *request).await,
+            Call::Delete(request) => self.delete(client, request, command.epoch).await,
+        }?;
+        match &answer {
+            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
+            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
+            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
+        }
+        Ok(answer)
+    }
+
+    async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe {
+        let Ok(client) = self.client(node, endpoint) else { return Probe::Silent };
+        timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
+    }
+}
+
+/// What a failed probe tells. Whoever answers with a failure of its own lives; another one at the
+/// same address proves nothing about ours.
+fn found_by(why: &Status) -> Probe {
+    match ConnectError::within(why) {
+        Some(ConnectError::NotListening { .. }) => return Probe::Refused,
+        Some(ConnectError::Handshake { source, .. })
+            if source.kind() != io::ErrorKind::TimedOut =>
+        {
+            return Probe::Refused;
+        }
+        Some(
+            ConnectError::Address { .. }
+            | ConnectError::Unreachable { .. }
+            | ConnectError::WrongPeer { .. }
+            | ConnectError::Handshake { .. },
+        ) => return Probe::Silent,
+        None => {}
+    }
+    let own = [Code::Unimplemented, Code::PermissionDenied, Code::Unauthenticated, Code::Internal];
+    if own.contains(&why.code()) { Probe::Answered } else { Probe::Silent }
+}
+
+/// Whether a call broke off with its connection, as against one that was not made or was answered.
+fn is_stale(why: &Status) -> bool {
+    let broken = [Code::Cancelled, Code::Unavailable, Code::Unknown, Code::Internal];
+    let came_from_here = std::error::Error::source(why).is_some();
+    broken.contains(&why.code()) && came_from_here && ConnectError::within(why).is_none()
+}
+
+fn is_gone(why: &Status) -> bool {
+    let old = why.code() == Code::Unknown && why.message().contains("status not found");
+    why.code() == Code::NotFound || old
+}
+
+fn unreachable(why: impl std::fmt::Display) -> Unreachable {
+    Unreachable(why.to_string())
+}
+
+fn failed(why: &Status) -> Unreachable {
+    let reason = ConnectError::within(why).map(ToString::to_string);
+    Unreachable(reason.unwrap_or_else(|| format!("{}: {}", why.code(), why.message())))
+}

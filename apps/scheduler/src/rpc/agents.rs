@@ -1,0 +1,200 @@
+//! Agents join and beat, those of ours and those from before us.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use persys_cluster::world::World;
+use persys_identity::Peer;
+use persys_model::fault::Faults;
+use persys_model::id::NodeId;
+use persys_model::inventory::{Inventory, Report};
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::node::NodeFacts;
+use persys_model::phase::Phase;
+use persys_model::time::WallMillis;
+use persys_model::token::Term;
+use persys_proto::control::v1 as wire;
+use persys_proto::convert::beat::LegacyBeat;
+use persys_proto::convert::register::LegacyNode;
+use persys_proto::convert::{Said, beat, register};
+use tonic::{Request, Status};
+
+use super::refusal::{self, unavailable};
+use super::{Control, access};
+use crate::links::grpc::LEGACY_HOST;
+use crate::links::obeyed::Obeyed;
+
+/// What is known of agents besides what the core knows.
+#[derive(Debug)]
+pub(super) struct Agents {
+    /// When each node last beat, for people. Only nodes the core knows come in.
+    beats: Mutex<BTreeMap<NodeId, WallMillis>>,
+    /// Beats of old agents are numbered here. The core forgets its numbers with this process.
+    seq: AtomicU64,
+    /// Which decisions old agents have taken.
+    obeyed: Arc<Obeyed>,
+}
+
+impl Agents {
+    pub(super) fn new(obeyed: Arc<Obeyed>) -> Self {
+        Self { beats: Mutex::default(), seq: AtomicU64::new(0), obeyed }
+    }
+
+    pub(super) fn last_beats(&self) -> BTreeMap<NodeId, WallMillis> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn last_beat(&self, node: &NodeId) -> Option<WallMillis> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+
+    fn heard(&self, node: NodeId, now: WallMillis) {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner).insert(node, now);
+    }
+}
+
+impl Control {
+    pub(super) async fn register(
+        &self,
+        request: Request<wire::RegisterNodeRequest>,
+    ) -> Result<wire::RegisterNodeResponse, Status> {
+        access::own_node(Peer::of(&request), &request.get_ref().node_id)?;
+        let arrived = match register::from_wire(request.into_inner()) {
+            Ok(arrived) => arrived,
+            Err(faults) => return self.refuse_node(&faults),
+        };
+        if !arrived.odd.is_empty() {
+            tracing::warn!(odd = %arrived.odd, "parts of a registration are left out");
+        }
+        let registration = match arrived.value {
+            Said::Ours(registration) => registration,
+            Said::Legacy(node) => registration_of(node),
+        };
+        let node = registration.facts.id.clone();
+        let answer = self.handle.register(registration).await?;
+        let now = self.now();
+        if let RegistrationAnswer::Accepted { .. } = &answer {
+            self.agents.heard(node, now);
+        }
+        Ok(register::answer_to_wire(&answer, now))
+    }
+
+    /// Without a name or an address there is nobody to refuse; everything else is said in the
+    /// response.
+    fn refuse_node(&self, faults: &Faults) -> Result<wire::RegisterNodeResponse, Status> {
+        let nobody = |path: &str| path == "node_id" || path == "grpc_endpoint";
+        if faults.listed().iter().any(|fault| nobody(&fault.path)) {
+            return Err(refusal::faults(faults));
+        }
+        let answer = RegistrationAnswer::Refused {
+            why: Arc::from(faults.to_string()),
+            retry_after_ms: self.settings.lease_ms,
+        };
+        Ok(register::answer_to_wire(&answer, self.now()))
+    }
+
+    pub(super) async fn hear(
+        &self,
+        request: Request<wire::HeartbeatRequest>,
+    ) -> Result<wire::HeartbeatResponse, Status> {
+        access::own_node(Peer::of(&request), &request.get_ref().node_id)?;
+        let arrived = beat::from_wire(request.into_inner()).map_err(|f| refusal::faults(&f))?;
+        if !arrived.odd.is_empty() {
+            tracing::warn!(odd = %arrived.odd, "parts of a heartbeat are left out");
+        }
+        match arrived.value {
+            // Ours are told of a drain by orders, not by this flag.
+            Said::Ours(beat) => self.pass_on(beat, false).await.map(|(_, answer)| answer),
+            Said::Legacy(beat) => self.hear_legacy(beat).await,
+        }
+    }
+
+    async fn pass_on(
+        &self,
+        beat: Beat,
+        drain: bool,
+    ) -> Result<(BeatAnswer, wire::HeartbeatResponse), Status> {
+        let node = beat.node.clone();
+        let answer = self.handle.beat(beat).await?;
+        let now = self.now();
+        if let BeatAnswer::Heard { .. } = &answer {
+            self.agents.heard(node, now);
+        }
+        let message = beat::answer_to_wire(&answer, drain, self.settings.lease_ms, now);
+        Ok((answer, message))
+    }
+
+    /// What an old agent says is taken to be about the present decisions, as far as they reached it.
+    async fn hear_legacy(&self, old: LegacyBeat) -> Result<wire::HeartbeatResponse, Status> {
+        let node = old.node.clone();
+        let seq = self.agents.seq.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let obeyed = Arc::clone(&self.agents.obeyed);
+        let translated = self.handle.read(move |world| translate(world, &obeyed, old, seq)).await?;
+        let unknown = || Status::not_found(format!("there is no node {node}; register first"));
+        let (beat, drain) = translated.ok_or_else(unknown)?;
+        match self.pass_on(beat, drain).await? {
+            (BeatAnswer::Heard { .. }, message) => Ok(message),
+            // Its session ended between reading and beating; it does not know what that is.
+            (BeatAnswer::RegisterAgain { .. }, _) => Err(unavailable("beat again")),
+        }
+    }
+}
+
+fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Option<(Beat, bool)> {
+    let view = world.node(&old.node)?;
+    // A node of ours is never spoken for by a message without its session.
+    if !view.node.facts.host.starts_with(LEGACY_HOST) {
+        return None;
+    }
+    let mut reports = Vec::with_capacity(old.statuses.len());
+    for status in old.statuses {
+        let Some(view) = world.workload(&status.workload) else { continue };
+        let here = view.assignment.place.as_ref().filter(|place| place.node == old.node);
+        let Some(place) = here else { continue };
+        // Under way: what it says may still be about the decision before.
+        let open = matches!(view.assignment.phase, Phase::Starting | Phase::Stopping);
+        if open && !obeyed.has(&old.node, &status.workload, place.epoch) {
+            continue;
+        }
+        reports.push(Report {
+            workload: status.workload,
+            epoch: place.epoch,
+            state: status.state,
+            restarts: 0,
+            confirmed: true,
+        });
+    }
+    let beat = Beat {
+        node: old.node,
+        session: view.node.session,
+        seq,
+        reports,
+        removed: Vec::new(),
+        inventory: None,
+        used: old.used,
+    };
+    Some((beat, view.node.drain.is_some()))
+}
+
+/// An old agent as the core knows nodes. Its address stands for the machine, and nothing tells its
+/// lives apart.
+fn registration_of(old: LegacyNode) -> Registration {
+    let LegacyNode { id, endpoint, capacity, pools, types, drivers, labels } = old;
+    Registration {
+        facts: NodeFacts {
+            id,
+            host: Arc::from(format!("{LEGACY_HOST}{endpoint}")),
+            incarnation: Arc::from("unknown"),
+            endpoint,
+            capacity,
+            pools,
+            types,
+            drivers,
+            labels,
+            fence: false,
+        },
+        inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },
+        term: Term(0),
+    }
+}

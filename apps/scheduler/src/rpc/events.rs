@@ -1,0 +1,189 @@
+//! What happened: read back, and watched.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use persys_model::event::Event;
+use persys_model::token::EventSeq;
+use persys_proto::control::v1 as wire;
+use persys_proto::convert::view::event as shown;
+use persys_store::{Span, Store};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::Control;
+use super::refusal::unavailable;
+
+/// How many events are listed when nobody says how many, and replayed to a watcher.
+const USUAL: usize = 100;
+/// Events on their way to one watcher.
+const BUFFER: usize = 64;
+
+type Sent = Result<wire::SchedulerEventView, Status>;
+
+/// Which events somebody wants; what is empty does not matter.
+struct Filter {
+    kind: String,
+    workload: String,
+    node: String,
+}
+
+impl Filter {
+    fn is_empty(&self) -> bool {
+        self.kind.is_empty() && self.workload.is_empty() && self.node.is_empty()
+    }
+
+    fn admits(&self, event: &wire::SchedulerEventView) -> bool {
+        let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        (self.kind.is_empty() || self.kind.eq_ignore_ascii_case(&event.r#type))
+            && fits(&self.workload, &event.workload_id)
+            && fits(&self.node, &event.node_id)
+    }
+}
+
+impl Control {
+    pub(super) async fn find_events(
+        &self,
+        request: wire::ListEventsRequest,
+    ) -> Result<wire::ListEventsResponse, Status> {
+        let limit = match usize::try_from(request.limit) {
+            Ok(0) => USUAL,
+            Ok(limit) => limit.min(Span::MOST),
+            Err(_) => return Err(Status::invalid_argument("limit: is negative or too large")),
+        };
+        let filter =
+            Filter { kind: request.r#type, workload: request.workload_id, node: request.node_id };
+        let events = find(self.store.as_ref(), &filter, limit).await?;
+        Ok(wire::ListEventsResponse { events })
+    }
+
+    pub(super) fn follow_events(
+        &self,
+        request: wire::WatchEventsRequest,
+    ) -> Result<ReceiverStream<Sent>, Status> {
+        let Ok(permit) = Arc::clone(&self.watchers).try_acquire_owned() else {
+            return Err(Status::resource_exhausted("too many watch already; try again later"));
+        };
+        let (to_watcher, sent) = mpsc::channel(BUFFER);
+        let watcher = Watcher {
+            // Listening begins before reading, so that nothing falls in between.
+            live: self.handle.events(),
+            store: Arc::clone(&self.store),
+            filter: Filter {
+                kind: request.r#type,
+                workload: request.workload_id,
+                node: request.node_id,
+            },
+            sent: EventSeq(0),
+            to: to_watcher,
+            stop: self.stop.clone(),
+            _permit: permit,
+        };
+        tokio::spawn(watcher.run());
+        Ok(ReceiverStream::new(sent))
+    }
+}
+
+/// The last events that fit, oldest first.
+async fn find(
+    store: &dyn Store,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<wire::SchedulerEventView>, Status> {
+    if filter.is_empty() {
+        let history = read(store, Span::Last(limit)).await?;
+        return Ok(history.iter().map(|event| shown::to_wire(event)).collect());
+    }
+    let mut found = VecDeque::new();
+    let mut after = EventSeq(0);
+    loop {
+        let history = read(store, Span::After(after, Span::MOST)).await?;
+        let Some(last) = history.last() else { break };
+        after = last.seq;
+        for event in history.iter().map(|event| shown::to_wire(event)) {
+            if filter.admits(&event) {
+                found.push_back(event);
+            }
+            if found.len() > limit {
+                found.pop_front();
+            }
+        }
+    }
+    Ok(found.into())
+}
+
+async fn read(store: &dyn Store, span: Span) -> Result<Vec<Arc<Event>>, Status> {
+    match store.events(span).await {
+        Ok(history) => Ok(history.events),
+        Err(fault) => Err(unavailable(fault.to_string())),
+    }
+}
+
+/// One who watches.
+struct Watcher {
+    live: broadcast::Receiver<Arc<Event>>,
+    store: Arc<dyn Store>,
+    filter: Filter,
+    /// The last event that was dealt with.
+    sent: EventSeq,
+    to: mpsc::Sender<Sent>,
+    stop: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        if let Err(Some(why)) = self.watch().await {
+            // It may have gone away; then it does not want to know.
+            drop(self.to.send(Err(why)).await);
+        }
+    }
+
+    /// Ends when the watcher goes away, or with what it is to be told.
+    async fn watch(&mut self) -> Result<(), Option<Status>> {
+        for event in read(self.store.as_ref(), Span::Last(USUAL)).await? {
+            self.send(&event).await?;
+        }
+        loop {
+            let next = tokio::select! {
+                next = self.live.recv() => next,
+                () = self.to.closed() => return Err(None),
+                _ = self.stop.changed() => return Err(Some(unavailable("the scheduler is stopping"))),
+            };
+            match next {
+                Ok(event) => self.send(&event).await?,
+                // Too slow for what is live: what was missed is in the store.
+                Err(RecvError::Lagged(_)) => self.catch_up().await?,
+                Err(RecvError::Closed) => {
+                    return Err(Some(unavailable("the scheduler is stopping")));
+                }
+            }
+        }
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Option<Status>> {
+        loop {
+            let missed = read(self.store.as_ref(), Span::After(self.sent, Span::MOST)).await?;
+            if missed.is_empty() {
+                return Ok(());
+            }
+            for event in missed {
+                self.send(&event).await?;
+            }
+        }
+    }
+
+    async fn send(&mut self, event: &Event) -> Result<(), Option<Status>> {
+        if event.seq <= self.sent {
+            return Ok(());
+        }
+        self.sent = event.seq;
+        let message = shown::to_wire(event);
+        if !self.filter.admits(&message) {
+            return Ok(());
+        }
+        if self.to.send(Ok(message)).await.is_err() { Err(None) } else { Ok(()) }
+    }
+}

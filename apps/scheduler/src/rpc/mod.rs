@@ -1,0 +1,310 @@
+//! `persys.control.v1.AgentControl`: requests in, answers out, nothing decided.
+//!
+//! ```text
+//!   connection ──► guard: who may call this? ──► Control ──► convert ──► Handle
+//!                  (access: one table)              └ events ──► store
+//! ```
+
+mod access;
+mod agents;
+mod automation;
+mod events;
+mod guard;
+mod nodes;
+mod refusal;
+#[cfg(test)]
+mod tests;
+mod workloads;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use persys_cluster::settings::Settings;
+use persys_model::time::WallMillis;
+use persys_proto::control::v1 as wire;
+use persys_proto::control::v1::agent_control_server::AgentControl;
+use persys_store::Store;
+use tokio::sync::{Semaphore, watch};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use self::agents::Agents;
+use self::nodes::Changed;
+use crate::clock::Clock;
+use crate::handle::Handle;
+use crate::links::obeyed::Obeyed;
+
+pub(crate) use guard::Guarded;
+
+/// Largest message that is read.
+pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
+/// Most who watch events at a time.
+const MOST_WATCHERS: usize = 256;
+
+const NO_DISKS: &str = "disks of their own are not kept yet; give a workload managed volumes";
+const NO_BUCKETS: &str = "object storage is not part of this system";
+const NO_STREAM: &str = "agents are called at their endpoint; there is no stream";
+
+/// The service.
+pub(crate) struct Control {
+    handle: Handle,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    agents: Agents,
+    watchers: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        handle: Handle,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        obeyed: Arc<Obeyed>,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
+        Self { handle, store, clock, settings, agents: Agents::new(obeyed), watchers, stop }
+    }
+
+    fn now(&self) -> WallMillis {
+        self.clock.now().wall
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// A method that answers with what a function of ours says.
+macro_rules! answer {
+    ($self:ident . $method:ident ( $($argument:expr)? )) => {
+        $self.$method($($argument)?).await.map(Response::new)
+    };
+}
+
+/// A method whose answer is what became of a node.
+macro_rules! node_answer {
+    ($self:ident . $method:ident ( $request:ident ) as $response:ident) => {{
+        let Changed { message, node } = $self.$method($request.into_inner()).await?;
+        Ok(Response::new(wire::$response { accepted: true, message, node }))
+    }};
+}
+
+#[tonic::async_trait]
+impl AgentControl for Control {
+    type ControlStreamStream =
+        Pin<Box<dyn Stream<Item = Result<wire::ControlMessage, Status>> + Send>>;
+    type WatchEventsStream = ReceiverStream<Result<wire::SchedulerEventView, Status>>;
+
+    async fn register_node(
+        &self,
+        request: Request<wire::RegisterNodeRequest>,
+    ) -> Answer<wire::RegisterNodeResponse> {
+        answer!(self.register(request))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<wire::HeartbeatRequest>,
+    ) -> Answer<wire::HeartbeatResponse> {
+        answer!(self.hear(request))
+    }
+
+    async fn apply_workload(
+        &self,
+        request: Request<wire::ApplyWorkloadRequest>,
+    ) -> Answer<wire::ApplyWorkloadResponse> {
+        answer!(self.apply(request.into_inner()))
+    }
+
+    async fn delete_workload(
+        &self,
+        request: Request<wire::DeleteWorkloadRequest>,
+    ) -> Answer<wire::DeleteWorkloadResponse> {
+        answer!(self.delete(request.into_inner()))
+    }
+
+    async fn retry_workload(
+        &self,
+        request: Request<wire::RetryWorkloadRequest>,
+    ) -> Answer<wire::RetryWorkloadResponse> {
+        answer!(self.retry(request.into_inner()))
+    }
+
+    async fn submit_automation_suggestion(
+        &self,
+        request: Request<wire::SubmitAutomationSuggestionRequest>,
+    ) -> Answer<wire::SubmitAutomationSuggestionResponse> {
+        answer!(self.suggest(request.into_inner()))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<wire::ListNodesRequest>,
+    ) -> Answer<wire::ListNodesResponse> {
+        answer!(self.nodes(request.into_inner()))
+    }
+
+    async fn get_node(
+        &self,
+        request: Request<wire::GetNodeRequest>,
+    ) -> Answer<wire::GetNodeResponse> {
+        answer!(self.node(request.into_inner()))
+    }
+
+    async fn list_workloads(
+        &self,
+        request: Request<wire::ListWorkloadsRequest>,
+    ) -> Answer<wire::ListWorkloadsResponse> {
+        answer!(self.workloads(request.into_inner()))
+    }
+
+    async fn get_workload(
+        &self,
+        request: Request<wire::GetWorkloadRequest>,
+    ) -> Answer<wire::GetWorkloadResponse> {
+        answer!(self.workload(request.into_inner()))
+    }
+
+    async fn get_cluster_summary(
+        &self,
+        _request: Request<wire::GetClusterSummaryRequest>,
+    ) -> Answer<wire::GetClusterSummaryResponse> {
+        answer!(self.summary())
+    }
+
+    async fn control_stream(
+        &self,
+        _request: Request<Streaming<wire::ControlMessage>>,
+    ) -> Answer<Self::ControlStreamStream> {
+        Err(Status::unimplemented(NO_STREAM))
+    }
+
+    async fn drain_node(
+        &self,
+        request: Request<wire::DrainNodeRequest>,
+    ) -> Answer<wire::DrainNodeResponse> {
+        answer!(self.drain(request.into_inner()))
+    }
+
+    async fn undrain_node(
+        &self,
+        request: Request<wire::UndrainNodeRequest>,
+    ) -> Answer<wire::UndrainNodeResponse> {
+        node_answer!(self.undrain(request) as UndrainNodeResponse)
+    }
+
+    async fn taint_node(
+        &self,
+        request: Request<wire::TaintNodeRequest>,
+    ) -> Answer<wire::TaintNodeResponse> {
+        node_answer!(self.taint(request) as TaintNodeResponse)
+    }
+
+    async fn untaint_node(
+        &self,
+        request: Request<wire::UntaintNodeRequest>,
+    ) -> Answer<wire::UntaintNodeResponse> {
+        node_answer!(self.untaint(request) as UntaintNodeResponse)
+    }
+
+    async fn set_node_label(
+        &self,
+        request: Request<wire::SetNodeLabelRequest>,
+    ) -> Answer<wire::SetNodeLabelResponse> {
+        node_answer!(self.set_label(request) as SetNodeLabelResponse)
+    }
+
+    async fn delete_node_label(
+        &self,
+        request: Request<wire::DeleteNodeLabelRequest>,
+    ) -> Answer<wire::DeleteNodeLabelResponse> {
+        node_answer!(self.delete_label(request) as DeleteNodeLabelResponse)
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<wire::ListEventsRequest>,
+    ) -> Answer<wire::ListEventsResponse> {
+        self.find_events(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn watch_events(
+        &self,
+        request: Request<wire::WatchEventsRequest>,
+    ) -> Answer<Self::WatchEventsStream> {
+        self.follow_events(request.into_inner()).map(Response::new)
+    }
+
+    async fn create_disk(
+        &self,
+        _request: Request<wire::CreateDiskRequest>,
+    ) -> Answer<wire::CreateDiskResponse> {
+        Err(Status::unimplemented(NO_DISKS))
+    }
+
+    async fn list_disks(
+        &self,
+        _request: Request<wire::ListDisksRequest>,
+    ) -> Answer<wire::ListDisksResponse> {
+        Err(Status::unimplemented(NO_DISKS))
+    }
+
+    async fn get_disk(
+        &self,
+        _request: Request<wire::GetDiskRequest>,
+    ) -> Answer<wire::GetDiskResponse> {
+        Err(Status::unimplemented(NO_DISKS))
+    }
+
+    async fn delete_disk(
+        &self,
+        _request: Request<wire::DeleteDiskRequest>,
+    ) -> Answer<wire::DeleteDiskResponse> {
+        Err(Status::unimplemented(NO_DISKS))
+    }
+
+    async fn create_bucket(
+        &self,
+        _request: Request<wire::CreateBucketRequest>,
+    ) -> Answer<wire::CreateBucketResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+
+    async fn list_buckets(
+        &self,
+        _request: Request<wire::ListBucketsRequest>,
+    ) -> Answer<wire::ListBucketsResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+
+    async fn get_bucket(
+        &self,
+        _request: Request<wire::GetBucketRequest>,
+    ) -> Answer<wire::GetBucketResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+
+    async fn delete_bucket(
+        &self,
+        _request: Request<wire::DeleteBucketRequest>,
+    ) -> Answer<wire::DeleteBucketResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+
+    async fn get_bucket_access(
+        &self,
+        _request: Request<wire::GetBucketAccessRequest>,
+    ) -> Answer<wire::GetBucketAccessResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+
+    async fn list_bucket_objects(
+        &self,
+        _request: Request<wire::ListBucketObjectsRequest>,
+    ) -> Answer<wire::ListBucketObjectsResponse> {
+        Err(Status::unimplemented(NO_BUCKETS))
+    }
+}

@@ -1,0 +1,66 @@
+//! Answers of a process that does not lead.
+
+use std::sync::Arc;
+
+use persys_cluster::input::Probe;
+use persys_cluster::replica::Replica;
+use persys_cluster::store::HighWater;
+use persys_model::command::{Answer as AgentAnswer, Command};
+use persys_model::id::NodeId;
+use persys_store::Memory as MemoryStore;
+use tonic::Code;
+
+use super::*;
+use crate::clock::HostClock;
+use crate::driver::{Driver, Memory, Parts};
+use crate::links::{Links, Unreachable};
+
+struct Nobody;
+
+#[async_trait::async_trait]
+impl Links for Nobody {
+    async fn order(&self, _: &NodeId, _: &str, _: Command) -> Result<AgentAnswer, Unreachable> {
+        Err(Unreachable("nobody is there".to_owned()))
+    }
+
+    async fn probe(&self, _: &NodeId, _: &str) -> Probe {
+        Probe::Silent
+    }
+}
+
+impl Memory for Nobody {
+    fn remember(&self, _: &HighWater) {}
+}
+
+#[tokio::test]
+async fn who_does_not_lead_sends_callers_away() {
+    let theirs = MemoryStore::new(persys_store::Settings::default()).unwrap();
+    theirs.campaign(&Arc::from("other#1"), 60_000).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(theirs.another());
+    let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
+    let (candidate, fresh) = (Arc::from("this#1"), Arc::from("c"));
+    let settings = Settings::default();
+    let replica = Replica::start(candidate, fresh, None, settings.clone(), clock.now());
+    let (driver, handle) = Driver::new(Parts {
+        replica,
+        clock: Arc::clone(&clock),
+        store: Arc::clone(&store),
+        links: Arc::new(Nobody),
+        memory: Arc::new(Nobody),
+    });
+    let driving = tokio::spawn(driver.run());
+    let (_stop, stopping) = watch::channel(false);
+    let control = Control::new(handle.clone(), store, clock, settings, Arc::default(), stopping);
+    assert_eq!(handle.standing().borrow().word(), "standby");
+
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let delete = control.delete_workload(Request::new(request)).await.unwrap_err();
+    let request = wire::ListNodesRequest::default();
+    let list = control.list_nodes(Request::new(request)).await.unwrap_err();
+    for refused in [delete, list] {
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert!(refused.metadata().contains_key("retry-after"));
+    }
+    drop((handle, control));
+    driving.await.unwrap();
+}

@@ -1,0 +1,135 @@
+//! Workloads: asking for them, and looking at them.
+
+use std::sync::Arc;
+
+use persys_cluster::effects::RefusalCode;
+use persys_cluster::input::Ask;
+use persys_model::phase::Phase;
+use persys_model::spec::check::CheckedApply;
+use persys_proto::control::v1 as wire;
+use persys_proto::convert::draft;
+use persys_proto::convert::view::{summary, workload as shown};
+use tonic::Status;
+
+use super::Control;
+use super::refusal::{in_band, node_id, workload_id};
+
+impl Control {
+    pub(super) async fn apply(
+        &self,
+        request: wire::ApplyWorkloadRequest,
+    ) -> Result<wire::ApplyWorkloadResponse, Status> {
+        if request.workload_id.is_empty() {
+            return Err(Status::invalid_argument("workload_id: is empty"));
+        }
+        let checked = match draft::apply(request) {
+            Ok(checked) => checked,
+            Err(faults) => {
+                return Ok(not_applied(wire::FailureReason::InvalidSpec, faults.to_string()));
+            }
+        };
+        let reply = self.handle.ask(ask_for(checked)).await?;
+        Ok(match in_band(reply)? {
+            Ok(_) => wire::ApplyWorkloadResponse { success: true, ..Default::default() },
+            Err((code, why)) => not_applied(failure_of(code), why),
+        })
+    }
+
+    pub(super) async fn delete(
+        &self,
+        request: wire::DeleteWorkloadRequest,
+    ) -> Result<wire::DeleteWorkloadResponse, Status> {
+        let workload = workload_id(&request.workload_id)?;
+        let reply = self.handle.ask(Ask::Delete(workload)).await?;
+        Ok(match in_band(reply)? {
+            Ok(_) => wire::DeleteWorkloadResponse { success: true, ..Default::default() },
+            Err((_, why)) => wire::DeleteWorkloadResponse { success: false, error_message: why },
+        })
+    }
+
+    pub(super) async fn retry(
+        &self,
+        request: wire::RetryWorkloadRequest,
+    ) -> Result<wire::RetryWorkloadResponse, Status> {
+        let workload = workload_id(&request.workload_id)?;
+        let reply = self.handle.ask(Ask::Retry(workload)).await?;
+        Ok(wire::RetryWorkloadResponse { accepted: in_band(reply)?.is_ok() })
+    }
+
+    pub(super) async fn workloads(
+        &self,
+        request: wire::ListWorkloadsRequest,
+    ) -> Result<wire::ListWorkloadsResponse, Status> {
+        let node = match request.node_id.as_str() {
+            "" => None,
+            text => Some(node_id(text)?),
+        };
+        let (status, attempts) = (request.status, self.settings.retry_attempts);
+        let workloads = self
+            .handle
+            .read(move |world| {
+                let mut found = Vec::new();
+                for view in world.workloads() {
+                    let at = view.assignment.place.as_ref().map(|place| &place.node);
+                    let here = node.is_none() || at == node.as_ref();
+                    let word = view.assignment.phase.word();
+                    if here && (status.is_empty() || word.eq_ignore_ascii_case(&status)) {
+                        found.push(shown::to_wire(&view, attempts, None));
+                    }
+                }
+                found
+            })
+            .await?;
+        Ok(wire::ListWorkloadsResponse { workloads })
+    }
+
+    pub(super) async fn workload(
+        &self,
+        request: wire::GetWorkloadRequest,
+    ) -> Result<wire::GetWorkloadResponse, Status> {
+        let id = workload_id(&request.workload_id)?;
+        let (wanted, attempts) = (id.clone(), self.settings.retry_attempts);
+        let found = self
+            .handle
+            .read(move |world| {
+                let view = world.workload(&wanted)?;
+                let waits = view.assignment.phase == Phase::Pending;
+                let why = if waits { world.explain(&wanted) } else { None };
+                Some(shown::to_wire(&view, attempts, why.as_ref()))
+            })
+            .await?;
+        let workload = found.ok_or_else(|| Status::not_found(format!("there is no workload {id}")));
+        Ok(wire::GetWorkloadResponse { workload: Some(workload?) })
+    }
+
+    pub(super) async fn summary(&self) -> Result<wire::GetClusterSummaryResponse, Status> {
+        let now = self.now();
+        let count = move |world: &persys_cluster::world::World| {
+            summary::to_wire(world.nodes(), world.workloads(), now)
+        };
+        Ok(self.handle.read(count).await?)
+    }
+}
+
+pub(super) fn ask_for(checked: CheckedApply) -> Ask {
+    let CheckedApply { workload, desired, revision, spec } = checked;
+    Ask::Apply { workload, spec: spec.map(Arc::new), revision, desired }
+}
+
+fn not_applied(reason: wire::FailureReason, why: String) -> wire::ApplyWorkloadResponse {
+    wire::ApplyWorkloadResponse {
+        success: false,
+        failure_reason: reason.into(),
+        error_message: why,
+    }
+}
+
+fn failure_of(code: RefusalCode) -> wire::FailureReason {
+    match code {
+        RefusalCode::Exhausted => wire::FailureReason::InsufficientResources,
+        RefusalCode::Invalid | RefusalCode::NotFound | RefusalCode::Conflict => {
+            wire::FailureReason::InvalidSpec
+        }
+        RefusalCode::Unavailable => wire::FailureReason::Unspecified,
+    }
+}

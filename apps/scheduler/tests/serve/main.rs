@@ -1,0 +1,16 @@
+//! A scheduler process as its callers see it: real gRPC on loopback, with and without certificates.
+
+#[cfg(test)]
+mod access;
+#[cfg(test)]
+mod agent;
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod legacy;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
+mod refusal;
+#[cfg(test)]
+mod smoke;
