@@ -1,6 +1,6 @@
 //! Where an agent keeps what it must not forget.
 //!
-//! - [`file`]: on disk, one file of records and one with the lease.
+//! - [`mod@file`]: on disk, one file of records and one with the lease.
 //! - [`record`]: what the records are, byte for byte; [`sealed`]: why a rotten file is noticed.
 
 pub mod file;
