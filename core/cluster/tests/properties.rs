@@ -33,6 +33,7 @@ use persys_model::time::{Millis, Now};
 use persys_model::token::{Epoch, Session, Term};
 use persys_model::workload::Desired;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use support::{Store, container, facts, node_id, workload_id};
 
@@ -368,6 +369,12 @@ impl Trial {
     }
 }
 
+/// The same histories every time, so that a landing is judged by its own change; asking for more
+/// with `PERSYS_CASES` also asks for others.
+fn luck() -> RngSeed {
+    if std::env::var("PERSYS_CASES").is_ok() { RngSeed::Random } else { RngSeed::Fixed(20_261_115) }
+}
+
 /// How many histories to try; `PERSYS_CASES` asks for more.
 fn cases() -> u32 {
     std::env::var("PERSYS_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
@@ -420,7 +427,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), rng_seed: luck(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever happens: no panic, no unit that breaks a rule, nothing sent before it is durable,
     /// no node over its capacity, nothing left for a full sweep to find, a reason for all who wait.

@@ -59,7 +59,11 @@ impl World {
                 }
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
-                Action::Believe(word) => self.believe(at, word),
+                Action::Believe(word) => {
+                    self.believe(at, word);
+                    // What did not work out before may be another matter in the new phase.
+                    tried = Tried::default();
+                }
                 Action::MoveOff(code) => self.move_off(at, code),
                 Action::TryMove => tried.moving |= !self.try_move(at),
                 Action::Release => self.release_at_rest(at),
