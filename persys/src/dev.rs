@@ -48,6 +48,7 @@ pub(crate) enum Error {
 /// Runs until it is interrupted.
 pub(crate) async fn run(options: DevOptions) -> Result<(), Error> {
     tracing_subscriber::fmt().with_env_filter("warn").with_writer(std::io::stderr).init();
+    println!("starting, with everything kept in {}", options.state.display());
     let certificates = certify(&options.state)?;
     let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let scheduler = scheduler::start(scheduler::Config {

@@ -24,6 +24,7 @@ async fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("persys dev: {}", chain(&error));
+                eprintln!("other ports or another folder: see `persys help`");
                 ExitCode::FAILURE
             }
         },
