@@ -6,7 +6,11 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 2] = ["persys/agent/v1/agent.proto", "persys/control/v1/control.proto"];
+const FILES: [&str; 3] = [
+    "persys/agent/v1/agent.proto",
+    "persys/compute/v1/compute.proto",
+    "persys/control/v1/control.proto",
+];
 
 /// Messages that carry passwords, keys or whole files of a user. Printing one shows its name only;
 /// the crate writes that by hand for exactly these.

@@ -28,3 +28,11 @@ pub mod control {
         include!(concat!(env!("OUT_DIR"), "/persys.control.v1.rs"));
     }
 }
+
+/// What this system offers beyond the contract it shares with others.
+pub mod compute {
+    /// Package `persys.compute.v1`.
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/persys.compute.v1.rs"));
+    }
+}

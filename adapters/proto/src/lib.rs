@@ -8,7 +8,7 @@ pub mod convert;
 mod generated;
 mod secret;
 
-pub use generated::{agent, control};
+pub use generated::{agent, compute, control};
 
-/// Both packages and what they import, as an encoded `FileDescriptorSet`: for gRPC reflection.
+/// All packages and what they import, as an encoded `FileDescriptorSet`: for gRPC reflection.
 pub const DESCRIPTOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));

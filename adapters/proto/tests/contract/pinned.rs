@@ -6,6 +6,9 @@ use crate::surface::{self, Package, Rows};
 
 const TABLE: &str = include_str!("../contract.pinned");
 
+/// The package that is ours alone; the golden file watches over it.
+const OUR_PACKAGE: &str = "persys.compute.v1";
+
 /// First number of the range that is ours in messages of the contract.
 const OURS_FROM: i32 = 100;
 
@@ -36,7 +39,8 @@ fn table_is_read_whole() {
 #[test]
 fn services_are_exactly_the_contract() {
     let (table, compiled) = (table(), surface::compiled());
-    assert!(table.keys().eq(compiled.keys()), "packages differ");
+    let shared = compiled.keys().filter(|name| *name != OUR_PACKAGE);
+    assert!(table.keys().eq(shared), "packages differ");
     for (name, package) in &table {
         assert_eq!(package.services, compiled[name].services, "{name}");
     }
@@ -76,7 +80,7 @@ fn what_we_add_stays_out_of_the_contract_range() {
     let table = table();
     let mut faults = Vec::new();
     let mut ours = Vec::new();
-    for (name, package) in &surface::compiled() {
+    for (name, package) in surface::compiled().iter().filter(|(name, _)| *name != OUR_PACKAGE) {
         for (message, fields) in &package.messages {
             let Some(rows) = table[name].messages.get(message) else {
                 assert_eq!(name, "persys.control.v1", "{message}");

@@ -1,0 +1,1 @@
+//! What people type: commands, waiting, tables, exit codes.
