@@ -1,47 +1,44 @@
-//! The one executable: it parses its arguments and composes the apps.
+//! The one executable: it finds out what it is to be, and composes the apps.
+//!
+//! ```text
+//!   persys dev            everything in one process, for trying and developing
+//!   persys scheduler      also under the name persys-scheduler
+//!   persys agent          also under the name persys-agent
+//!   persys …              the commands of people, also under the name persysctl
+//! ```
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where people are told")]
 
-mod arguments;
+mod component;
 mod dev;
+mod program;
+mod settings;
+mod tell;
 
 use std::process::ExitCode;
 
-use arguments::Arguments;
+use program::Program;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match arguments::parse(std::env::args().skip(1)) {
-        Ok(Arguments::Help) => {
-            println!("{}", arguments::HELP);
-            ExitCode::SUCCESS
-        }
-        Ok(Arguments::Version) => {
-            println!("persys {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
-        }
-        Ok(Arguments::Dev(options)) => match dev::run(options).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("persys dev: {}", chain(&error));
-                eprintln!("other ports or another folder: see `persys help`");
-                ExitCode::FAILURE
-            }
-        },
-        Err(problem) => {
-            eprintln!("persys: {problem}\n\n{}", arguments::HELP);
-            ExitCode::from(arguments::USAGE)
-        }
-    }
-}
+/// The exit code of a command that was not understood.
+const USAGE: u8 = 64;
 
-/// An error and everything behind it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(behind) = source {
-        text = format!("{text}: {behind}");
-        source = behind.source();
-    }
-    text
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_default();
+    let (program, words) = program::choose(&called, words.collect());
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("persys: the system gives no threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        match program {
+            Program::Scheduler => component::scheduler(words).await,
+            Program::Agent => component::agent(words).await,
+            Program::Dev => dev::run(words).await,
+            Program::Commands(name) => persys_cli::run(name, words).await,
+        }
+    })
 }

@@ -62,8 +62,9 @@ pub struct Config {
 /// How callers prove who they are.
 #[derive(Debug, Clone)]
 pub enum Security {
-    /// Not at all: everybody on this machine is an operator, and nobody else gets in.
-    Insecure,
+    /// Not at all: everybody who gets in is an operator. Nobody from elsewhere does, unless somebody
+    /// insists.
+    Insecure(Exposure),
     /// By certificates, both sides. The files are read again as they change.
     Mtls(Source),
 }
@@ -308,13 +309,16 @@ fn host_name() -> String {
 
 /// How connections are made, both ways.
 enum Door {
-    Plain(ClusterName),
+    Plain(ClusterName, Exposure),
     Tls(Box<Watcher>, Credentials),
 }
 
 impl Door {
     fn open(security: &Security, cluster: ClusterName) -> Result<Self, Error> {
-        let Security::Mtls(source) = security else { return Ok(Self::Plain(cluster)) };
+        let source = match security {
+            Security::Insecure(exposure) => return Ok(Self::Plain(cluster, *exposure)),
+            Security::Mtls(source) => source,
+        };
         let watcher = Watcher::open(source.clone(), SystemTime::now())?;
         let credentials = watcher.credentials();
         let found = credentials.current().identity().clone();
@@ -326,9 +330,9 @@ impl Door {
 
     fn incoming(&self, listener: TcpListener) -> Result<Incoming, Error> {
         match self {
-            Self::Plain(cluster) => {
+            Self::Plain(cluster, exposure) => {
                 let cluster = cluster.clone();
-                Ok(Incoming::plain(listener, cluster, Exposure::Loopback, reporter())?)
+                Ok(Incoming::plain(listener, cluster, *exposure, reporter())?)
             }
             Self::Tls(_, credentials) => Incoming::tls(listener, credentials, reporter())
                 .map_err(|fault| Error::Tls(fault.to_string())),
@@ -337,7 +341,7 @@ impl Door {
 
     fn way(&self) -> Way {
         match self {
-            Self::Plain(_) => Way::Plain,
+            Self::Plain(..) => Way::Plain,
             Self::Tls(_, credentials) => Way::Tls(credentials.clone()),
         }
     }
@@ -345,7 +349,7 @@ impl Door {
     /// Takes up new certificates as they come.
     fn watch(self) -> Vec<Task> {
         match self {
-            Self::Plain(_) => Vec::new(),
+            Self::Plain(..) => Vec::new(),
             Self::Tls(watcher, _) => {
                 vec![Task::spawn(watcher.run(SystemTime::now, reporter()))]
             }

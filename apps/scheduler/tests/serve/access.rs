@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain, Validity};
+use persys_identity::{
+    Authority, ClusterName, Exposure, Grant, Name, Role, Source, TrustDomain, Validity,
+};
 use persys_proto::control::v1 as wire;
 use persys_scheduler::app::{self, Error, Security};
 use tonic::Code;
@@ -60,13 +62,16 @@ async fn a_scheduler_starts_only_as_itself_and_alone() {
     let refused = app::start(config(folder.path(), Security::Mtls(source))).await.unwrap_err();
     assert!(matches!(refused, Error::WrongIdentity { .. }), "{refused}");
 
-    let mut open = config(folder.path(), Security::Insecure);
+    let mut open = config(folder.path(), Security::Insecure(Exposure::Loopback));
     open.grpc = "0.0.0.0:0".parse().unwrap();
     let refused = app::start(open).await.unwrap_err();
     assert!(matches!(refused, Error::Exposed(_)), "{refused}");
 
-    let first = app::start(config(folder.path(), Security::Insecure)).await.unwrap();
-    let refused = app::start(config(folder.path(), Security::Insecure)).await.unwrap_err();
+    let first =
+        app::start(config(folder.path(), Security::Insecure(Exposure::Loopback))).await.unwrap();
+    let refused = app::start(config(folder.path(), Security::Insecure(Exposure::Loopback)))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, Error::Store(_)), "{refused}");
     first.stop().await;
 }

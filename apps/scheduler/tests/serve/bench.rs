@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use persys_cluster::settings::Settings;
 use persys_identity::{
-    Authority, Bundle, ClusterName, Connector, Credentials, Expected, Grant, Issued, Name, Role,
-    Source, TrustDomain, Validity,
+    Authority, Bundle, ClusterName, Connector, Credentials, Expected, Exposure, Grant, Issued,
+    Name, Role, Source, TrustDomain, Validity,
 };
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
@@ -46,7 +46,9 @@ pub(crate) async fn leads(running: &Running) {
 impl Bench {
     pub(crate) async fn insecure() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let running = app::start(config(folder.path(), Security::Insecure)).await.unwrap();
+        let running = app::start(config(folder.path(), Security::Insecure(Exposure::Loopback)))
+            .await
+            .unwrap();
         leads(&running).await;
         Self { folder, running, authority: None }
     }

@@ -1,5 +1,6 @@
 //! Bad input changes nothing, and says what is wrong with it.
 
+use persys_identity::Exposure;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::FailureReason;
 use persys_scheduler::app::{self, Error, Security};
@@ -100,7 +101,7 @@ async fn what_is_not_there_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_scheduler_asks_to_come_again() {
     let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), Security::Insecure);
+    let config = config(folder.path(), Security::Insecure(Exposure::Loopback));
     std::fs::create_dir_all(&config.state_dir).unwrap();
     let known = config.state_dir.join("known.json");
     std::fs::write(&known, r#"{"cluster":"east-1","incarnation":1,"seq":900}"#).unwrap();

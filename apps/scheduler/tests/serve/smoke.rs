@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use persys_identity::Role;
+use persys_identity::{Exposure, Role};
 use persys_proto::control::v1 as wire;
 use persys_scheduler::app::{self, Security};
 use tonic::Code;
@@ -32,7 +32,8 @@ async fn without_certificates() {
 
     // What was acknowledged is there in the next life, on the same files.
     assert!(folder.path().join("state/known.json").exists());
-    let running = app::start(config(folder.path(), Security::Insecure)).await.unwrap();
+    let running =
+        app::start(config(folder.path(), Security::Insecure(Exposure::Loopback))).await.unwrap();
     leads(&running).await;
     let nodes = running.handle.read(|world| world.nodes().count()).await.unwrap();
     assert_eq!(nodes, 1);

@@ -1,0 +1,141 @@
+//! One component in one process, until it is told to stop.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::settings::{self, Setting, Unused, Values};
+use crate::tell;
+
+/// What is needed to start a component.
+struct Component {
+    name: &'static str,
+    about: &'static str,
+    table: &'static [Setting],
+    unused: &'static [Unused],
+    /// Read when it exists and no other file is named.
+    file: &'static str,
+}
+
+const SCHEDULER: Component = Component {
+    name: "persys scheduler",
+    about: settings::scheduler::ABOUT,
+    table: settings::scheduler::TABLE,
+    unused: settings::scheduler::UNUSED,
+    file: "/etc/persys/scheduler.yaml",
+};
+
+const AGENT: Component = Component {
+    name: "persys agent",
+    about: settings::agent::ABOUT,
+    table: settings::agent::TABLE,
+    unused: settings::agent::UNUSED,
+    file: "/etc/persys/agent.yaml",
+};
+
+/// Runs a scheduler.
+pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
+    let values = match prepare(&SCHEDULER, words) {
+        Ok(values) => values,
+        Err(code) => return code,
+    };
+    let config = match settings::scheduler::config(&values) {
+        Ok(config) => config,
+        Err(faults) => return tell::faults(SCHEDULER.name, &faults),
+    };
+    if let persys_scheduler::app::Security::Insecure(exposure) = &config.security {
+        warn_insecure(*exposure);
+    }
+    match persys_scheduler::app::start(config).await {
+        Ok(running) => {
+            tracing::info!(grpc = %running.grpc, http = %running.http, "the scheduler serves");
+            until_told().await;
+            running.stop().await;
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&SCHEDULER, &error),
+    }
+}
+
+/// Runs an agent.
+pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
+    let values = match prepare(&AGENT, words) {
+        Ok(values) => values,
+        Err(code) => return code,
+    };
+    let config = match settings::agent::config(&values) {
+        Ok(config) => config,
+        Err(faults) => return tell::faults(AGENT.name, &faults),
+    };
+    if let persys_agent::app::Security::Insecure(exposure) = &config.security {
+        warn_insecure(*exposure);
+    }
+    match persys_agent::app::start(config).await {
+        Ok(mut running) => {
+            let ended = tokio::select! {
+                () = until_told() => false,
+                () = running.ended() => true,
+            };
+            running.stop().await;
+            if ended { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        }
+        Err(error) => failed(&AGENT, &error),
+    }
+}
+
+/// Reads the settings and starts the log; or what the process ends with.
+fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCode> {
+    let words = words.into_iter().map(settings::with_two_dashes);
+    let command = settings::command(component.name, component.about, component.table);
+    let typed = command.try_get_matches_from(words).map_err(|error| {
+        // Help is an error to the library and none to people.
+        let code = if error.use_stderr() { crate::USAGE } else { 0 };
+        drop(error.print());
+        ExitCode::from(code)
+    })?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let file = Path::new(component.file);
+    let values = settings::resolve(component.table, &typed, variable, Some(file))
+        .map_err(|faults| tell::faults(component.name, &faults))?;
+    if typed.get_one::<String>("action").is_some() {
+        print!("{}", values.table());
+        return Err(ExitCode::SUCCESS);
+    }
+    tell::log(values.text("log-level"), values.text("log-format"))
+        .map_err(|fault| tell::faults(component.name, &[fault]))?;
+    for remark in settings::unused(component.unused, variable) {
+        tracing::warn!("{remark}");
+    }
+    Ok(values)
+}
+
+fn warn_insecure(exposure: persys_identity::Exposure) {
+    let who = match exposure {
+        persys_identity::Exposure::Loopback => "everybody on this machine",
+        persys_identity::Exposure::Anywhere => "EVERYBODY WHO CAN REACH THIS PORT",
+    };
+    tracing::warn!("INSECURE: no TLS, no certificates; {who} can run anything here as root");
+}
+
+fn failed(component: &Component, error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("{}: {}", component.name, tell::chain(error));
+    eprintln!("what it was told, and by whom: `{} config`", component.name);
+    ExitCode::FAILURE
+}
+
+/// Waits for Ctrl-C or a request to end.
+pub(crate) async fn until_told() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            // Without a handler the system ends the process itself.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}

@@ -1,0 +1,155 @@
+//! `persys dev`: everything in one process, over mTLS from the first minute.
+
+mod background;
+mod certificates;
+mod down;
+mod folder;
+mod options;
+mod serve;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use persys_agent::app as agent;
+use persys_identity::authority::AuthorityError;
+use persys_identity::names::IdentityError;
+use persys_identity::{ClusterName, FileError, Name};
+use persys_scheduler::app as scheduler;
+
+use self::options::{Action, Options};
+use crate::tell;
+
+/// The node of a development process.
+const NODE: &str = "dev";
+/// The context its commands go by.
+const CONTEXT: &str = "dev";
+
+/// Why it does not run, or does not end.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The folder belongs to somebody else.
+    #[error("{} holds something else; name an empty folder with --state", path.display())]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Another process runs on the folder.
+    #[error("it runs already, as process {pid}; `persys dev down` ends it")]
+    Running {
+        /// Which process.
+        pid: u32,
+    },
+    /// There is nothing to end.
+    #[error("nothing is kept in {}; was another --state meant?", path.display())]
+    Nothing {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It does not end.
+    #[error("process {pid} does not end; `kill -9 {pid}` and this again")]
+    Stuck {
+        /// Which process.
+        pid: u32,
+    },
+    /// What runs on Docker cannot be removed.
+    #[error(
+        "the containers cannot be removed, so nothing else was; with Docker running, try again"
+    )]
+    Containers(#[source] persys_runtime::Error),
+    /// In the background it ended at once.
+    #[error("it ended at once; its log {} ends with:\n{tail}", log.display())]
+    Ended {
+        /// Its log.
+        log: PathBuf,
+        /// The end of it.
+        tail: String,
+    },
+    /// The system does not let us.
+    #[error("{what}")]
+    System {
+        /// What we wanted.
+        what: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    #[error("certificates cannot be made")]
+    Name(#[from] IdentityError),
+    #[error("certificates cannot be made")]
+    Authority(#[from] AuthorityError),
+    #[error("certificates cannot be kept")]
+    File(#[from] FileError),
+    #[error("the scheduler does not start")]
+    Scheduler(#[from] scheduler::Error),
+    #[error("the agent does not start")]
+    Agent(#[from] agent::Error),
+}
+
+fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
+    let what = what.into();
+    move |source| Error::System { what, source }
+}
+
+/// Does what was typed after `persys dev`.
+pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
+    let words = std::iter::once(OsString::from("persys dev")).chain(words);
+    let options = match Options::try_parse_from(words) {
+        Ok(options) => options,
+        Err(error) => {
+            let code = if error.use_stderr() { crate::USAGE } else { 0 };
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    let done = match options.action {
+        Some(Action::Down) => down::run(&options).await,
+        None if options.background => background::run(&options).await,
+        None => serve::run(&options).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("persys dev: {}", tell::chain(&error));
+            if let Some(hint) = hint(&error) {
+                eprintln!("{hint}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What to try next, where the error itself does not say.
+fn hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::Scheduler(scheduler::Error::Listen { .. }) => {
+            Some("other ports: `persys dev --port 9085 --http 9084`")
+        }
+        Error::Agent(agent::Error::System { .. }) => {
+            Some("another port: `persys dev --agent-port 50052`")
+        }
+        Error::System { .. } => Some("another folder: `persys dev --state FOLDER`"),
+        Error::Foreign { .. }
+        | Error::Running { .. }
+        | Error::Nothing { .. }
+        | Error::Stuck { .. }
+        | Error::Containers(_)
+        | Error::Ended { .. }
+        | Error::Name(_)
+        | Error::Authority(_)
+        | Error::File(_)
+        | Error::Scheduler(_)
+        | Error::Agent(_) => None,
+    }
+}
+
+/// The name a new development cluster gets: unique, so that two of them on one Docker never take
+/// each other's containers for their own.
+fn new_cluster() -> Result<ClusterName, Error> {
+    let id = persys_agent::host::random_id().map_err(system("/dev/urandom"))?;
+    Ok(ClusterName::new(&format!("dev-{}", id.get(..8).unwrap_or("0")))?)
+}
+
+fn name(text: &str) -> Result<Name, Error> {
+    Ok(Name::new(text)?)
+}

@@ -1,0 +1,86 @@
+//! What was typed after `persys dev`.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Scheduler, agent and certificates in one process, until Ctrl-C.
+///
+/// What runs on Docker goes on when it stops, and everything is known again at the next start.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "persys dev", args_conflicts_with_subcommands = false)]
+pub(super) struct Options {
+    #[command(subcommand)]
+    pub(super) action: Option<Action>,
+    /// Where everything is kept [default: ~/.persys/dev]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(super) state: Option<PathBuf>,
+    /// What runs containers
+    #[arg(long, value_enum, default_value = "docker")]
+    pub(super) runtime: RuntimeName,
+    /// The scheduler's gRPC port
+    #[arg(long, default_value_t = 8085)]
+    pub(super) port: u16,
+    /// The scheduler's port for /health and /metrics
+    #[arg(long, default_value_t = 8084)]
+    pub(super) http: u16,
+    /// The agent's gRPC port
+    #[arg(long, default_value_t = 50_051)]
+    pub(super) agent_port: u16,
+    /// Go on in the background, once it serves
+    #[arg(long)]
+    pub(super) background: bool,
+}
+
+/// What else there is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(super) enum Action {
+    /// End it and leave nothing behind: its process, its containers, its folder
+    Down,
+}
+
+/// What runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RuntimeName {
+    /// Docker, real containers.
+    Docker,
+    /// Nothing real: for trying everything else.
+    Sim,
+}
+
+impl RuntimeName {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+impl Options {
+    /// Where everything is kept.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| persys_cli::context::home().join("dev"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(std::iter::once("persys dev").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn what_is_typed_is_understood_or_named() {
+        let options = typed("--runtime sim --port 0 --background").unwrap();
+        assert_eq!((options.runtime, options.port), (RuntimeName::Sim, 0));
+        assert!(options.background && options.action.is_none());
+        let options = typed("down --state here").unwrap();
+        assert_eq!((options.action, options.folder()), (Some(Action::Down), "here".into()));
+        for line in ["--port", "--port 99999", "--runtime podman", "--what 1", "up"] {
+            assert!(typed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Runs everything, until it is told to stop.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use persys_agent::app as agent;
+use persys_cluster::settings::Settings;
+use persys_node::settings::AgentSettings;
+use persys_scheduler::app as scheduler;
+
+use super::certificates::{Certificates, certify};
+use super::folder::{Folder, Note};
+use super::options::{Options, RuntimeName};
+use super::{CONTEXT, Error, NODE, system};
+use crate::component::until_told;
+
+/// Serves, tells where, and waits.
+pub(super) async fn run(options: &Options) -> Result<(), Error> {
+    // Started twice by a test, the second log has nowhere to go.
+    drop(crate::tell::log("warn", "text"));
+    let folder = Folder::open_or_make(&options.folder())?;
+    folder.take()?;
+    println!("starting, with everything kept in {}", folder.path.display());
+    let certificates = certify(&folder)?;
+    let scheduler = start_scheduler(options, &folder, &certificates).await?;
+    let agent = start_agent(options, &folder, &certificates, scheduler.grpc).await?;
+    let note = Note {
+        pid: std::process::id(),
+        grpc: scheduler.grpc,
+        http: scheduler.http,
+        agent: agent.grpc,
+        runtime: options.runtime.word().to_owned(),
+        operator: certificates.operator,
+        missing: Vec::new(),
+    };
+    folder.leave_note(&note)?;
+    leave_context(&note)?;
+    tell(&note, &folder);
+    println!("Ctrl-C stops it; containers go on, and everything is known again next time");
+    until_told().await;
+    println!("stopping");
+    folder.take_note_away();
+    agent.stop().await;
+    scheduler.stop().await;
+    Ok(())
+}
+
+async fn start_scheduler(
+    options: &Options,
+    folder: &Folder,
+    certificates: &Certificates,
+) -> Result<scheduler::Running, Error> {
+    let config = scheduler::Config {
+        grpc: local(options.port),
+        http: local(options.http),
+        state_dir: folder.path.join("scheduler"),
+        cluster: folder.cluster.to_string(),
+        security: scheduler::Security::Mtls(certificates.scheduler.clone()),
+        settings: Settings::default(),
+    };
+    Ok(scheduler::start(config).await?)
+}
+
+async fn start_agent(
+    options: &Options,
+    folder: &Folder,
+    certificates: &Certificates,
+    scheduler: SocketAddr,
+) -> Result<agent::Running, Error> {
+    let runtime = match options.runtime {
+        RuntimeName::Docker => {
+            folder.use_docker()?;
+            agent::RuntimeChoice::Docker { host: None }
+        }
+        RuntimeName::Sim => agent::RuntimeChoice::Sim(None),
+    };
+    let config = agent::Config {
+        node: Some(NODE.to_owned()),
+        grpc: local(options.agent_port),
+        advertise: None,
+        schedulers: vec![scheduler.to_string()],
+        state_dir: folder.path.join("agent"),
+        cluster: folder.cluster.to_string(),
+        runtime,
+        security: agent::Security::Mtls(certificates.agent.clone()),
+        labels: BTreeMap::new(),
+        // A developer's machine is busy with building; its use says nothing about what fits.
+        settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+    };
+    Ok(agent::start(config).await?)
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Lets commands find the cluster without being told where it is.
+fn leave_context(note: &Note) -> Result<(), Error> {
+    let remark = (note.runtime == "sim").then(|| "runtime sim: nothing real runs".to_owned());
+    let context = persys_cli::context::Context {
+        endpoint: Some(note.grpc.to_string()),
+        identity: Some(note.operator.clone()),
+        note: remark,
+        ..persys_cli::context::Context::default()
+    };
+    let home = persys_cli::context::home();
+    persys_cli::context::write(&home, CONTEXT, &context).map_err(system("the context `dev`"))
+}
+
+/// Where everything is, and what to type next.
+pub(super) fn tell(note: &Note, folder: &Folder) {
+    println!();
+    println!("  scheduler  {}  (gRPC, mTLS)", note.grpc);
+    println!("  health     http://{}/health", note.http);
+    println!("  agent      {}  (node {NODE})", note.agent);
+    println!("  operator   {}", note.operator.display());
+    println!("  kept in    {}", folder.path.display());
+    if note.runtime == "sim" {
+        println!("  runtime    sim: NOTHING REAL RUNS");
+    }
+    for missing in &note.missing {
+        println!("  missing    {missing}");
+    }
+    println!();
+    println!("next, in another terminal:");
+    println!();
+    println!("  persys nodes");
+    println!("  persys run nginx -p 8080:80");
+    println!();
+}

@@ -1,0 +1,72 @@
+//! What this program is to be: its name and its first word tell.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// What to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    Scheduler,
+    Agent,
+    Dev,
+    /// What people type, under this name.
+    Commands(&'static str),
+}
+
+/// What the program is, and the words that are left for it.
+pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<OsString>) {
+    let name = Path::new(called).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    match name {
+        "persys-scheduler" => return (Program::Scheduler, words),
+        "persys-agent" => return (Program::Agent, words),
+        "persysctl" => return (Program::Commands("persysctl"), words),
+        _ => {}
+    }
+    let program = match (word(&words, 0), word(&words, 1)) {
+        ("dev", _) => Program::Dev,
+        // `scheduler summary` and `agent health` are commands of people; a component gets flags.
+        ("scheduler", next) if is_for_component(next) => Program::Scheduler,
+        ("agent", next) if is_for_component(next) => Program::Agent,
+        _ => return (Program::Commands("persys"), words),
+    };
+    words.remove(0);
+    (program, words)
+}
+
+fn word(words: &[OsString], nth: usize) -> &str {
+    words.get(nth).and_then(|word| word.to_str()).unwrap_or_default()
+}
+
+fn is_for_component(next: &str) -> bool {
+    next.is_empty() || next.starts_with('-') || next == "config"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_and_first_word_tell() {
+        let chosen = |line: &str| {
+            let mut words = line.split_whitespace().map(OsString::from);
+            let called = words.next().unwrap_or_default();
+            let (program, left) = choose(&called, words.collect());
+            (program, left.len())
+        };
+        for (line, program, left) in [
+            ("persys-scheduler -insecure", Program::Scheduler, 1),
+            ("/usr/bin/persys-agent", Program::Agent, 0),
+            ("persysctl agent health", Program::Commands("persysctl"), 2),
+            ("persys scheduler", Program::Scheduler, 0),
+            ("persys scheduler config", Program::Scheduler, 1),
+            ("persys scheduler -insecure", Program::Scheduler, 1),
+            ("persys scheduler summary", Program::Commands("persys"), 2),
+            ("persys agent --node-id n1", Program::Agent, 2),
+            ("persys dev down", Program::Dev, 1),
+            ("persys run web", Program::Commands("persys"), 2),
+            ("persys", Program::Commands("persys"), 0),
+        ] {
+            assert_eq!(chosen(line), (program, left), "{line}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What an agent is told.
+
+use std::path::PathBuf;
+
+use persys_agent::app::{Config, RuntimeChoice, Security};
+use persys_identity::Exposure;
+use persys_node::settings::AgentSettings;
+
+use super::read::Reader;
+use super::scheduler::certificates;
+use super::{Setting, Unused, Values};
+
+pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on this node";
+
+macro_rules! setting {
+    ($key:literal, [$($variable:literal),*], $default:literal, $help:literal) => {
+        Setting { key: $key, variables: &[$($variable),*], default: $default, help: $help }
+    };
+}
+
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Setting] = &[
+    setting!("node-id", ["PERSYS_NODE_ID"], "", "Name of the node; the host's when not given"),
+    setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
+    setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "127.0.0.1:8085", "Schedulers, host:port, several with commas; `none` is commanded directly"),
+    setting!("grpc-addr", ["PERSYS_GRPC_ADDR"], "0.0.0.0", "Address to listen on"),
+    setting!("grpc-port", ["PERSYS_GRPC_PORT"], "50051", "Port of the agent's API"),
+    setting!("agent-grpc-endpoint", ["PERSYS_AGENT_GRPC_ENDPOINT"], "", "Where schedulers reach it, host:port; found out when not given"),
+    setting!("state-path", ["PERSYS_STATE_PATH", "PERSYS_STATE_STORE_PATH"], "/var/lib/persys/agent", "Folder of what it must not forget"),
+    setting!("insecure", [], "false", "No TLS, on this machine"),
+    setting!("insecure-anywhere", [], "false", "No TLS for everybody who can reach the port"),
+    setting!("tls-enabled", ["PERSYS_TLS_ENABLED"], "true", "TLS both ways; false is `insecure`"),
+    setting!("identity", ["PERSYS_IDENTITY"], "", "One file with key, certificate and roots, instead of the three below"),
+    setting!("tls-ca", ["PERSYS_TLS_CA"], "/etc/persys/certs/ca.crt", "Trusted roots"),
+    setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/agent.crt", "Certificate"),
+    setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/agent.key", "Private key"),
+    setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
+    setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
+    setting!("labels", ["PERSYS_NODE_LABELS"], "", "Labels of the node, name=value with commas"),
+    setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
+    setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
+    setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens"),
+    setting!("admit-percent", [], "80", "Measured use of CPU or memory from which nothing new is taken; 0: no limit"),
+    setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
+    setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
+];
+
+/// Variables of the earlier system that have no meaning here.
+pub(crate) const UNUSED: &[Unused] = &[
+    ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
+    ("PERSYS_COMPOSE_BINARY", "this build runs containers only"),
+    ("PERSYS_LIBVIRT_URI", "this build runs containers only"),
+    ("PERSYS_VAULT_ENABLED", "certificates come from files in this build"),
+    ("PERSYS_VERSION", "the program knows its version"),
+];
+
+/// Room between the use from which nothing is taken and the use below which it is again.
+const HYSTERESIS_PERCENT: u64 = 5;
+
+/// The configuration, or all that is wrong with it.
+pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
+    let mut read = Reader::new(values);
+    let anywhere = read.switch("insecure-anywhere");
+    let insecure = read.switch("insecure") || anywhere || !read.switch("tls-enabled");
+    let security = match (insecure, anywhere) {
+        (false, _) => Security::Mtls(certificates(&read)),
+        (true, true) => Security::Insecure(Exposure::Anywhere),
+        (true, false) => Security::Insecure(Exposure::Loopback),
+    };
+    let local = insecure && !anywhere && !values.is_given("grpc-addr");
+    let grpc = read.address("grpc-addr", "grpc-port").map(|address| {
+        if local { (std::net::Ipv4Addr::LOCALHOST, address.port()).into() } else { address }
+    });
+    let runtime = match values.text("runtime") {
+        "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
+        "sim" => RuntimeChoice::Sim(None),
+        _ => {
+            read.fault("runtime", "docker or sim");
+            RuntimeChoice::Sim(None)
+        }
+    };
+    let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
+    for key in ["region", "env"] {
+        labels.extend(read.text(key).map(|value| (key.to_owned(), value)));
+    }
+    let admit_percent = read.percent("admit-percent");
+    let settings = AgentSettings {
+        observe_ms: read.duration_ms("reconcile-interval"),
+        admit_percent,
+        release_percent: admit_percent.saturating_sub(HYSTERESIS_PERCENT),
+        ..AgentSettings::default()
+    };
+    let mut schedulers = read.list("scheduler-addr");
+    if schedulers == ["none"] {
+        schedulers.clear();
+    }
+    let made = grpc.map(|grpc| Config {
+        node: read.text("node-id").filter(|name| name != "auto"),
+        grpc,
+        advertise: read.text("agent-grpc-endpoint"),
+        schedulers,
+        state_dir: state_dir(read.path("state-path")),
+        cluster: values.text("cluster").to_owned(),
+        runtime,
+        security,
+        labels,
+        settings,
+    });
+    read.finish(made)
+}
+
+/// The documents name a file; ours is a folder beside it.
+fn state_dir(path: PathBuf) -> PathBuf {
+    if path.extension().is_some_and(|end| end == "db") {
+        path.with_file_name("agent")
+    } else {
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{command, resolve};
+    use super::*;
+
+    fn configured(line: &str) -> Result<Config, Vec<String>> {
+        let words = line.split_whitespace().map(std::ffi::OsString::from);
+        let typed = command("agent", ABOUT, TABLE).try_get_matches_from(words).unwrap();
+        config(&resolve(TABLE, &typed, |_| None, None).unwrap())
+    }
+
+    #[test]
+    fn what_is_said_reaches_the_agent() {
+        let config = configured(
+            "--node-id n1 --tls-enabled=false --labels disk=ssd,rack=2 --region eu --runtime sim",
+        )
+        .unwrap();
+        assert_eq!(config.node.as_deref(), Some("n1"));
+        assert_eq!(config.grpc.to_string(), "127.0.0.1:50051");
+        assert!(matches!(config.security, Security::Insecure(Exposure::Loopback)));
+        let labels: Vec<_> = config.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(labels, ["disk=ssd", "rack=2", "region=eu"]);
+        assert_eq!(config.schedulers, ["127.0.0.1:8085"]);
+        assert_eq!(
+            configured("--state-path /var/lib/persys/state.db").unwrap().state_dir,
+            configured("").unwrap().state_dir
+        );
+        assert!(configured("--scheduler-addr none").unwrap().schedulers.is_empty());
+    }
+
+    #[test]
+    fn all_faults_are_named_at_once() {
+        let line = "--runtime podman --labels ssd --admit-percent 140 --reconcile-interval often";
+        assert_eq!(configured(line).unwrap_err().len(), 4);
+    }
+}

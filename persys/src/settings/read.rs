@@ -1,0 +1,114 @@
+//! Values as what they stand for; whatever is wrong is collected, so that all of it can be said.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Values;
+
+/// Reads settings and remembers what is wrong with them.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    values: &'a Values,
+    faults: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(values: &'a Values) -> Self {
+        Self { values, faults: Vec::new() }
+    }
+
+    /// What was made of it, if nothing was wrong.
+    pub(crate) fn finish<T>(self, made: Option<T>) -> Result<T, Vec<String>> {
+        match made {
+            Some(made) if self.faults.is_empty() => Ok(made),
+            Some(_) | None => Err(self.faults),
+        }
+    }
+
+    pub(crate) fn fault(&mut self, key: &str, why: impl std::fmt::Display) {
+        let value = self.values.text(key);
+        self.faults.push(format!("{key} = {value:?}: {why}"));
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        let text = self.values.text(key).trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    pub(crate) fn path(&self, key: &str) -> PathBuf {
+        PathBuf::from(self.values.text(key))
+    }
+
+    pub(crate) fn switch(&mut self, key: &str) -> bool {
+        match self.values.text(key).to_lowercase().as_str() {
+            "true" | "yes" | "1" => true,
+            "false" | "no" | "0" | "" => false,
+            _ => {
+                self.fault(key, "true or false");
+                false
+            }
+        }
+    }
+
+    /// An address and a port from two settings.
+    pub(crate) fn address(&mut self, ip: &str, port: &str) -> Option<SocketAddr> {
+        let host = self.parsed::<IpAddr>(ip, "an address such as 0.0.0.0");
+        let port = self.parsed::<u16>(port, "a port from 0 to 65535");
+        Some(SocketAddr::new(host?, port?))
+    }
+
+    /// A Go duration, or bare seconds.
+    pub(crate) fn duration_ms(&mut self, key: &str) -> u64 {
+        let text = self.values.text(key);
+        let parsed = match text.parse::<u64>() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            Err(_) => humantime::parse_duration(text).ok(),
+        };
+        let millis = parsed.and_then(|duration| u64::try_from(duration.as_millis()).ok());
+        millis.unwrap_or_else(|| {
+            self.fault(key, "a duration such as 30s, or seconds");
+            0
+        })
+    }
+
+    pub(crate) fn percent(&mut self, key: &str) -> u64 {
+        match self.parsed::<u64>(key, "a percentage from 0 to 100") {
+            Some(value) if value <= 100 => value,
+            Some(_) => {
+                self.fault(key, "a percentage from 0 to 100");
+                0
+            }
+            None => 0,
+        }
+    }
+
+    /// `k=v,k=v`.
+    pub(crate) fn pairs(&mut self, key: &str) -> Vec<(String, String)> {
+        let mut pairs = Vec::new();
+        for part in self.values.text(key).split(',').map(str::trim).filter(|part| !part.is_empty())
+        {
+            match part.split_once('=') {
+                Some((name, value)) if !name.trim().is_empty() => {
+                    pairs.push((name.trim().to_owned(), value.trim().to_owned()));
+                }
+                Some(_) | None => self.fault(key, format!("{part:?} is not name=value")),
+            }
+        }
+        pairs
+    }
+
+    /// `a,b,c`.
+    pub(crate) fn list(&self, key: &str) -> Vec<String> {
+        let parts = self.values.text(key).split(',').map(str::trim);
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn parsed<T: std::str::FromStr>(&mut self, key: &str, wanted: &str) -> Option<T> {
+        let parsed = self.values.text(key).trim().parse().ok();
+        if parsed.is_none() {
+            self.fault(key, wanted);
+        }
+        parsed
+    }
+}

@@ -1,0 +1,142 @@
+//! What a scheduler is told.
+
+use persys_cluster::settings::Settings;
+use persys_identity::{Exposure, Source};
+use persys_scheduler::app::{Config, Security};
+
+use super::read::Reader;
+use super::{Setting, Unused, Values};
+
+pub(crate) const ABOUT: &str = "The scheduler: owns what you want, places it, sees that it runs";
+
+macro_rules! setting {
+    ($key:literal, [$($variable:literal),*], $default:literal, $help:literal) => {
+        Setting { key: $key, variables: &[$($variable),*], default: $default, help: $help }
+    };
+}
+
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Setting] = &[
+    setting!("grpc-addr", ["PERSYS_GRPC_ADDR"], "0.0.0.0", "Address to listen on, gRPC and HTTP"),
+    setting!("grpc-port", ["GRPC_PORT"], "8085", "Port of the control API"),
+    setting!("metrics-port", ["METRICS_PORT"], "8084", "Port of /health and /metrics"),
+    setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
+    setting!("state-dir", ["PERSYS_STATE_DIR"], "/var/lib/persys/scheduler", "Folder of the embedded store"),
+    setting!("insecure", [], "false", "No TLS: on 127.0.0.1, everybody on this machine is an operator"),
+    setting!("insecure-anywhere", [], "false", "No TLS for everybody who can reach the port"),
+    setting!("identity", ["PERSYS_IDENTITY"], "", "One file with key, certificate and roots, instead of the three below"),
+    setting!("tls-ca", ["PERSYS_TLS_CA"], "/etc/persys/certs/persys-scheduler/ca.pem", "Trusted roots"),
+    setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/persys-scheduler/persys_scheduler.crt", "Certificate"),
+    setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/persys-scheduler/persys_scheduler-key.key", "Private key"),
+    setting!("agent-tls-enabled", ["SCHEDULER_AGENT_TLS_ENABLED"], "true", "TLS to the agents; goes with `insecure`"),
+    setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
+    setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
+    setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a missing workload is left to its agent's own repair"),
+    setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
+    setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
+];
+
+/// Variables of the earlier system that have no meaning here.
+pub(crate) const UNUSED: &[Unused] = &[
+    ("ETCD_ENDPOINTS", "this build keeps its state in a file of its own (state-dir)"),
+    ("REDIS_ADDR", "events and results are kept with the state"),
+    ("SCHEDULER_RECONCILE_INTERVAL", "work is done when something changes, not in rounds"),
+    ("SCHEDULER_RECONCILE_CONCURRENCY", "one process decides; nothing runs in rounds"),
+    ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "agents tell of changes at once; they are not polled"),
+    ("SCHEDULER_REAPPLY_GUARD", "what was decided once is not decided again"),
+    ("PERSYS_VAULT_ENABLED", "certificates come from files in this build"),
+];
+
+/// The configuration, or all that is wrong with it.
+pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
+    let mut read = Reader::new(values);
+    let (anywhere, insecure) = (read.switch("insecure-anywhere"), read.switch("insecure"));
+    let insecure = insecure || anywhere;
+    if insecure && values.is_given("agent-tls-enabled") && read.switch("agent-tls-enabled") {
+        read.fault(
+            "agent-tls-enabled",
+            "contradicts `insecure`: TLS is on both ways or on neither",
+        );
+    }
+    if !insecure && !read.switch("agent-tls-enabled") {
+        read.fault("agent-tls-enabled", "TLS is on both ways or on neither; see `insecure`");
+    }
+    let security = if insecure {
+        Security::Insecure(if anywhere { Exposure::Anywhere } else { Exposure::Loopback })
+    } else {
+        Security::Mtls(certificates(&read))
+    };
+    // Without certificates the documented `-insecure` means this machine, unless somebody insists.
+    let local = insecure && !anywhere && !values.is_given("grpc-addr");
+    let loopback = |address: std::net::SocketAddr| {
+        if local { (std::net::Ipv4Addr::LOCALHOST, address.port()).into() } else { address }
+    };
+    let grpc = read.address("grpc-addr", "grpc-port").map(loopback);
+    let http = read.address("grpc-addr", "metrics-port").map(loopback);
+    let settings = Settings {
+        drift_interval_ms: read.duration_ms("drift-detect-interval"),
+        failover_grace_ms: read.duration_ms("node-unavailable-grace"),
+        missing_grace_ms: read.duration_ms("missing-grace-period"),
+        ..Settings::default()
+    };
+    let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
+    let addresses = grpc.zip(http);
+    let made =
+        addresses.map(|(grpc, http)| Config { grpc, http, state_dir, cluster, security, settings });
+    read.finish(made)
+}
+
+/// One file if it is given, else three.
+pub(super) fn certificates(read: &Reader<'_>) -> Source {
+    match read.text("identity") {
+        Some(path) => Source::Bundle(path.into()),
+        None => Source::Separate {
+            certificate: read.path("tls-cert"),
+            key: read.path("tls-key"),
+            roots: read.path("tls-ca"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{command, resolve};
+    use super::*;
+
+    fn configured(line: &str) -> Result<Config, Vec<String>> {
+        let words = line.split_whitespace().map(std::ffi::OsString::from);
+        let words = words.map(super::super::with_two_dashes);
+        let typed = command("scheduler", ABOUT, TABLE).try_get_matches_from(words).unwrap();
+        config(&resolve(TABLE, &typed, |_| None, None).unwrap())
+    }
+
+    #[test]
+    fn the_documented_flag_listens_on_this_machine_alone() {
+        let config = configured("-insecure").unwrap();
+        assert_eq!(config.grpc.to_string(), "127.0.0.1:8085");
+        assert!(matches!(config.security, Security::Insecure(Exposure::Loopback)));
+        let config = configured("-insecure-anywhere").unwrap();
+        assert_eq!(config.grpc.to_string(), "0.0.0.0:8085");
+        assert!(matches!(config.security, Security::Insecure(Exposure::Anywhere)));
+    }
+
+    #[test]
+    fn what_is_said_reaches_the_settings() {
+        let config =
+            configured("--drift-detect-interval 1m30s --node-unavailable-grace 7").unwrap();
+        assert_eq!(config.settings.drift_interval_ms, 90_000);
+        assert_eq!(config.settings.failover_grace_ms, 7_000);
+        assert!(matches!(config.security, Security::Mtls(Source::Separate { .. })));
+    }
+
+    #[test]
+    fn all_faults_are_named_at_once() {
+        let faults = configured(
+            "--grpc-port 99999 --grpc-addr here --drift-detect-interval soon --insecure=perhaps",
+        )
+        .unwrap_err();
+        assert_eq!(faults.len(), 5, "{faults:#?}");
+        let faults = configured("-insecure --agent-tls-enabled=true").unwrap_err();
+        assert!(faults.iter().all(|fault| fault.contains("contradicts")), "{faults:?}");
+    }
+}

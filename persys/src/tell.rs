@@ -1,0 +1,45 @@
+//! Telling: logs for machines, sentences for people.
+
+use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
+
+/// An error and everything behind it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(behind) = source {
+        let next = behind.to_string();
+        // Some errors repeat what is behind them.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = behind.source();
+    }
+    text
+}
+
+/// Says what is wrong, each fault on a line.
+pub(crate) fn faults(program: &str, faults: &[String]) -> ExitCode {
+    for fault in faults {
+        eprintln!("{program}: {fault}");
+    }
+    ExitCode::from(crate::USAGE)
+}
+
+/// Starts the log on standard error. Libraries that print what they carry are kept quiet: what they
+/// carry may be secret.
+pub(crate) fn log(level: &str, format: &str) -> Result<(), String> {
+    const QUIET: &str = "bollard=warn,h2=warn,hyper=warn,hyper_util=warn,rustls=warn,tonic=warn";
+    if !["error", "warn", "info", "debug", "trace"].contains(&level) {
+        return Err(format!("log-level = {level:?}: error, warn, info, debug or trace"));
+    }
+    let filter = EnvFilter::new(format!("{level},{QUIET}"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        "json" => log.json().init(),
+        "text" | "" => log.init(),
+        other => return Err(format!("log-format = {other:?}: text or json")),
+    }
+    Ok(())
+}
