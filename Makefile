@@ -4,9 +4,15 @@ SEEDS ?= 2000
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up test prepare lint unit sim zoo bench-placement bench-core
+.PHONY: up down demo test prepare lint unit sim zoo bench-placement bench-core
 
-up: prepare            ## a small cluster, narrated: nodes join, work runs, a node dies, work moves
+up:                    ## Docker if it is missing, persys dev, and a container that answers
+	@hack/up
+
+down:                  ## undoes `make up`
+	@hack/down
+
+demo: prepare          ## a simulated cluster, narrated: nodes join, work runs, a node dies, work moves
 	$(SIM) --demo
 
 test: prepare lint unit sim zoo   ## all that CI runs
