@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use persys_cli::context;
 use persys_model::id::NodeId;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::folder::Folder;
 use super::options::Options;
-use super::{CONTEXT, Error, NODE, system};
+use super::{Error, NODE, home, system};
 
 /// How long the process may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,8 +28,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         let removed = remove_containers(&folder).await?;
         println!("removed {removed} containers");
     }
-    let home = persys_cli::context::home();
-    persys_cli::context::remove(&home, CONTEXT).map_err(system("the context `dev`"))?;
+    context::remove(&home(), context::DEV)?;
     println!("removed {}", folder.path.display());
     folder.remove()
 }

@@ -23,8 +23,6 @@ use crate::tell;
 
 /// The node of a development process.
 const NODE: &str = "dev";
-/// The context its commands go by.
-const CONTEXT: &str = "dev";
 
 /// Why it does not run, or does not end.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +78,8 @@ enum Error {
     Authority(#[from] AuthorityError),
     #[error("certificates cannot be kept")]
     File(#[from] FileError),
+    #[error("commands cannot be told where it is")]
+    Context(#[from] persys_cli::context::ContextError),
     #[error("the scheduler does not start")]
     Scheduler(#[from] scheduler::Error),
     #[error("the agent does not start")]
@@ -138,6 +138,7 @@ fn hint(error: &Error) -> Option<&'static str> {
         | Error::Name(_)
         | Error::Authority(_)
         | Error::File(_)
+        | Error::Context(_)
         | Error::Scheduler(_)
         | Error::Agent(_) => None,
     }
@@ -148,6 +149,12 @@ fn hint(error: &Error) -> Option<&'static str> {
 fn new_cluster() -> Result<ClusterName, Error> {
     let id = persys_agent::host::random_id().map_err(system("/dev/urandom"))?;
     Ok(ClusterName::new(&format!("dev-{}", id.get(..8).unwrap_or("0")))?)
+}
+
+/// Where the person who types keeps things.
+fn home() -> PathBuf {
+    let variable = |name: &str| std::env::var(name).ok();
+    persys_cli::context::home(variable("PERSYS_HOME").as_deref(), variable("HOME").as_deref())
 }
 
 fn name(text: &str) -> Result<Name, Error> {

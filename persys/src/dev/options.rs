@@ -60,7 +60,7 @@ impl RuntimeName {
 impl Options {
     /// Where everything is kept.
     pub(super) fn folder(&self) -> PathBuf {
-        self.state.clone().unwrap_or_else(|| persys_cli::context::home().join("dev"))
+        self.state.clone().unwrap_or_else(|| super::home().join("dev"))
     }
 }
 

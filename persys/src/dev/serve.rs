@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use persys_agent::app as agent;
+use persys_cli::context::{self, Context};
 use persys_cluster::settings::Settings;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
@@ -11,7 +12,7 @@ use persys_scheduler::app as scheduler;
 use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
-use super::{CONTEXT, Error, NODE, system};
+use super::{Error, NODE, home};
 use crate::component::until_told;
 
 /// Serves, tells where, and waits.
@@ -97,14 +98,14 @@ fn local(port: u16) -> SocketAddr {
 /// Lets commands find the cluster without being told where it is.
 fn leave_context(note: &Note) -> Result<(), Error> {
     let remark = (note.runtime == "sim").then(|| "runtime sim: nothing real runs".to_owned());
-    let context = persys_cli::context::Context {
-        endpoint: Some(note.grpc.to_string()),
+    let context = Context {
+        endpoint: note.grpc.to_string(),
         identity: Some(note.operator.clone()),
+        insecure: false,
         note: remark,
-        ..persys_cli::context::Context::default()
     };
-    let home = persys_cli::context::home();
-    persys_cli::context::write(&home, CONTEXT, &context).map_err(system("the context `dev`"))
+    context::write(&home(), context::DEV, &context)?;
+    Ok(())
 }
 
 /// Where everything is, and what to type next.
