@@ -69,6 +69,7 @@ pub(crate) async fn run(options: DevOptions) -> Result<(), Error> {
         node: Some(NODE.to_owned()),
         grpc: local(options.agent_port),
         advertise: None,
+        reach: agent::Reach::Called,
         schedulers: vec![scheduler.grpc.to_string()],
         state_dir: options.state.join("agent"),
         cluster: CLUSTER.to_owned(),
@@ -123,7 +124,9 @@ fn tell(
 ) {
     println!("scheduler  {}  (gRPC, mTLS)", scheduler.grpc);
     println!("health     http://{}/health", scheduler.http);
-    println!("agent      {}  (node {})", agent.grpc, agent.node);
+    if let Some(grpc) = agent.grpc {
+        println!("agent      {grpc}  (node {})", agent.node);
+    }
     println!("operator   {}", operator.display());
     if options.sim {
         println!("runtime    sim: nothing real runs");

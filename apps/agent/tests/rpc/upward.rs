@@ -33,7 +33,7 @@ async fn the_one_that_leads_is_found() {
         let registrations = leads.fake.registrations.lock().unwrap();
         let joined = registrations.first().unwrap();
         assert_eq!(joined.node_id, "node-1");
-        assert_eq!(joined.grpc_endpoint, agent.grpc.to_string());
+        assert_eq!(joined.grpc_endpoint, agent.grpc.unwrap().to_string());
         assert_eq!(joined.labels["os"], "linux");
         assert!(!joined.host_id.is_empty() && !joined.incarnation.is_empty());
         let can = joined.capabilities.as_ref().unwrap();
