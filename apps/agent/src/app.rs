@@ -251,10 +251,8 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     }
     beside.spawn(offer(config, node.clone(), bound, runtimes, handle.clone()));
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
-    match bound {
-        Some(bound) => tracing::info!(%node, grpc = %bound, "the agent serves"),
-        None => tracing::info!(%node, "the agent serves over the stream it opens"),
-    }
+    let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
+    tracing::info!(%node, at, "the agent serves");
     Ok(Running {
         grpc: bound,
         handle,

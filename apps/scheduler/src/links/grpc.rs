@@ -35,6 +35,8 @@ const RPC_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a quiet connection with a call under way is trusted.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long it takes at most to notice a broken stream once a call on it has failed.
+const BREAKING: Duration = Duration::from_millis(200);
 /// How often, and how many times, an old agent is asked whether a removal is done.
 const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
 
@@ -185,6 +187,33 @@ impl GrpcLinks {
         Some(answer)
     }
 
+    async fn order_once(
+        &self,
+        node: &NodeId,
+        endpoint: &str,
+        command: &Command,
+    ) -> Result<Answer, Unreachable> {
+        let legacy = self.is_legacy(node).await?;
+        if let Some(open) = self.messages(node, endpoint).await
+            && let Some(answer) = self.order_on(&open, node, command, legacy).await
+        {
+            return answer;
+        }
+        let client = self.client(node, endpoint)?;
+        let call =
+            if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
+        let answer = match call {
+            Call::Apply(request) => self.apply(client, *request).await,
+            Call::Delete(request) => self.delete(client, request, command.epoch).await,
+        }?;
+        match &answer {
+            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
+            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
+            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
+        }
+        Ok(answer)
+    }
+
     async fn apply(
         &self,
         client: Client,
@@ -263,25 +292,16 @@ impl Links for GrpcLinks {
         endpoint: &str,
         command: Command,
     ) -> Result<Answer, Unreachable> {
-        let legacy = self.is_legacy(node).await?;
-        if let Some(open) = self.messages(node, endpoint).await
-            && let Some(answer) = self.order_on(&open, node, &command, legacy).await
+        let stream = self.streams.of(node).filter(|_| endpoint == BY_STREAM);
+        let answer = self.order_once(node, endpoint, &command).await;
+        if answer.is_err()
+            && let Some(stream) = stream
+            && timeout(BREAKING, stream.over()).await.is_ok()
         {
-            return answer;
+            // It broke off with the stream. The agent opens another, and an order may be repeated.
+            return self.order_once(node, endpoint, &command).await;
         }
-        let client = self.client(node, endpoint)?;
-        let call =
-            if legacy { to_legacy_call(&command).map_err(unreachable)? } else { to_call(&command) };
-        let answer = match call {
-            Call::Apply(request) => self.apply(client, *request).await,
-            Call::Delete(request) => self.delete(client, request, command.epoch).await,
-        }?;
-        match &answer {
-            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
-            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
-            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
-        }
-        Ok(answer)
+        answer
     }
 
     async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe {
@@ -289,7 +309,6 @@ impl Links for GrpcLinks {
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
     }
 }
-
 /// What a failed probe tells. Whoever answers with a failure of its own lives; another one at the
 /// same address proves nothing about ours.
 fn found_by(why: &Status) -> Probe {

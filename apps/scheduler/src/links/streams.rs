@@ -144,7 +144,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.open.state.send_replace(State::Over);
         self.streams.open.send_if_modified(|all| {
             let ours = all.get(&self.node).is_some_and(|open| open.id == self.open.id);
             if ours {
@@ -152,5 +151,7 @@ impl Drop for Place {
             }
             ours
         });
+        // Last: whoever waits for the end looks for the next one then.
+        self.open.state.send_replace(State::Over);
     }
 }

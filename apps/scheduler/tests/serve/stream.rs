@@ -66,10 +66,8 @@ impl Foreign {
 
     async fn register(&mut self, request: wire::RegisterNodeRequest) -> wire::RegisterNodeResponse {
         self.say(Message::Register(request)).await;
-        match self.next().await.unwrap() {
-            Message::Registered(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+        let Message::Registered(answer) = self.next().await.unwrap() else { panic!("no answer") };
+        answer
     }
 
     /// Beats, and gives what comes before the answer.
@@ -77,13 +75,12 @@ impl Foreign {
         self.say(Message::Heartbeat(beat)).await;
         let mut before = Vec::new();
         loop {
-            match self.next().await.unwrap() {
-                Message::Heard(answer) => {
-                    assert!(answer.acknowledged);
-                    return before;
-                }
-                other => before.push(other),
+            let next = self.next().await.unwrap();
+            if let Message::Heard(answer) = &next {
+                assert!(answer.acknowledged);
+                return before;
             }
+            before.push(next);
         }
     }
 }
