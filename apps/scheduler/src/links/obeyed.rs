@@ -89,22 +89,22 @@ mod tests {
     #[test]
     fn a_removal_is_proved_by_two_heartbeats_in_a_row() {
         let (node, web) = (NodeId::new("n1").unwrap(), WorkloadId::new("web").unwrap());
-        let (obeyed, none) = (Obeyed::default(), BTreeSet::new());
+        let (obeyed, nothing) = (Obeyed::default(), BTreeSet::new());
         let named = BTreeSet::from([web.clone()]);
         obeyed.took(&node, &web, Epoch(1));
         assert!(obeyed.has(&node, &web, Epoch(1)) && !obeyed.has(&node, &web, Epoch(2)));
-        assert!(obeyed.gone(&node, &none).is_empty(), "nobody asked for it");
+        assert!(obeyed.gone(&node, &nothing).is_empty(), "nobody asked for it");
         obeyed.leaves(&node, &web, Epoch(2));
-        for named in [&none, &named, &none] {
+        for named in [&nothing, &named, &nothing] {
             assert!(obeyed.gone(&node, named).is_empty());
         }
         let proof = Tombstone { workload: web.clone(), epoch: Epoch(2) };
-        assert_eq!(obeyed.gone(&node, &none), [proof]);
-        assert!(obeyed.gone(&node, &none).is_empty(), "once");
+        assert_eq!(obeyed.gone(&node, &nothing), [proof]);
+        assert!(obeyed.gone(&node, &nothing).is_empty(), "once");
 
         obeyed.leaves(&node, &web, Epoch(3));
         obeyed.took(&node, &web, Epoch(4));
-        assert!(obeyed.gone(&node, &none).is_empty() && obeyed.gone(&node, &none).is_empty());
+        assert!(obeyed.gone(&node, &nothing).is_empty() && obeyed.gone(&node, &nothing).is_empty());
         obeyed.forget(&node);
         assert!(!obeyed.has(&node, &web, Epoch(4)));
     }
