@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
@@ -229,6 +229,13 @@ pub struct Connection {
     info: ConnectInfo,
 }
 
+impl Connection {
+    /// A connection inside another one whose other end is known already.
+    pub fn inside(stream: DuplexStream, info: ConnectInfo) -> Self {
+        Self { stream: ServerStream::Inside(stream), info }
+    }
+}
+
 impl Connected for Connection {
     type ConnectInfo = ConnectInfo;
 
@@ -241,6 +248,7 @@ impl Connected for Connection {
 enum ServerStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    Inside(DuplexStream),
 }
 
 impl AsyncRead for Connection {
@@ -252,6 +260,7 @@ impl AsyncRead for Connection {
         match &mut self.get_mut().stream {
             ServerStream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             ServerStream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            ServerStream::Inside(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
 }
@@ -265,6 +274,7 @@ impl AsyncWrite for Connection {
         match &mut self.get_mut().stream {
             ServerStream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             ServerStream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            ServerStream::Inside(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -272,6 +282,7 @@ impl AsyncWrite for Connection {
         match &mut self.get_mut().stream {
             ServerStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
             ServerStream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            ServerStream::Inside(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -279,6 +290,7 @@ impl AsyncWrite for Connection {
         match &mut self.get_mut().stream {
             ServerStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             ServerStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            ServerStream::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod convert;
 mod generated;
 mod secret;
+pub mod tunnel;
 
 pub use generated::{agent, compute, control};
 

@@ -5,17 +5,21 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Connector, Event, Expected, Exposure, Incoming, Report, Role, Source, Watcher,
+    ClusterName, Connection, Connector, Event, Expected, Exposure, Incoming, Name, Peer, Report,
+    Role, Source, Watcher,
 };
 use persys_model::id::NodeId;
-use persys_model::node::NodeFacts;
+use persys_model::node::{BY_STREAM, NodeFacts};
 use persys_node::agent::Agent;
 use persys_node::settings::AgentSettings;
 use persys_runtime::docker::Docker;
@@ -38,6 +42,7 @@ use crate::runtimes::Runtimes;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
+use crate::upward::stream;
 
 /// How often a silent connection is tried, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
@@ -55,6 +60,8 @@ pub struct Config {
     pub grpc: SocketAddr,
     /// Where others reach it, `host:port`; found out when not given.
     pub advertise: Option<String>,
+    /// How the scheduler reaches it.
+    pub reach: Reach,
     /// The schedulers, `host:port`; none: it is commanded directly.
     pub schedulers: Vec<String>,
     /// Where it keeps what it must not forget.
@@ -69,6 +76,16 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// The numbers its decisions depend on.
     pub settings: AgentSettings,
+}
+
+/// How the scheduler reaches an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// By calling it where it listens.
+    #[default]
+    Called,
+    /// Over a stream the agent keeps open to the scheduler. It listens nowhere.
+    Stream,
 }
 
 /// What runs workloads.
@@ -104,6 +121,9 @@ pub enum Error {
     /// A scheduler has no address.
     #[error(transparent)]
     Scheduler(#[from] BadAddress),
+    /// Nobody could reach it.
+    #[error("an agent that listens nowhere needs the address of a scheduler")]
+    Nowhere,
     /// Certificates are of no use.
     #[error(transparent)]
     Certificates(#[from] persys_identity::files::LoadError),
@@ -142,8 +162,8 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
 /// A running agent.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it listens.
-    pub grpc: SocketAddr,
+    /// Where it listens, if it does.
+    pub grpc: Option<SocketAddr>,
     /// The way to its driver.
     pub handle: Handle,
     /// Its name.
@@ -186,21 +206,23 @@ impl Running {
 pub async fn start(config: Config) -> Result<Running, Error> {
     let node = host::node_id(config.node.as_deref());
     let cluster = ClusterName::new(&config.cluster)?;
+    let on_its_own = config.schedulers.is_empty();
+    if on_its_own && config.reach == Reach::Stream {
+        return Err(Error::Nowhere);
+    }
     let keeper = open_ledger(&config).await?;
-    let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;
-    let bound = listener.local_addr().map_err(system("the address of the listener"))?;
+    let listener = listen(&config).await?;
+    let bound = listener.as_ref().map(|(_, bound)| *bound);
     let mut beside = JoinSet::new();
-    let (incoming, connector) = secure(&config, &node, cluster, listener, &mut beside)?;
+    let Links { incoming, connector, caller } =
+        secure(&config, &node, cluster, listener, &mut beside)?;
 
     let runtimes = runtimes(&config, &node).await;
     let first = facts(&config, &node, bound, &runtimes)?;
     let meter = Arc::new(Meter::new(first.capacity));
-    let on_its_own = config.schedulers.is_empty();
-    let scheduler: Arc<dyn Scheduler> = if on_its_own {
-        Arc::new(Alone::since(host::date()))
-    } else {
-        Arc::new(Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?)
-    };
+    let grpc = Arc::new(Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?);
+    let scheduler: Arc<dyn Scheduler> =
+        if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
     let clock = host::clock();
     let ledger = keeper.load().await;
@@ -214,17 +236,23 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         },
         agent,
     );
+    let (goodbye, until) = oneshot::channel();
+    let incoming = match incoming {
+        Some(incoming) => incoming.boxed(),
+        None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
+    };
+    let service = rpc::service(handle.clone(), runtimes.clone(), Arc::clone(&meter));
+    let server = serve(incoming, service, until)?;
     let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
-    beside.spawn(measure(Arc::clone(&meter), handle.clone()));
+    beside.spawn(measure(meter, handle.clone()));
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
     }
-    beside.spawn(offer(config, node.clone(), bound, runtimes.clone(), handle.clone()));
-    let (goodbye, until) = oneshot::channel();
-    let server = serve(incoming, rpc::service(handle.clone(), runtimes, meter), until)?;
+    beside.spawn(offer(config, node.clone(), bound, runtimes, handle.clone()));
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
-    tracing::info!(%node, grpc = %bound, "the agent serves");
+    let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
+    tracing::info!(%node, at, "the agent serves");
     Ok(Running {
         grpc: bound,
         handle,
@@ -238,6 +266,17 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     })
 }
 
+/// Where others call, unless nobody is to.
+async fn listen(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Error> {
+    match config.reach {
+        Reach::Called => {}
+        Reach::Stream => return Ok(None),
+    }
+    let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;
+    let bound = listener.local_addr().map_err(system("the address of the listener"))?;
+    Ok(Some((listener, bound)))
+}
+
 async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {
     let dir = config.state_dir.clone();
     let opened = tokio::task::spawn_blocking(move || FileKeeper::open(&dir, host::date())).await;
@@ -248,23 +287,34 @@ async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {
 }
 
 /// Both sides of every link of the agent.
+struct Links {
+    /// Those who call; none when nobody can.
+    incoming: Option<Incoming>,
+    connector: Connector,
+    /// Who a scheduler is that was dialled with it.
+    caller: Peer,
+}
+
 fn secure(
     config: &Config,
     node: &NodeId,
     cluster: ClusterName,
-    listener: TcpListener,
+    listener: Option<(TcpListener, SocketAddr)>,
     beside: &mut JoinSet<()>,
-) -> Result<(Incoming, Connector), Error> {
+) -> Result<Links, Error> {
     let report: Report = Arc::new(|event: Event| match event {
         Event::Reloaded(_) => tracing::info!(name = event.name(), "{event}"),
         Event::ReloadFailed(_) | Event::HandshakeFailed { .. } | Event::AcceptFailed(_) => {
             tracing::warn!(name = event.name(), "{event}");
         }
     });
+    let listener = listener.map(|(listener, _)| listener);
     let source = match &config.security {
         Security::Insecure(exposure) => {
-            let incoming = Incoming::plain(listener, cluster, *exposure, report)?;
-            return Ok((incoming, Connector::plain()));
+            let caller = Peer::anonymous(cluster.clone());
+            let plain = |listener| Incoming::plain(listener, cluster, *exposure, report);
+            let incoming = listener.map(plain).transpose()?;
+            return Ok(Links { incoming, connector: Connector::plain(), caller });
         }
         Security::Mtls(source) => source.clone(),
     };
@@ -275,12 +325,15 @@ fn secure(
         return Err(Error::OtherIdentity { found: ours.to_string(), node: node.clone() });
     }
     let tls = |error: &dyn std::fmt::Display| Error::Tls(error.to_string());
-    let incoming =
-        Incoming::tls(listener, &credentials, Arc::clone(&report)).map_err(|error| tls(&error))?;
+    let with_tls = |listener| Incoming::tls(listener, &credentials, Arc::clone(&report));
+    let incoming = listener.map(with_tls).transpose().map_err(|error| tls(&error))?;
     let connector =
         Connector::tls(&credentials, Expected::Scheduler).map_err(|error| tls(&error))?;
+    // The handshake has made sure of the role and the cluster; which scheduler it is does not matter.
+    let (role, name) = (Role::Scheduler, Name::fixed("leader"));
+    let caller = Peer { role, name, cluster, certificate: None };
     beside.spawn(watcher.run(SystemTime::now, report));
-    Ok((incoming, connector))
+    Ok(Links { incoming, connector, caller })
 }
 
 async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
@@ -304,7 +357,7 @@ async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
 fn facts(
     config: &Config,
     node: &NodeId,
-    bound: SocketAddr,
+    bound: Option<SocketAddr>,
     runtimes: &Runtimes,
 ) -> Result<NodeFacts, Error> {
     let mut labels: persys_model::labels::Labels =
@@ -313,11 +366,16 @@ fn facts(
             .into();
     let given = config.labels.iter();
     labels.extend(given.map(|(key, value)| (Arc::from(key.as_str()), Arc::from(value.as_str()))));
+    let advertise = config.advertise.as_deref();
+    let endpoint = bound.map_or_else(
+        || Arc::from(BY_STREAM),
+        |bound| host::endpoint(advertise, bound, &config.schedulers),
+    );
     Ok(NodeFacts {
         id: node.clone(),
         host: host::machine_id(&config.state_dir).map_err(system("the identity of the machine"))?,
         incarnation: host::random_id().map_err(system("/dev/urandom"))?,
-        endpoint: host::endpoint(config.advertise.as_deref(), bound, &config.schedulers),
+        endpoint,
         capacity: host::capacity(),
         pools: host::root_pool().into_iter().collect(),
         types: runtimes.offered(),
@@ -332,7 +390,7 @@ fn facts(
 async fn offer(
     config: Config,
     node: NodeId,
-    bound: SocketAddr,
+    bound: Option<SocketAddr>,
     runtimes: Runtimes,
     handle: Handle,
 ) {
@@ -359,7 +417,7 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 
 /// Serves the agent's service, health and reflection until it is told goodbye.
 fn serve(
-    incoming: Incoming,
+    incoming: BoxStream<'static, Result<Connection, Infallible>>,
     service: rpc::Guarded,
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {

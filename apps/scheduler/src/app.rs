@@ -216,7 +216,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         Arc::clone(&store),
         clock,
         config.settings,
-        links.obeyed(),
+        (links.obeyed(), links.streams()),
         stopping.clone(),
     );
     let mut aside = door.watch();

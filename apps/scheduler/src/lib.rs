@@ -13,6 +13,7 @@
 //! | who may call what | `rpc/access.rs` |
 //! | what a request means, how it is refused | `rpc/` |
 //! | how agents are called and probed | `links/grpc.rs` |
+//! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
 //! | what this host remembers outside the store | `known.rs` |
 //!

@@ -10,6 +10,10 @@ use crate::spec::WorkloadType;
 use crate::time::WallMillis;
 use crate::token::Session;
 
+/// Where a node is said to be that nobody can call: its agent keeps a stream open to the scheduler and
+/// is reached over that. The name never resolves (RFC 6761), so that whoever dials it finds nobody.
+pub const BY_STREAM: &str = "stream.invalid:1";
+
 /// What an agent says of its machine when it registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -19,7 +23,7 @@ pub struct NodeFacts {
     pub host: Arc<str>,
     /// One life of the agent process.
     pub incarnation: Arc<str>,
-    /// Where the scheduler can call it, host and port.
+    /// Where the scheduler can call it, host and port; or [`BY_STREAM`].
     pub endpoint: Arc<str>,
     /// All the CPU and memory it offers.
     pub capacity: Compute,

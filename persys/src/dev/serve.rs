@@ -29,7 +29,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         pid: std::process::id(),
         grpc: scheduler.grpc,
         http: scheduler.http,
-        agent: agent.grpc,
+        agent: agent.grpc.unwrap_or_else(|| local(options.agent_port)),
         runtime: options.runtime.word().to_owned(),
         operator: certificates.operator,
         missing: Vec::new(),
@@ -78,6 +78,7 @@ async fn start_agent(
     let config = agent::Config {
         node: Some(NODE.to_owned()),
         grpc: local(options.agent_port),
+        reach: agent::Reach::Called,
         advertise: None,
         schedulers: vec![scheduler.to_string()],
         state_dir: folder.path.join("agent"),

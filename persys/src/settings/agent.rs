@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use persys_agent::app::{Config, RuntimeChoice, Security};
+use persys_agent::app::{Config, Reach, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
@@ -25,6 +25,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "127.0.0.1:8085", "Schedulers, host:port, several with commas; `none` is commanded directly"),
     setting!("grpc-addr", ["PERSYS_GRPC_ADDR"], "0.0.0.0", "Address to listen on"),
     setting!("grpc-port", ["PERSYS_GRPC_PORT"], "50051", "Port of the agent's API"),
+    setting!("reach", ["PERSYS_AGENT_REACH"], "called", "`called` by the scheduler, or `stream`: it calls, listens nowhere, and works behind NAT"),
     setting!("agent-grpc-endpoint", ["PERSYS_AGENT_GRPC_ENDPOINT"], "", "Where schedulers reach it, host:port; found out when not given"),
     setting!("state-path", ["PERSYS_STATE_PATH", "PERSYS_STATE_STORE_PATH"], "/var/lib/persys/agent", "Folder of what it must not forget"),
     setting!("insecure", [], "false", "No TLS, on this machine"),
@@ -94,9 +95,18 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     if schedulers == ["none"] {
         schedulers.clear();
     }
+    let reach = match values.text("reach") {
+        "called" => Reach::Called,
+        "stream" => Reach::Stream,
+        _ => {
+            read.fault("reach", "called or stream");
+            Reach::Called
+        }
+    };
     let made = grpc.map(|grpc| Config {
         node: read.text("node-id").filter(|name| name != "auto"),
         grpc,
+        reach,
         advertise: read.text("agent-grpc-endpoint"),
         schedulers,
         state_dir: state_dir(read.path("state-path")),

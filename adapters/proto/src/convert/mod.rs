@@ -17,6 +17,7 @@ mod at;
 pub mod beat;
 pub mod classic;
 pub mod command;
+pub mod contract;
 pub mod draft;
 mod endpoint;
 pub mod failure;

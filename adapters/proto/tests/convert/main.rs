@@ -5,6 +5,8 @@ mod bad_input;
 #[cfg(test)]
 mod classic;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod drafts;
 #[cfg(test)]
 mod generator;

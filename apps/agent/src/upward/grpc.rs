@@ -8,7 +8,6 @@
 //! sends the statuses such a scheduler reads; what it runs for it is never exclusive.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_proto::convert::register::LegacyAnswer;
 use persys_proto::convert::{Said, beat, register, report};
+use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -56,7 +56,7 @@ pub struct BadAddress {
 pub struct Grpc {
     clients: Vec<(String, AgentControlClient<Channel>)>,
     /// Who answered last.
-    favourite: AtomicUsize,
+    favourite: watch::Sender<usize>,
     date: Date,
     sessions: Sessions,
     /// What an old scheduler is to be told with each beat; `None` with one of ours.
@@ -94,7 +94,7 @@ impl Grpc {
         });
         Ok(Self {
             clients: clients.collect::<Result<_, _>>()?,
-            favourite: AtomicUsize::new(0),
+            favourite: watch::Sender::new(0),
             sessions: Sessions::since(date()),
             date,
             legacy: Mutex::default(),
@@ -102,7 +102,7 @@ impl Grpc {
     }
 
     /// Asks one scheduler after the other until one answers.
-    async fn ask<T, F>(
+    pub(super) async fn ask<T, F>(
         &self,
         call: impl Fn(AgentControlClient<Channel>) -> F + Send + Sync,
     ) -> Result<T, Unreachable>
@@ -111,12 +111,12 @@ impl Grpc {
     {
         let all = async {
             let mut last = "no address is configured".to_owned();
-            let first = self.favourite.load(Ordering::Relaxed);
+            let first = *self.favourite.borrow();
             for nth in (0..self.clients.len()).map(|nth| (first + nth) % self.clients.len()) {
                 let Some((address, client)) = self.clients.get(nth) else { continue };
                 match tokio::time::timeout(CALL, call(client.clone())).await {
                     Ok(Ok(answer)) => {
-                        self.favourite.store(nth, Ordering::Relaxed);
+                        self.favourite.send_if_modified(|now| std::mem::replace(now, nth) != nth);
                         return Ok(answer);
                     }
                     Ok(Err(status)) => last = format!("{address}: {}", told(&status)),
@@ -129,6 +129,11 @@ impl Grpc {
             Ok(answer) => answer,
             Err(_) => Err(Unreachable(format!("none answered within {ALL_CALLS:?}"))),
         }
+    }
+
+    /// Who answered last, as it changes.
+    pub(super) fn favourite(&self) -> watch::Receiver<usize> {
+        self.favourite.subscribe()
     }
 
     fn legacy<T>(&self, look: impl FnOnce(&mut Option<BTreeMap<WorkloadId, Report>>) -> T) -> T {

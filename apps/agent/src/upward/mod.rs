@@ -1,10 +1,12 @@
 //! The way to the scheduler.
 //!
 //! - [`grpc`]: over the wire, to whichever of several leads.
+//! - `stream`: the way back, for an agent that nobody can call.
 //! - [`alone`]: none at all; the node is commanded directly.
 
 pub mod alone;
 pub mod grpc;
+pub(crate) mod stream;
 
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 

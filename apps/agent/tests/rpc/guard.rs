@@ -59,7 +59,7 @@ async fn only_schedulers_and_operators_command_an_agent() {
         let theirs = Credentials::new(Bundle::from_issued(&theirs, SystemTime::now()).unwrap());
         let expected = Expected::Agent(Name::fixed("node-1"));
         let connector = Connector::tls(&theirs, expected).unwrap();
-        let endpoint = Endpoint::from_shared(format!("http://{}", running.grpc)).unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{}", running.grpc.unwrap())).unwrap();
         let mut client = AgentServiceClient::new(endpoint.connect_with_connector_lazy(connector));
         let codes = codes(&mut client).await;
         match role {

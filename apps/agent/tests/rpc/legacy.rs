@@ -177,7 +177,7 @@ async fn health_and_actions_are_told() {
         assert_eq!(health.runtime_status[kind], "healthy");
     }
 
-    let channel = Endpoint::from_shared(format!("http://{}", agent.grpc)).unwrap();
+    let channel = Endpoint::from_shared(format!("http://{}", agent.grpc.unwrap())).unwrap();
     let mut standard = HealthClient::new(channel.connect_lazy());
     let service = "persys.agent.v1.AgentService".to_owned();
     let served = standard.check(HealthCheckRequest { service }).await.unwrap().into_inner();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use persys_agent::app::{self, Config, Running, RuntimeChoice, Security};
+use persys_agent::app::{self, Config, Reach, Running, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 use persys_proto::agent::v1 as wire;
@@ -24,6 +24,7 @@ pub(crate) fn config(dir: &Path, sim: &Sim) -> Config {
         node: Some("Node-1".to_owned()),
         grpc: ([127, 0, 0, 1], 0).into(),
         advertise: None,
+        reach: Reach::Called,
         schedulers: Vec::new(),
         state_dir: dir.to_path_buf(),
         cluster: "test".to_owned(),
@@ -51,7 +52,7 @@ pub(crate) async fn start_with(config: Config) -> (Running, Client) {
         assert!(Instant::now() < deadline, "no session");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let channel = Endpoint::from_shared(format!("http://{}", running.grpc)).unwrap();
+    let channel = Endpoint::from_shared(format!("http://{}", running.grpc.unwrap())).unwrap();
     (running, AgentServiceClient::new(channel.connect_lazy()))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use persys_agent::app::Config;
+use persys_agent::app::{self, Config, Reach};
 use persys_proto::agent::v1::ActualState;
 
 use crate::node::{apply, config, request, sim, start_with, wait};
@@ -33,7 +33,7 @@ async fn the_one_that_leads_is_found() {
         let registrations = leads.fake.registrations.lock().unwrap();
         let joined = registrations.first().unwrap();
         assert_eq!(joined.node_id, "node-1");
-        assert_eq!(joined.grpc_endpoint, agent.grpc.to_string());
+        assert_eq!(joined.grpc_endpoint, agent.grpc.unwrap().to_string());
         assert_eq!(joined.labels["os"], "linux");
         assert!(!joined.host_id.is_empty() && !joined.incarnation.is_empty());
         let can = joined.capabilities.as_ref().unwrap();
@@ -67,4 +67,28 @@ async fn an_old_scheduler_is_told_what_it_reads() {
     })
     .await;
     agent.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_listens_nowhere_says_so_and_needs_a_scheduler() {
+    let dir = tempfile::tempdir().unwrap();
+    let nobody = Config { reach: Reach::Stream, ..with(dir.path(), &[]) };
+    let refused = app::start(nobody).await.unwrap_err();
+    assert!(matches!(refused, app::Error::Nowhere), "{refused}");
+
+    // One that knows no streams takes the address and finds nobody there.
+    let old = serve(Kind::Old).await;
+    let config = Config {
+        reach: Reach::Stream,
+        advertise: Some("10.0.0.1:1".to_owned()),
+        ..with(dir.path(), &[old.address])
+    };
+    let agent = app::start(config).await.unwrap();
+    assert_eq!(agent.grpc, None);
+    until(|| !old.fake.beats.lock().unwrap().is_empty()).await;
+    let endpoint = old.fake.registrations.lock().unwrap()[0].grpc_endpoint.clone();
+    assert_eq!(endpoint, "stream.invalid:1");
+    let begun = Instant::now();
+    agent.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(2));
 }

@@ -1,4 +1,4 @@
-//! Agents reached by calling them, over one kept connection each.
+//! Agents reached by calling them, over one kept connection each, or over the stream they opened.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use persys_cluster::input::Probe;
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Name};
-use persys_model::command::{Answer, Command};
+use persys_model::command::{Answer, Command, Order};
 use persys_model::id::NodeId;
+use persys_model::node::BY_STREAM;
 use persys_model::token::Epoch;
 use persys_proto::agent::v1 as agent;
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
@@ -20,6 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use super::obeyed::Obeyed;
+use super::streams::{Carries, Open, Streams};
 use super::{Links, Unreachable};
 use crate::handle::WeakHandle;
 use crate::metrics::Metrics;
@@ -33,6 +35,8 @@ const RPC_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a quiet connection with a call under way is trusted.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long it takes at most to notice a broken stream once a call on it has failed.
+const BREAKING: Duration = Duration::from_millis(200);
 /// How often, and how many times, an old agent is asked whether a removal is done.
 const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
 
@@ -55,6 +59,7 @@ pub struct GrpcLinks {
     /// Tells old agents from ours.
     scheduler: OnceLock<WeakHandle>,
     obeyed: Arc<Obeyed>,
+    streams: Arc<Streams>,
     metrics: Arc<Metrics>,
 }
 
@@ -67,12 +72,18 @@ impl GrpcLinks {
 
     pub(crate) fn counting(way: Way, metrics: Arc<Metrics>) -> Self {
         let (channels, scheduler) = (Mutex::default(), OnceLock::new());
-        Self { way, channels, scheduler, obeyed: Arc::default(), metrics }
+        let (obeyed, streams) = (Arc::default(), Arc::default());
+        Self { way, channels, scheduler, obeyed, streams, metrics }
     }
 
     /// Which decisions old agents have taken.
     pub(crate) fn obeyed(&self) -> Arc<Obeyed> {
         Arc::clone(&self.obeyed)
+    }
+
+    /// The streams agents keep open.
+    pub(crate) fn streams(&self) -> Arc<Streams> {
+        Arc::clone(&self.streams)
     }
 
     /// Where to ask about nodes. Said once, before the first order.
@@ -83,6 +94,11 @@ impl GrpcLinks {
 
     /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
     fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+        if endpoint == BY_STREAM {
+            let channel = self.streams.tunnel(node);
+            let channel = channel.ok_or_else(|| unreachable("it keeps no stream open"))?;
+            return Ok(AgentServiceClient::new(channel));
+        }
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(node) {
             Some((at, channel)) if at == endpoint => channel.clone(),
@@ -134,6 +150,68 @@ impl GrpcLinks {
             .read(move |world| world.node(&node).map(|view| Arc::clone(&view.node.facts.host)))
             .await;
         Ok(host.map_err(unreachable)?.is_some_and(|host| host.starts_with(LEGACY_HOST)))
+    }
+
+    /// The stream of a node that takes its orders as messages, if it has one.
+    async fn messages(&self, node: &NodeId, endpoint: &str) -> Option<Arc<Open>> {
+        if endpoint == BY_STREAM {
+            self.streams.await_one(node).await;
+        }
+        let open = self.streams.of(node)?;
+        let messages = matches!(open.carries(), Carries::Messages(_));
+        (messages && open.ready().await).then_some(open)
+    }
+
+    /// Orders as messages, or says that this stream carries none.
+    async fn order_on(
+        &self,
+        open: &Open,
+        node: &NodeId,
+        command: &Command,
+        legacy: bool,
+    ) -> Option<Result<Answer, Unreachable>> {
+        let Carries::Messages(messages) = open.carries() else { return None };
+        let answer = if legacy {
+            messages.tell(open, command).await.map(|()| Answer::Accepted)
+        } else {
+            messages.ask(open, command).await
+        };
+        if legacy && answer.is_ok() {
+            match &command.order {
+                Order::Apply(_) => self.obeyed.took(node, &command.workload, command.epoch),
+                Order::Remove { .. } => self.obeyed.leaves(node, &command.workload, command.epoch),
+            }
+        }
+        let code = if answer.is_ok() { Code::Ok } else { Code::Unavailable };
+        self.metrics.called("ControlStream", code);
+        Some(answer)
+    }
+
+    async fn order_once(
+        &self,
+        node: &NodeId,
+        endpoint: &str,
+        command: &Command,
+    ) -> Result<Answer, Unreachable> {
+        let legacy = self.is_legacy(node).await?;
+        if let Some(open) = self.messages(node, endpoint).await
+            && let Some(answer) = self.order_on(&open, node, command, legacy).await
+        {
+            return answer;
+        }
+        let client = self.client(node, endpoint)?;
+        let call =
+            if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
+        let answer = match call {
+            Call::Apply(request) => self.apply(client, *request).await,
+            Call::Delete(request) => self.delete(client, request, command.epoch).await,
+        }?;
+        match &answer {
+            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
+            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
+            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
+        }
+        Ok(answer)
     }
 
     async fn apply(
@@ -214,20 +292,16 @@ impl Links for GrpcLinks {
         endpoint: &str,
         command: Command,
     ) -> Result<Answer, Unreachable> {
-        let client = self.client(node, endpoint)?;
-        let legacy = self.is_legacy(node).await?;
-        let call =
-            if legacy { to_legacy_call(&command).map_err(unreachable)? } else { to_call(&command) };
-        let answer = match call {
-            Call::Apply(request) => self.apply(client, *request).await,
-            Call::Delete(request) => self.delete(client, request, command.epoch).await,
-        }?;
-        match &answer {
-            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
-            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
-            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
+        let stream = self.streams.of(node).filter(|_| endpoint == BY_STREAM);
+        let answer = self.order_once(node, endpoint, &command).await;
+        if answer.is_err()
+            && let Some(stream) = stream
+            && timeout(BREAKING, stream.over()).await.is_ok()
+        {
+            // It broke off with the stream. The agent opens another, and an order may be repeated.
+            return self.order_once(node, endpoint, &command).await;
         }
-        Ok(answer)
+        answer
     }
 
     async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe {
@@ -235,7 +309,6 @@ impl Links for GrpcLinks {
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
     }
 }
-
 /// What a failed probe tells. Whoever answers with a failure of its own lives; another one at the
 /// same address proves nothing about ours.
 fn found_by(why: &Status) -> Probe {

@@ -1,7 +1,10 @@
-//! The way to the agents.
+//! The way to the agents: they are called, or keep a stream open and are reached over that.
 
 pub mod grpc;
+pub(crate) mod messages;
 pub(crate) mod obeyed;
+pub(crate) mod streams;
+pub(crate) mod tunnel;
 
 use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command};

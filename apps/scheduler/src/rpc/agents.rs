@@ -18,12 +18,15 @@ use persys_proto::control::v1 as wire;
 use persys_proto::convert::beat::LegacyBeat;
 use persys_proto::convert::register::LegacyNode;
 use persys_proto::convert::{Said, beat, register};
-use tonic::{Request, Status};
+use tonic::Status;
 
 use super::refusal::{self, unavailable};
 use super::{Control, access};
 use crate::links::grpc::LEGACY_HOST;
 use crate::links::obeyed::Obeyed;
+
+/// The life of an old agent that calls: nothing tells it from the one before.
+pub(super) const ONE_LIFE: &str = "unknown";
 
 /// What is known of agents besides what the core knows.
 #[derive(Debug)]
@@ -41,6 +44,11 @@ impl Agents {
         Self { beats: Mutex::default(), seq: AtomicU64::new(0), obeyed }
     }
 
+    /// A stream to an old agent ended, and with it perhaps what was last sent.
+    pub(super) fn lost(&self, node: &NodeId) {
+        self.obeyed.forget(node);
+    }
+
     pub(super) fn last_beats(&self) -> BTreeMap<NodeId, WallMillis> {
         self.beats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -55,12 +63,15 @@ impl Agents {
 }
 
 impl Control {
+    /// A node joins. `life` tells apart the lives of an old agent, which does not say.
     pub(super) async fn register(
         &self,
-        request: Request<wire::RegisterNodeRequest>,
+        peer: Option<&Peer>,
+        request: wire::RegisterNodeRequest,
+        life: &str,
     ) -> Result<wire::RegisterNodeResponse, Status> {
-        access::own_node(Peer::of(&request), &request.get_ref().node_id)?;
-        let arrived = match register::from_wire(request.into_inner()) {
+        access::own_node(peer, &request.node_id)?;
+        let arrived = match register::from_wire(request) {
             Ok(arrived) => arrived,
             Err(faults) => return self.refuse_node(&faults),
         };
@@ -69,7 +80,7 @@ impl Control {
         }
         let registration = match arrived.value {
             Said::Ours(registration) => registration,
-            Said::Legacy(node) => registration_of(node),
+            Said::Legacy(node) => registration_of(node, life),
         };
         let node = registration.facts.id.clone();
         let answer = self.handle.register(registration).await?;
@@ -96,10 +107,11 @@ impl Control {
 
     pub(super) async fn hear(
         &self,
-        request: Request<wire::HeartbeatRequest>,
+        peer: Option<&Peer>,
+        request: wire::HeartbeatRequest,
     ) -> Result<wire::HeartbeatResponse, Status> {
-        access::own_node(Peer::of(&request), &request.get_ref().node_id)?;
-        let arrived = beat::from_wire(request.into_inner()).map_err(|f| refusal::faults(&f))?;
+        access::own_node(peer, &request.node_id)?;
+        let arrived = beat::from_wire(request).map_err(|f| refusal::faults(&f))?;
         if !arrived.odd.is_empty() {
             tracing::warn!(odd = %arrived.odd, "parts of a heartbeat are left out");
         }
@@ -147,6 +159,8 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
     if !view.node.facts.host.starts_with(LEGACY_HOST) {
         return None;
     }
+    let named = old.statuses.iter().map(|status| status.workload.clone()).collect();
+    let removed = obeyed.gone(&old.node, &named);
     let mut reports = Vec::with_capacity(old.statuses.len());
     for status in old.statuses {
         let Some(view) = world.workload(&status.workload) else { continue };
@@ -170,22 +184,21 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         session: view.node.session,
         seq,
         reports,
-        removed: Vec::new(),
+        removed,
         inventory: None,
         used: old.used,
     };
     Some((beat, view.node.drain.is_some()))
 }
 
-/// An old agent as the core knows nodes. Its address stands for the machine, and nothing tells its
-/// lives apart.
-fn registration_of(old: LegacyNode) -> Registration {
+/// An old agent as the core knows nodes. Its address stands for the machine.
+fn registration_of(old: LegacyNode, life: &str) -> Registration {
     let LegacyNode { id, endpoint, capacity, pools, types, drivers, labels } = old;
     Registration {
         facts: NodeFacts {
             id,
             host: Arc::from(format!("{LEGACY_HOST}{endpoint}")),
-            incarnation: Arc::from("unknown"),
+            incarnation: Arc::from(life),
             endpoint,
             capacity,
             pools,

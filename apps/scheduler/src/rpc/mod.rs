@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   connection ──► guard: who may call this? ──► Control ──► convert ──► Handle
-//!                  (access: one table)              └ events ──► store
+//!                  (access: one table)              │ └ events ──► store
+//!                                                   └ stream ──► links::streams
 //! ```
 
 mod access;
@@ -12,47 +13,53 @@ mod events;
 mod guard;
 mod nodes;
 mod refusal;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use persys_cluster::settings::Settings;
+use persys_identity::Peer;
 use persys_model::time::WallMillis;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_server::AgentControl;
 use persys_store::Store;
 use tokio::sync::{Semaphore, watch};
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::agents::Agents;
+use self::agents::{Agents, ONE_LIFE};
 use self::nodes::Changed;
 use crate::clock::Clock;
 use crate::handle::Handle;
 use crate::links::obeyed::Obeyed;
+use crate::links::streams::Streams;
 
 pub(crate) use guard::Guarded;
 
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
+/// Most agents that keep a stream open.
+const MOST_STREAMS: usize = 4096;
 /// Most who watch events at a time.
 const MOST_WATCHERS: usize = 256;
 
 const NO_DISKS: &str = "disks of their own are not kept yet; give a workload managed volumes";
 const NO_BUCKETS: &str = "object storage is not part of this system";
-const NO_STREAM: &str = "agents are called at their endpoint; there is no stream";
 
 /// The service.
+#[derive(Clone)]
 pub(crate) struct Control {
     handle: Handle,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: Settings,
-    agents: Agents,
+    agents: Arc<Agents>,
+    streams: Arc<Streams>,
+    /// Room for more streams of agents.
+    stream_room: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
@@ -63,11 +70,13 @@ impl Control {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        obeyed: Arc<Obeyed>,
+        (obeyed, streams): (Arc<Obeyed>, Arc<Streams>),
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
-        Self { handle, store, clock, settings, agents: Agents::new(obeyed), watchers, stop }
+        let stream_room = Arc::new(Semaphore::new(MOST_STREAMS));
+        let agents = Arc::new(Agents::new(obeyed));
+        Self { handle, store, clock, settings, agents, streams, stream_room, watchers, stop }
     }
 
     fn now(&self) -> WallMillis {
@@ -79,8 +88,8 @@ type Answer<T> = Result<Response<T>, Status>;
 
 /// A method that answers with what a function of ours says.
 macro_rules! answer {
-    ($self:ident . $method:ident ( $($argument:expr)? )) => {
-        $self.$method($($argument)?).await.map(Response::new)
+    ($self:ident . $method:ident ( $($argument:expr),* )) => {
+        $self.$method($($argument),*).await.map(Response::new)
     };
 }
 
@@ -94,22 +103,23 @@ macro_rules! node_answer {
 
 #[tonic::async_trait]
 impl AgentControl for Control {
-    type ControlStreamStream =
-        Pin<Box<dyn Stream<Item = Result<wire::ControlMessage, Status>> + Send>>;
+    type ControlStreamStream = ReceiverStream<Result<wire::ControlMessage, Status>>;
     type WatchEventsStream = ReceiverStream<Result<wire::SchedulerEventView, Status>>;
 
     async fn register_node(
         &self,
         request: Request<wire::RegisterNodeRequest>,
     ) -> Answer<wire::RegisterNodeResponse> {
-        answer!(self.register(request))
+        let peer = Peer::of(&request).cloned();
+        answer!(self.register(peer.as_ref(), request.into_inner(), ONE_LIFE))
     }
 
     async fn heartbeat(
         &self,
         request: Request<wire::HeartbeatRequest>,
     ) -> Answer<wire::HeartbeatResponse> {
-        answer!(self.hear(request))
+        let peer = Peer::of(&request).cloned();
+        answer!(self.hear(peer.as_ref(), request.into_inner()))
     }
 
     async fn apply_workload(
@@ -177,9 +187,9 @@ impl AgentControl for Control {
 
     async fn control_stream(
         &self,
-        _request: Request<Streaming<wire::ControlMessage>>,
+        request: Request<Streaming<wire::ControlMessage>>,
     ) -> Answer<Self::ControlStreamStream> {
-        Err(Status::unimplemented(NO_STREAM))
+        self.open_stream(request).map(Response::new)
     }
 
     async fn drain_node(

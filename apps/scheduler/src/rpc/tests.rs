@@ -50,7 +50,14 @@ async fn who_does_not_lead_sends_callers_away() {
     });
     let driving = tokio::spawn(driver.run());
     let (_stop, stopping) = watch::channel(false);
-    let control = Control::new(handle.clone(), store, clock, settings, Arc::default(), stopping);
+    let control = Control::new(
+        handle.clone(),
+        store,
+        clock,
+        settings,
+        <(Arc<_>, Arc<_>)>::default(),
+        stopping,
+    );
     assert_eq!(handle.standing().borrow().word(), "standby");
 
     let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };

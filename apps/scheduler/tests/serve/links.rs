@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::agent::FakeAgent;
 use crate::bench::Bench;
 
-fn removal(epoch: u64) -> Command {
+pub(crate) fn removal(epoch: u64) -> Command {
     Command {
         term: Term(1),
         session: Session(1),

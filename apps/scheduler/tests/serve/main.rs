@@ -14,3 +14,5 @@ mod links;
 mod refusal;
 #[cfg(test)]
 mod smoke;
+#[cfg(test)]
+mod stream;

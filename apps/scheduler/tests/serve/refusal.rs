@@ -90,7 +90,6 @@ async fn what_is_not_there_says_so() {
     for refused in [
         client.list_disks(wire::ListDisksRequest {}).await.unwrap_err(),
         client.list_buckets(wire::ListBucketsRequest {}).await.unwrap_err(),
-        client.control_stream(tokio_stream::empty()).await.unwrap_err(),
     ] {
         assert_eq!(refused.code(), Code::Unimplemented);
         assert!(refused.message().contains(' '), "{refused}");
