@@ -76,6 +76,9 @@ pub(crate) async fn run(options: DevOptions) -> Result<(), Error> {
         security: agent::Security::Mtls(certificates.agent),
         labels: BTreeMap::new(),
         settings: AgentSettings::default(),
+        watchdog: None,
+        registry_auth: None,
+        http: None,
     })
     .await?;
     tell(&options, &scheduler, &agent, &certificates.operator);

@@ -17,6 +17,7 @@ use persys_identity::{
 use persys_model::id::NodeId;
 use persys_model::node::NodeFacts;
 use persys_node::agent::Agent;
+use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
@@ -33,6 +34,7 @@ use crate::handle::Handle;
 use crate::host::{self, Meter};
 use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _};
+use crate::life;
 use crate::rpc;
 use crate::runtimes::Runtimes;
 use crate::upward::Scheduler;
@@ -41,8 +43,6 @@ use crate::upward::grpc::{BadAddress, Grpc};
 
 /// How often a silent connection is tried, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
-/// How often a runtime is looked for that was not there at the start.
-const LATE_RUNTIME: Duration = Duration::from_secs(5);
 /// How long callers may take to end when the agent stops.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -69,6 +69,13 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// The numbers its decisions depend on.
     pub settings: AgentSettings,
+    /// The command that starts a watchdog, to which its options are added; none: the node offers no
+    /// fence, and gets no exclusive work.
+    pub watchdog: Option<Vec<String>>,
+    /// The file with the credentials of private registries, as `docker login` writes it.
+    pub registry_auth: Option<PathBuf>,
+    /// Where the pages for probes and dashboards are served.
+    pub http: Option<SocketAddr>,
 }
 
 /// What runs workloads.
@@ -192,8 +199,10 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let mut beside = JoinSet::new();
     let (incoming, connector) = secure(&config, &node, cluster, listener, &mut beside)?;
 
-    let runtimes = runtimes(&config, &node).await;
-    let first = facts(&config, &node, bound, &runtimes)?;
+    let (runtimes, mut guards) =
+        tokio::join!(runtimes(&config, &node), life::guard(&config, &node, &mut beside));
+    let fence = *guards.borrow_and_update();
+    let first = facts(&config, &node, bound, &runtimes, fence)?;
     let meter = Arc::new(Meter::new(first.capacity));
     let on_its_own = config.schedulers.is_empty();
     let scheduler: Arc<dyn Scheduler> = if on_its_own {
@@ -220,7 +229,12 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
     }
-    beside.spawn(offer(config, node.clone(), bound, runtimes.clone(), handle.clone()));
+    let again = {
+        let (config, node, runtimes) = (config.clone(), node.clone(), runtimes.clone());
+        move |fence| facts(&config, &node, bound, &runtimes, fence)
+    };
+    let settings = config.settings;
+    beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let (goodbye, until) = oneshot::channel();
     let server = serve(incoming, rpc::service(handle.clone(), runtimes, meter), until)?;
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
@@ -306,6 +320,7 @@ fn facts(
     node: &NodeId,
     bound: SocketAddr,
     runtimes: &Runtimes,
+    fence: bool,
 ) -> Result<NodeFacts, Error> {
     let mut labels: persys_model::labels::Labels =
         [("os", std::env::consts::OS), ("arch", std::env::consts::ARCH)]
@@ -323,29 +338,9 @@ fn facts(
         types: runtimes.offered(),
         drivers: std::collections::BTreeSet::new(),
         labels,
-        fence: false,
+        fence,
+        missing: runtimes.missing(),
     })
-}
-
-/// Begins a new life once a runtime is there that was not at the start: a node says what it can run
-/// when it joins.
-async fn offer(
-    config: Config,
-    node: NodeId,
-    bound: SocketAddr,
-    runtimes: Runtimes,
-    handle: Handle,
-) {
-    if !runtimes.arrived(LATE_RUNTIME).await {
-        return;
-    }
-    match facts(&config, &node, bound, &runtimes) {
-        Ok(facts) => {
-            tracing::info!(types = ?facts.types, "a runtime has come; the node joins anew");
-            handle.begin_anew(facts, config.settings).await;
-        }
-        Err(error) => tracing::error!(%error, "the node cannot join anew"),
-    }
 }
 
 async fn measure(meter: Arc<Meter>, handle: Handle) {
@@ -353,7 +348,8 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
     every.tick().await;
     loop {
         every.tick().await;
-        handle.usage(meter.sample().used);
+        let load = meter.sample();
+        handle.usage(Used { compute: load.used, disk_permille: load.disk_permille });
     }
 }
 

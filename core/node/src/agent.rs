@@ -12,6 +12,7 @@
 //! not on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
@@ -132,12 +133,7 @@ impl Agent {
             Input::LedgerFailed => {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
             }
-            Input::Usage(used) => self.load.measure(
-                used,
-                self.facts.capacity,
-                self.settings.admit_percent,
-                self.settings.release_percent,
-            ),
+            Input::Usage(used) => self.load.measure(used, self.facts.capacity, &self.settings),
             Input::Stirred => {
                 self.watch.want();
             }
@@ -190,6 +186,11 @@ impl Agent {
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()
+    }
+
+    /// Why it takes nothing new because of what the machine uses, if so.
+    pub fn too_busy(&self) -> Option<String> {
+        self.load.busy()
     }
 
     /// All that it would say it holds. An order that is not on disk is not in it.
@@ -391,7 +392,8 @@ impl Agent {
         }
         let inventory = full.then(|| self.inventory());
         let node = self.facts.id.clone();
-        Beat { node, session, seq, reports, removed, inventory, used: self.load.used() }
+        let (used, busy) = (self.load.used(), self.load.busy().map(Arc::from));
+        Beat { node, session, seq, reports, removed, inventory, used, busy }
     }
 
     fn has_news(&self) -> bool {

@@ -26,13 +26,12 @@ use redb::{
     TableError, WriteTransaction,
 };
 
+use super::lease::{self, LEASE};
 use super::record::{self, Unreadable};
 use super::sealed::Opened;
 use super::{Keeper, NotWritten};
 
 const FILE: &str = "agent.redb";
-const LEASE: &str = "lease";
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 const TERM: Table = TableDefinition::new("term");
@@ -141,7 +140,7 @@ impl FileKeeper {
             let made = make(&path, &disk, &ledger);
             (made.map_err(|why| OpenError::Disk { path: path.display().to_string(), why })?, ledger)
         };
-        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
+        let boot = lease::boot_id();
         let state = Mutex::new(State { database: Some(database), closed: false, ledger });
         let inner = Arc::new(Inner { dir: dir.to_path_buf(), boot, disk, state });
         Ok(Self { inner, moved })

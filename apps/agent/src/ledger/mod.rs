@@ -1,9 +1,11 @@
 //! Where an agent keeps what it must not forget.
 //!
 //! - [`mod@file`]: on disk, one file of records and one with the lease.
+//! - [`lease`]: the lease as a watchdog reads it.
 //! - [`record`]: what the records are, byte for byte; [`sealed`]: why a rotten file is noticed.
 
 pub mod file;
+pub mod lease;
 mod record;
 mod sealed;
 #[cfg(test)]

@@ -74,11 +74,11 @@ struct FailureShape {
     message: Arc<str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct LeaseShape<'a> {
     v: u32,
     /// The start of the machine that the moment counts from.
-    boot: &'a str,
+    boot: std::borrow::Cow<'a, str>,
     fence_at_ms: u64,
 }
 
@@ -162,5 +162,11 @@ fn read_failure(shape: &FailureShape) -> Result<Failure, Unreadable> {
 
 /// The lease as the watchdog reads it.
 pub(super) fn lease(boot: &str, until: Millis) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&LeaseShape { v: VERSION, boot, fence_at_ms: until.0 })
+    serde_json::to_vec(&LeaseShape { v: VERSION, boot: boot.into(), fence_at_ms: until.0 })
+}
+
+/// The boot a lease counts from, and until when it lasts.
+pub(super) fn read_lease(bytes: &[u8]) -> Result<(String, Millis), Unreadable> {
+    let shape = read::<LeaseShape<'static>>(bytes)?;
+    Ok((shape.boot.into_owned(), Millis(shape.fence_at_ms)))
 }

@@ -173,6 +173,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         removed: Vec::new(),
         inventory: None,
         used: old.used,
+        busy: None,
     };
     Some((beat, view.node.drain.is_some()))
 }
@@ -193,6 +194,7 @@ fn registration_of(old: LegacyNode) -> Registration {
             drivers,
             labels,
             fence: false,
+            missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },
         term: Term(0),
