@@ -32,8 +32,9 @@ use tonic::transport::Server;
 use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::host::{self, Meter};
+use crate::http;
 use crate::ledger::file::OpenError;
-use crate::ledger::{FileKeeper, Keeper as _};
+use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
 use crate::rpc;
 use crate::runtimes::Runtimes;
@@ -151,6 +152,8 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
 pub struct Running {
     /// Where it listens.
     pub grpc: SocketAddr,
+    /// Where its pages are.
+    pub http: Option<SocketAddr>,
     /// The way to its driver.
     pub handle: Handle,
     /// Its name.
@@ -196,6 +199,10 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let keeper = open_ledger(&config).await?;
     let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;
     let bound = listener.local_addr().map_err(system("the address of the listener"))?;
+    let pages_at = match config.http {
+        Some(at) => Some(TcpListener::bind(at).await.map_err(system(at.to_string()))?),
+        None => None,
+    };
     let mut beside = JoinSet::new();
     let (incoming, connector) = secure(&config, &node, cluster, listener, &mut beside)?;
 
@@ -225,6 +232,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     );
     let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
+    beside.spawn(actions::write_behind(keeper.clone()));
     beside.spawn(measure(Arc::clone(&meter), handle.clone()));
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
@@ -235,12 +243,23 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     };
     let settings = config.settings;
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
+    let pages = http::Pages {
+        node: node.clone(),
+        handle: handle.clone(),
+        runtimes: runtimes.clone(),
+        meter: Arc::clone(&meter),
+    };
+    let http = pages_at.as_ref().and_then(|pages| pages.local_addr().ok());
+    if let Some(listener) = pages_at {
+        beside.spawn(http::serve(listener, pages));
+    }
     let (goodbye, until) = oneshot::channel();
     let server = serve(incoming, rpc::service(handle.clone(), runtimes, meter), until)?;
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
     tracing::info!(%node, grpc = %bound, "the agent serves");
     Ok(Running {
         grpc: bound,
+        http,
         handle,
         node,
         ledger_moved_to,
@@ -305,7 +324,8 @@ async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
             Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
         }
         RuntimeChoice::Docker { host } => {
-            let mut settings = DockerSettings::default();
+            let logins = config.registry_auth.clone();
+            let mut settings = DockerSettings { logins, ..DockerSettings::default() };
             if let Some(host) = host {
                 settings.host.clone_from(host);
             }

@@ -34,6 +34,9 @@ use crate::settings::AgentSettings;
 use crate::slot::{self, Heard, Slot, Told};
 use crate::sweep::Watch;
 
+/// Beats in a row that may go unanswered before the scheduler counts as out of reach.
+const UNHEARD_BEATS: u64 = 3;
+
 /// One life of an agent process.
 #[derive(Debug, Clone)]
 pub struct Agent {
@@ -186,6 +189,11 @@ impl Agent {
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()
+    }
+
+    /// Whether the scheduler answers: there is a session, and of its beats hardly any went unheard.
+    pub fn connected(&self) -> bool {
+        self.session().is_some() && self.line.unanswered() <= UNHEARD_BEATS
     }
 
     /// Why it takes nothing new because of what the machine uses, if so.

@@ -4,7 +4,7 @@
 //! - [`identity`]: names and labels; the one place that says what is ours.
 //! - [`shape`]: from a spec to what Docker is asked to make.
 //! - [`lifecycle`]: start, stop, remove.
-//! - [`pull`]: fetching images; [`image`] reads their names.
+//! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
 //! - [`observe`]: inspect, list, health.
 //! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
@@ -25,6 +25,7 @@ mod call;
 mod exclusive;
 mod identity;
 mod lifecycle;
+mod logins;
 mod observe;
 mod refusal;
 mod shape;
