@@ -115,7 +115,7 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     workloads(&mut text, &held);
     actions(&mut text, &tallies, open);
     let well = runtimes.iter().map(|(kind, how)| (kind.as_str(), u64::from(how == HEALTHY)));
-    gauges(&mut text, "runtime_health_status", "runtime_type", well);
+    gauges(&mut text, "runtime_health_status", "runtime_type", &well.collect());
     machine(&mut text, pages.meter.last());
     let flags = [
         ("scheduler_connected", standing.connected),
@@ -134,12 +134,7 @@ fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     writeln!(text, "{words}").ok();
 }
 
-fn gauges<'a>(
-    text: &mut String,
-    name: &str,
-    label: &str,
-    values: impl Iterator<Item = (&'a str, u64)>,
-) {
+fn gauges(text: &mut String, name: &str, label: &str, values: &BTreeMap<&str, u64>) {
     line(text, format_args!("# TYPE persys_agent_{name} gauge"));
     for (word, value) in values {
         line(text, format_args!("persys_agent_{name}{{{label}=\"{word}\"}} {value}"));

@@ -14,12 +14,8 @@ const ACTIONS: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::n
 const BEHIND: Duration = Duration::from_secs(10);
 
 /// Writes actions as they are now, and drops those that are too long ago.
-pub(super) fn put<'a>(
-    transaction: &WriteTransaction,
-    actions: impl IntoIterator<Item = &'a Action>,
-) -> Result<(), redb::Error> {
-    let mut actions = actions.into_iter().peekable();
-    if actions.peek().is_none() {
+pub(super) fn put(transaction: &WriteTransaction, actions: &[&Action]) -> Result<(), redb::Error> {
+    if actions.is_empty() {
         return Ok(());
     }
     let limit = u64::try_from(MOST_ACTIONS).unwrap_or(u64::MAX);

@@ -238,7 +238,7 @@ impl Inner {
             Some(database) => {
                 commit(&database.database, |transaction| {
                     changes.iter().try_for_each(|change| put(transaction, change, &ledger))?;
-                    actions::put(transaction, noted.values())
+                    actions::put(transaction, &noted.values().collect::<Vec<_>>())
                 })?;
                 state.database = Some(database);
             }
@@ -394,7 +394,7 @@ fn make(
         for (workload, buried) in &ledger.tombstones {
             put(transaction, &LedgerChange::Bury(workload.clone(), buried.clone()), ledger)?;
         }
-        actions::put(transaction, history.iter())
+        actions::put(transaction, &history.iter().collect::<Vec<_>>())
     })?;
     let publish = || {
         fs::rename(&new, path)?;
