@@ -199,10 +199,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let keeper = open_ledger(&config).await?;
     let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;
     let bound = listener.local_addr().map_err(system("the address of the listener"))?;
-    let pages_at = match config.http {
-        Some(at) => Some(TcpListener::bind(at).await.map_err(system(at.to_string()))?),
-        None => None,
-    };
+    let pages_at = bind_pages(config.http).await?;
     let mut beside = JoinSet::new();
     let (incoming, connector) = secure(&config, &node, cluster, listener, &mut beside)?;
 
@@ -237,22 +234,12 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
     }
-    let again = {
-        let (config, node, runtimes) = (config.clone(), node.clone(), runtimes.clone());
-        move |fence| facts(&config, &node, bound, &runtimes, fence)
-    };
-    let settings = config.settings;
+    let settings = config.settings.clone();
+    let (same, here) = (node.clone(), runtimes.clone());
+    let again = move |fence| facts(&config, &same, bound, &here, fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
-    let pages = http::Pages {
-        node: node.clone(),
-        handle: handle.clone(),
-        runtimes: runtimes.clone(),
-        meter: Arc::clone(&meter),
-    };
-    let http = pages_at.as_ref().and_then(|pages| pages.local_addr().ok());
-    if let Some(listener) = pages_at {
-        beside.spawn(http::serve(listener, pages));
-    }
+    let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
+    let http = http::open(pages_at, pages, &mut beside);
     let (goodbye, until) = oneshot::channel();
     let server = serve(incoming, rpc::service(handle.clone(), runtimes, meter), until)?;
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
@@ -269,6 +256,11 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         goodbye,
         beside,
     })
+}
+
+async fn bind_pages(at: Option<SocketAddr>) -> Result<Option<TcpListener>, Error> {
+    let Some(at) = at else { return Ok(None) };
+    TcpListener::bind(at).await.map(Some).map_err(system(at.to_string()))
 }
 
 async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {

@@ -121,7 +121,9 @@ impl Driver {
                     Ok(Ended::Input(input)) => self.step(input).await,
                     Ok(Ended::Verb { action, input, told }) => {
                         let ended = self.history.end(action, told, (self.parts.clock)().wall);
-                        ended.into_iter().for_each(|action| self.parts.keeper.note(action));
+                        if let Some(action) = ended {
+                            self.parts.keeper.note(action);
+                        }
                         self.step(input).await;
                     }
                     Err(error) => tracing::error!(%error, "a task of the agent ended badly"),

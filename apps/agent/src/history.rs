@@ -69,7 +69,9 @@ impl History {
     #[must_use]
     pub fn remembered(actions: impl IntoIterator<Item = Action>, now: WallMillis) -> Self {
         let mut history = Self::default();
-        actions.into_iter().for_each(|action| history.put(action));
+        for action in actions {
+            history.put(action);
+        }
         history.interrupt(now);
         history
     }

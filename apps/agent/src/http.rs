@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,6 +16,7 @@ use persys_node::agent::Agent;
 use persys_proto::convert::report::word_of;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::handle::Handle;
 use crate::history::{ActionKind, History, Tally};
@@ -24,14 +26,37 @@ use crate::runtimes::Runtimes;
 /// What the pages are made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
-    pub(crate) node: NodeId,
-    pub(crate) handle: Handle,
-    pub(crate) runtimes: Runtimes,
-    pub(crate) meter: Arc<Meter>,
+    node: NodeId,
+    handle: Handle,
+    runtimes: Runtimes,
+    meter: Arc<Meter>,
 }
 
-/// Serves the pages until it is dropped.
-pub(crate) async fn serve(listener: TcpListener, pages: Pages) {
+impl Pages {
+    pub(crate) fn new(
+        node: &NodeId,
+        handle: &Handle,
+        runtimes: &Runtimes,
+        meter: &Arc<Meter>,
+    ) -> Self {
+        let (node, handle) = (node.clone(), handle.clone());
+        Self { node, handle, runtimes: runtimes.clone(), meter: Arc::clone(meter) }
+    }
+}
+
+/// Serves the pages beside the agent, if there is a place for them; says where.
+pub(crate) fn open(
+    listener: Option<TcpListener>,
+    pages: Pages,
+    beside: &mut JoinSet<()>,
+) -> Option<SocketAddr> {
+    let listener = listener?;
+    let at = listener.local_addr().ok();
+    beside.spawn(serve(listener, pages));
+    at
+}
+
+async fn serve(listener: TcpListener, pages: Pages) {
     let router = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(metrics))
@@ -44,8 +69,6 @@ pub(crate) async fn serve(listener: TcpListener, pages: Pages) {
 /// How the agent is.
 #[derive(Debug, Clone, Default)]
 struct Standing {
-    /// Whether the driver answers at all.
-    answers: bool,
     connected: bool,
     holding: bool,
     fence: bool,
@@ -55,7 +78,6 @@ struct Standing {
 impl Standing {
     fn of(agent: &Agent) -> Self {
         Self {
-            answers: true,
             connected: agent.connected(),
             holding: agent.holding(),
             fence: agent.facts().fence,
@@ -63,18 +85,20 @@ impl Standing {
         }
     }
 
+    /// Whether new work is taken.
+    fn takes(&self) -> bool {
+        self.busy.is_none() && !self.holding
+    }
+
     /// What keeps the agent from its job.
     fn faults(&self, runtimes: &BTreeMap<String, String>) -> Vec<&'static str> {
         let well = runtimes.values().any(|text| text == HEALTHY);
-        [
-            (!self.answers, "the agent does not answer"),
-            (self.answers && !self.connected, "no scheduler answers"),
+        let faults = [
+            (!self.connected, "no scheduler answers"),
             (self.holding, "it was told to hold, or its ledger cannot be written"),
             (!well, "no runtime answers"),
-        ]
-        .into_iter()
-        .filter_map(|(is, fault)| is.then_some(fault))
-        .collect()
+        ];
+        faults.into_iter().filter_map(|(is, fault)| is.then_some(fault)).collect()
     }
 }
 
@@ -83,7 +107,10 @@ const HEALTHY: &str = "healthy";
 
 /// 200 only while this agent can do its job.
 async fn health(State(pages): State<Pages>) -> Response {
-    let standing = pages.handle.read(|agent, _| Standing::of(agent)).await.unwrap_or_default();
+    let standing = match pages.handle.read(|agent, _| Standing::of(agent)).await {
+        Ok(standing) => standing,
+        Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    };
     let runtimes = pages.runtimes.told().await;
     let faults = standing.faults(&runtimes);
     let (code, status) = if faults.is_empty() {
@@ -98,7 +125,7 @@ async fn health(State(pages): State<Pages>) -> Response {
         "scheduler": { "connected": standing.connected },
         "runtimes": runtimes,
         "fence": standing.fence,
-        "takesNewWork": standing.busy.is_none() && !standing.holding,
+        "takesNewWork": standing.takes(),
         "busy": standing.busy.unwrap_or_default(),
         "version": env!("CARGO_PKG_VERSION"),
     });
@@ -109,7 +136,10 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     let look = |agent: &Agent, history: &History| {
         (Standing::of(agent), agent.inventory().held, history.tallies().clone(), history.open())
     };
-    let (standing, held, tallies, open) = pages.handle.read(look).await.unwrap_or_default();
+    let (standing, held, tallies, open) = match pages.handle.read(look).await {
+        Ok(found) => found,
+        Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
+    };
     let runtimes = pages.runtimes.told().await;
     let mut text = String::new();
     workloads(&mut text, &held);
@@ -120,7 +150,7 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     let flags = [
         ("scheduler_connected", standing.connected),
         ("fence_available", standing.fence),
-        ("takes_new_work", standing.answers && standing.busy.is_none() && !standing.holding),
+        ("takes_new_work", standing.takes()),
     ];
     for (name, is) in flags {
         line(&mut text, format_args!("# TYPE persys_agent_{name} gauge"));

@@ -47,7 +47,9 @@ pub(super) fn read(database: &Database) -> History {
     };
     let mut history = History::default();
     // A file of an earlier release has no such table.
-    rows().unwrap_or_default().into_iter().for_each(|action| history.put(action));
+    for action in rows().unwrap_or_default() {
+        history.put(action);
+    }
     history
 }
 

@@ -233,19 +233,18 @@ impl Inner {
             ledger.apply(change);
         }
         let noted = std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
-        noted.values().for_each(|action| state.history.put(action.clone()));
-        match state.database.take() {
-            Some(database) => {
-                commit(&database.database, |transaction| {
-                    changes.iter().try_for_each(|change| put(transaction, change, &ledger))?;
-                    actions::put(transaction, &noted.values().collect::<Vec<_>>())
-                })?;
-                state.database = Some(database);
-            }
-            None => {
-                let path = self.dir.join(FILE);
-                state.database = Some(make(&path, &self.disk, &ledger, &state.history)?);
-            }
+        for action in noted.values() {
+            state.history.put(action.clone());
+        }
+        if let Some(database) = state.database.take() {
+            commit(&database.database, |transaction| {
+                changes.iter().try_for_each(|change| put(transaction, change, &ledger))?;
+                actions::put(transaction, &noted.values().collect::<Vec<_>>())
+            })?;
+            state.database = Some(database);
+        } else {
+            let path = self.dir.join(FILE);
+            state.database = Some(make(&path, &self.disk, &ledger, &state.history)?);
         }
         state.ledger = ledger;
         Ok(())

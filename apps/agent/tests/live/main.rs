@@ -30,10 +30,11 @@ fn main() {
         "agent" => runtime.block_on(node::agent(&rest)),
         // Whatever a test runner asks for, all of it is run: it is one story after the other.
         _ => {
-            for (name, test) in [
-                ("a_killed_or_hanging_agent_is_no_way_past_the_fence", fence::story as fn()),
+            let stories: [(&str, fn()); 2] = [
+                ("a_killed_or_hanging_agent_is_no_way_past_the_fence", fence::story),
                 ("only_what_is_ours_and_removed_is_collected", collect::story),
-            ] {
+            ];
+            for (name, test) in stories {
                 test();
                 println!("test {name} ... ok");
             }
