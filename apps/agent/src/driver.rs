@@ -145,9 +145,12 @@ impl Driver {
         self.history.interrupt((self.parts.clock)().wall);
         let ledger = self.parts.keeper.load().await;
         let Life { facts, settings } = life;
-        let (agent, effects) = Agent::start(facts, ledger, settings, (self.parts.clock)());
+        let (mut agent, effects) = Agent::start(facts, ledger, settings, (self.parts.clock)());
+        agent.inherit_lease(self.agent.fence_at());
         self.agent = agent;
         self.carry_out(effects).await;
+        // It looks at the lease it was given.
+        self.step(Input::Tick).await;
     }
 
     fn until_wake(&self) -> Duration {

@@ -186,6 +186,12 @@ impl Agent {
         self.slots.get(workload).and_then(|slot| slot.flight.as_ref()).map(|flight| flight.id)
     }
 
+    /// The process goes on with a new life: the lease of the last one still ends when it ends,
+    /// whether or not a scheduler is heard of again.
+    pub fn inherit_lease(&mut self, until: Option<Millis>) {
+        self.fence.inherit(until);
+    }
+
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()

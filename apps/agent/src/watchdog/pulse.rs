@@ -34,7 +34,8 @@ impl Pulse {
     }
 
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
-        let new = dir.join(format!("{FILE}.{}", self.pid));
+        // Two that write at once rename the same file: one of them then has not beaten.
+        let new = dir.join(format!("{FILE}.new"));
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
         fs::write(&new, text).and_then(|()| fs::rename(&new, dir.join(FILE)))
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use persys_agent::app::{self, Config, RuntimeChoice};
 use persys_model::spec::WorkloadType;
+use persys_node::settings::AgentSettings;
 use persys_proto::agent::v1::ActualState;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -26,15 +27,15 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn any() -> Option<SocketAddr> {
-    Some(([127, 0, 0, 1], 0).into())
+fn any() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
 }
 
 #[tokio::test]
 async fn an_agent_that_works_says_so_and_counts() {
     let (dir, runtime) = (tempfile::tempdir().unwrap(), sim());
     let (agent, mut client) =
-        start_with(Config { http: any(), ..config(dir.path(), &runtime) }).await;
+        start_with(Config { http: Some(any()), ..config(dir.path(), &runtime) }).await;
     let at = agent.http.unwrap();
     let (code, body) = get(at, "/health").await;
     let health = json(&body);
@@ -72,7 +73,8 @@ async fn an_agent_without_its_scheduler_is_not_well() {
     let dir = tempfile::tempdir().unwrap();
     let follows = serve(Kind::Follows).await;
     let schedulers = vec![follows.address.to_string()];
-    let agent = app::start(Config { http: any(), schedulers, ..config(dir.path(), &sim()) }).await;
+    let agent =
+        app::start(Config { http: Some(any()), schedulers, ..config(dir.path(), &sim()) }).await;
     let agent = agent.unwrap();
     let (code, body) = get(agent.http.unwrap(), "/health").await;
     assert_eq!((code, &json(&body)["reason"]), (503, &"no scheduler answers".into()), "{body}");
@@ -87,7 +89,7 @@ async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     let wanted = Config {
         runtime: RuntimeChoice::Docker { host: Some(host.clone()) },
         schedulers: vec![leads.address.to_string()],
-        http: any(),
+        http: Some(any()),
         ..config(dir.path(), &sim())
     };
     let begun = Instant::now();
@@ -111,5 +113,40 @@ async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     let (code, body) = get(agent.http.unwrap(), "/health").await;
     assert_eq!(code, 503);
     assert!(json(&body)["runtimes"]["container"].as_str().unwrap().contains("apt-get"), "{body}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn a_busy_node_says_so_refuses_with_a_reason_and_leaves_what_runs_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let leads = serve(Kind::Leads).await;
+    // Every machine uses more of its memory than this.
+    let settings =
+        AgentSettings { admit_percent: 1, release_percent: 1, ..AgentSettings::default() };
+    let schedulers = vec![leads.address.to_string()];
+    let (agent, mut client) = start_with(Config {
+        settings,
+        schedulers,
+        http: Some(any()),
+        ..config(dir.path(), &sim())
+    })
+    .await;
+    assert!(apply(&mut client, request("early", "rev-1", "nginx:1")).await.applied);
+    let before = wait(&mut client, "early", ActualState::Running).await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let told = || leads.fake.beats.lock().unwrap().last().map(|beat| beat.busy.clone());
+    while told().unwrap_or_default().is_empty() {
+        assert!(Instant::now() < deadline, "the node does not say that it is busy");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(told().unwrap().contains("% of its memory is in use"), "{:?}", told());
+    apply(&mut client, request("late", "rev-1", "nginx:1")).await;
+    let late = wait(&mut client, "late", ActualState::Failed).await;
+    assert_eq!(late.metadata["failure_reason"], "INSUFFICIENT_RESOURCES");
+    assert!(late.message.contains("the node is too busy"), "{}", late.message);
+    let (_, body) = get(agent.http.unwrap(), "/health").await;
+    assert_eq!(json(&body)["takesNewWork"], false, "{body}");
+    let after = wait(&mut client, "early", ActualState::Running).await;
+    assert_eq!(after.metadata["container.id"], before.metadata["container.id"]);
     agent.stop().await;
 }
