@@ -461,11 +461,11 @@ fn a_node_without_a_runtime_says_how_to_get_it_and_takes_work_once_it_has() {
     let expected = format!("no node fits: 1 of 1 cannot run container; {}: {advice}", node_id(1));
     assert_eq!(&*c.assignment("web").reason.message, expected);
     assert_eq!(c.world.explain(&workload_id("web")).unwrap().to_string(), expected);
-    assert_eq!(c.store.snapshot.nodes[&node_id(1)].facts.missing.len(), 1, "it is stored");
+    assert_eq!(c.store.snapshot.nodes[0].facts.missing.len(), 1, "it is stored");
 
     let mut whole = facts(&node_id(1), 4000, 8192);
     whole.incarnation = Arc::from("life-2");
     c.join(whole);
     assert_eq!(c.phase("web"), Some(Phase::Running));
-    assert!(c.store.snapshot.nodes[&node_id(1)].facts.missing.is_empty());
+    assert!(c.store.snapshot.nodes[0].facts.missing.is_empty());
 }

@@ -57,7 +57,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         drivers: [persys_model::id::DriverName::new("local").unwrap()].into_iter().collect(),
         labels: BTreeMap::new(),
         fence: true,
-        missing: std::collections::BTreeMap::new(),
+        missing: BTreeMap::new(),
     }
 }
 

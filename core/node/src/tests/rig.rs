@@ -35,7 +35,7 @@ pub(super) fn facts() -> NodeFacts {
         drivers: std::collections::BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
-        missing: std::collections::BTreeMap::new(),
+        missing: BTreeMap::new(),
     }
 }
 

@@ -157,7 +157,7 @@ impl Cluster {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: true,
-            missing: std::collections::BTreeMap::new(),
+            missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };
         let request = self.request();
