@@ -50,6 +50,14 @@ pub enum Error {
         /// What the registry or the network said.
         detail: String,
     },
+    /// The registry does not let us have the image.
+    #[error("image {image} is not given to us: {detail}")]
+    ImageDenied {
+        /// Which.
+        image: String,
+        /// What the registry said, and where credentials were looked for.
+        detail: String,
+    },
     /// A port of the node is in use.
     #[error("port {port} of the node is taken by {holder}")]
     PortTaken {
@@ -134,6 +142,7 @@ impl Error {
             Self::NoAnswer { .. } | Self::Unreachable { .. } | Self::Unreadable { .. } => true,
             Self::ImageNotFound { .. }
             | Self::ImagePull { .. }
+            | Self::ImageDenied { .. }
             | Self::PortTaken { .. }
             | Self::Network { .. }
             | Self::Storage { .. }
@@ -153,7 +162,7 @@ impl Error {
     pub fn reason(&self) -> FailureReason {
         match self {
             Self::ImageNotFound { .. } => FailureReason::ImageNotFound,
-            Self::ImagePull { .. } => FailureReason::ImagePullFailed,
+            Self::ImagePull { .. } | Self::ImageDenied { .. } => FailureReason::ImagePullFailed,
             Self::PortTaken { .. } | Self::Network { .. } => FailureReason::NetworkError,
             Self::Storage { .. } => FailureReason::StorageError,
             Self::Resources { .. } => FailureReason::InsufficientResources,

@@ -13,6 +13,7 @@
 pub mod clock;
 pub mod docker;
 pub mod error;
+pub mod exclusive;
 pub mod inside;
 pub mod process;
 pub mod runtime;
@@ -20,5 +21,6 @@ pub mod sim;
 
 pub use clock::Clock;
 pub use error::Error;
+pub use exclusive::Exclusive;
 pub use inside::{Evidence, Exec, Logs, Usage, Wakeups};
 pub use runtime::{Owner, Runtime, Start};

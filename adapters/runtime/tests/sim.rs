@@ -63,6 +63,7 @@ mod tests {
     keeps!(
         lifecycle_twice,
         labels_are_listed,
+        exclusive_work_is_known,
         other_revision_is_refused,
         foreign_is_untouched,
         exit_codes_come_through,

@@ -21,6 +21,7 @@ use persys_identity::{
 use persys_model::id::NodeId;
 use persys_model::node::{BY_STREAM, NodeFacts};
 use persys_node::agent::Agent;
+use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
@@ -35,8 +36,10 @@ use tonic::transport::Server;
 use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::host::{self, Meter};
+use crate::http;
 use crate::ledger::file::OpenError;
-use crate::ledger::{FileKeeper, Keeper as _};
+use crate::ledger::{FileKeeper, Keeper as _, actions};
+use crate::life;
 use crate::rpc;
 use crate::runtimes::Runtimes;
 use crate::upward::Scheduler;
@@ -46,8 +49,6 @@ use crate::upward::stream;
 
 /// How often a silent connection is tried, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
-/// How often a runtime is looked for that was not there at the start.
-const LATE_RUNTIME: Duration = Duration::from_secs(5);
 /// How long callers may take to end when the agent stops.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -76,6 +77,13 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// The numbers its decisions depend on.
     pub settings: AgentSettings,
+    /// The command that starts a watchdog, to which its options are added; none: the node offers no
+    /// fence, and gets no exclusive work.
+    pub watchdog: Option<Vec<String>>,
+    /// The file with the credentials of private registries, as `docker login` writes it.
+    pub registry_auth: Option<PathBuf>,
+    /// Where the pages for probes and dashboards are served.
+    pub http: Option<SocketAddr>,
 }
 
 /// How the scheduler reaches an agent.
@@ -164,6 +172,8 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
 pub struct Running {
     /// Where it listens, if it does.
     pub grpc: Option<SocketAddr>,
+    /// Where its pages are.
+    pub http: Option<SocketAddr>,
     /// The way to its driver.
     pub handle: Handle,
     /// Its name.
@@ -213,12 +223,15 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let keeper = open_ledger(&config).await?;
     let listener = listen(&config).await?;
     let bound = listener.as_ref().map(|(_, bound)| *bound);
+    let pages_at = bind_pages(config.http).await?;
     let mut beside = JoinSet::new();
     let Links { incoming, connector, caller } =
         secure(&config, &node, cluster, listener, &mut beside)?;
 
-    let runtimes = runtimes(&config, &node).await;
-    let first = facts(&config, &node, bound, &runtimes)?;
+    let (runtimes, mut guards) =
+        tokio::join!(runtimes(&config, &node), life::guard(&config, &node, &mut beside));
+    let fence = *guards.borrow_and_update();
+    let first = facts(&config, &node, bound, &runtimes, fence)?;
     let meter = Arc::new(Meter::new(first.capacity));
     let grpc = Arc::new(Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?);
     let scheduler: Arc<dyn Scheduler> =
@@ -245,16 +258,23 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let server = serve(incoming, service, until)?;
     let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
-    beside.spawn(measure(meter, handle.clone()));
+    beside.spawn(actions::write_behind(keeper.clone()));
+    beside.spawn(measure(Arc::clone(&meter), handle.clone()));
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
     }
-    beside.spawn(offer(config, node.clone(), bound, runtimes, handle.clone()));
+    let settings = config.settings.clone();
+    let (same, here) = (node.clone(), runtimes.clone());
+    let again = move |fence| facts(&config, &same, bound, &here, fence);
+    beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
+    let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
+    let http = http::open(pages_at, pages, &mut beside);
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
     let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
     tracing::info!(%node, at, "the agent serves");
     Ok(Running {
         grpc: bound,
+        http,
         handle,
         node,
         ledger_moved_to,
@@ -275,6 +295,11 @@ async fn listen(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Er
     let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;
     let bound = listener.local_addr().map_err(system("the address of the listener"))?;
     Ok(Some((listener, bound)))
+}
+
+async fn bind_pages(at: Option<SocketAddr>) -> Result<Option<TcpListener>, Error> {
+    let Some(at) = at else { return Ok(None) };
+    TcpListener::bind(at).await.map(Some).map_err(system(at.to_string()))
 }
 
 async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {
@@ -344,7 +369,8 @@ async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
             Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
         }
         RuntimeChoice::Docker { host } => {
-            let mut settings = DockerSettings::default();
+            let logins = config.registry_auth.clone();
+            let mut settings = DockerSettings { logins, ..DockerSettings::default() };
             if let Some(host) = host {
                 settings.host.clone_from(host);
             }
@@ -359,6 +385,7 @@ fn facts(
     node: &NodeId,
     bound: Option<SocketAddr>,
     runtimes: &Runtimes,
+    fence: bool,
 ) -> Result<NodeFacts, Error> {
     let mut labels: persys_model::labels::Labels =
         [("os", std::env::consts::OS), ("arch", std::env::consts::ARCH)]
@@ -381,29 +408,9 @@ fn facts(
         types: runtimes.offered(),
         drivers: std::collections::BTreeSet::new(),
         labels,
-        fence: false,
+        fence,
+        missing: runtimes.missing(),
     })
-}
-
-/// Begins a new life once a runtime is there that was not at the start: a node says what it can run
-/// when it joins.
-async fn offer(
-    config: Config,
-    node: NodeId,
-    bound: Option<SocketAddr>,
-    runtimes: Runtimes,
-    handle: Handle,
-) {
-    if !runtimes.arrived(LATE_RUNTIME).await {
-        return;
-    }
-    match facts(&config, &node, bound, &runtimes) {
-        Ok(facts) => {
-            tracing::info!(types = ?facts.types, "a runtime has come; the node joins anew");
-            handle.begin_anew(facts, config.settings).await;
-        }
-        Err(error) => tracing::error!(%error, "the node cannot join anew"),
-    }
 }
 
 async fn measure(meter: Arc<Meter>, handle: Handle) {
@@ -411,7 +418,8 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
     every.tick().await;
     loop {
         every.tick().await;
-        handle.usage(meter.sample().used);
+        let load = meter.sample();
+        handle.usage(Used { compute: load.used, disk_permille: load.disk_permille });
     }
 }
 

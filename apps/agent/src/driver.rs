@@ -56,7 +56,12 @@ impl std::fmt::Debug for Parts {
 /// What runs beside the loop and how it ended.
 enum Ended {
     Input(Input),
-    Verb { id: u64, input: Input, told: Result<(), String> },
+    /// `action` is its number in the history.
+    Verb {
+        action: u64,
+        input: Input,
+        told: Result<(), String>,
+    },
 }
 
 /// Owns the agent core and steps it.
@@ -101,6 +106,8 @@ impl Driver {
 
     /// Runs until it is told to stop or every handle is gone. What runs on the node goes on.
     pub async fn run(mut self, first: Effects) {
+        let before = self.parts.keeper.actions().await;
+        self.history = History::remembered(before, (self.parts.clock)().wall);
         self.carry_out(first).await;
         loop {
             let sleep = self.until_wake();
@@ -112,8 +119,11 @@ impl Driver {
                 Some(input) = self.writer.written.recv() => self.step(input).await,
                 Some(ended) = self.outside.join_next() => match ended {
                     Ok(Ended::Input(input)) => self.step(input).await,
-                    Ok(Ended::Verb { id, input, told }) => {
-                        self.history.end(id, told, (self.parts.clock)().wall);
+                    Ok(Ended::Verb { action, input, told }) => {
+                        let ended = self.history.end(action, told, (self.parts.clock)().wall);
+                        if let Some(action) = ended {
+                            self.parts.keeper.note(action);
+                        }
                         self.step(input).await;
                     }
                     Err(error) => tracing::error!(%error, "a task of the agent ended badly"),
@@ -132,11 +142,15 @@ impl Driver {
         let writer = Writer::start(Arc::clone(&self.parts.keeper));
         std::mem::replace(&mut self.writer, writer).finish().await;
         self.callers.clear();
+        self.history.interrupt((self.parts.clock)().wall);
         let ledger = self.parts.keeper.load().await;
         let Life { facts, settings } = life;
-        let (agent, effects) = Agent::start(facts, ledger, settings, (self.parts.clock)());
+        let (mut agent, effects) = Agent::start(facts, ledger, settings, (self.parts.clock)());
+        agent.inherit_lease(self.agent.fence_at());
         self.agent = agent;
         self.carry_out(effects).await;
+        // It looks at the lease it was given.
+        self.step(Input::Tick).await;
     }
 
     fn until_wake(&self) -> Duration {
@@ -202,12 +216,14 @@ impl Driver {
             Verb::Start { .. } | Verb::Stop => ActionKind::Apply,
             Verb::Remove { .. } => ActionKind::Delete,
         };
-        let id = run.id.0;
-        self.history.begin(id, run.workload.clone(), kind, (self.parts.clock)().wall);
+        let at = (self.parts.clock)().wall;
+        let action = self.history.begin(run.workload.clone(), kind, at);
+        let number = action.id;
+        self.parts.keeper.note(action);
         let runtime = Arc::clone(&self.parts.runtime);
         self.outside.spawn(async move {
             let (input, told) = verbs::run(runtime, run).await;
-            Ended::Verb { id, input, told }
+            Ended::Verb { action: number, input, told }
         });
     }
 

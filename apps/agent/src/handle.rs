@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use persys_model::command::{Answer, Command};
 use persys_model::node::NodeFacts;
-use persys_model::resources::Compute;
 use persys_node::agent::Agent;
+use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ pub(crate) enum Inbox {
     /// A runtime says that something changed.
     Wake,
     /// What the machine uses.
-    Usage(Compute),
+    Usage(Used),
     /// The machine is not what it was.
     BeginAnew(Box<Life>),
     /// The driver is to end.
@@ -84,7 +84,7 @@ impl Handle {
     }
 
     /// Tells what the machine uses. When the agent is busy this one is left out.
-    pub fn usage(&self, used: Compute) {
+    pub fn usage(&self, used: Used) {
         drop(self.inbox.try_send(Inbox::Usage(used)));
     }
 

@@ -17,6 +17,9 @@
 //! | who may ask what, and orders without tokens | [`rpc`] |
 //! | which scheduler, or none | [`upward`] |
 //! | what the machine is and uses | [`host`] |
+//! | pages for probes and dashboards | `http` |
+//! | when the node joins anew | `life` |
+//! | who stops exclusive work when the agent cannot | [`watchdog`] |
 //! | what runs workloads, and what is offered | [`runtimes`] |
 
 pub mod app;
@@ -24,10 +27,13 @@ pub mod driver;
 pub mod handle;
 pub mod history;
 pub mod host;
+mod http;
 pub mod ledger;
+mod life;
 pub mod rpc;
 pub mod runtimes;
 pub mod upward;
 mod verbs;
+pub mod watchdog;
 
 pub use handle::Handle;

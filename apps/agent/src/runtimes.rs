@@ -23,9 +23,8 @@ use crate::handle::Handle;
 
 /// How long a runtime may take to say that it is well.
 const FEEL: Duration = Duration::from_secs(2);
-/// How long a new agent waits for a runtime that does not answer yet.
-const ARRIVE: Duration = Duration::from_secs(5);
-const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+/// How long a new agent waits for the first answer of a runtime.
+const ARRIVE: Duration = Duration::from_secs(1);
 
 /// One runtime and what it runs.
 #[derive(Clone)]
@@ -65,14 +64,18 @@ impl Runtimes {
     /// Containers by Docker, if it answers. One that does not is kept: what it already runs is
     /// still ours to see and to remove, and it is offered when it comes.
     pub async fn docker(docker: Docker) -> Self {
-        let part = Part::new([WorkloadType::Container].into(), docker);
-        let all = Self { parts: vec![part], missing: Arc::new(Mutex::new(unsupported())) };
-        if timeout(ARRIVE, all.arrived(BETWEEN_TRIES)).await.is_err() {
-            let why = "Docker does not answer";
+        let mut missing = unsupported();
+        if !matches!(timeout(ARRIVE, docker.health()).await, Ok(Ok(_))) {
+            let why = format!(
+                "Docker does not answer at {}; install it with `apt-get install docker.io` and \
+                 start it with `systemctl start docker`",
+                docker.host()
+            );
             tracing::warn!(why, "containers are not offered");
-            all.missing().insert(WorkloadType::Container, Arc::from(why));
+            missing.insert(WorkloadType::Container, Arc::from(why));
         }
-        all
+        let part = Part::new([WorkloadType::Container].into(), docker);
+        Self { parts: vec![part], missing: Arc::new(Mutex::new(missing)) }
     }
 
     /// Returns when all runtimes have answered, and from then on offers what they run. Says whether
@@ -84,13 +87,19 @@ impl Runtimes {
                 tokio::time::sleep(between).await;
             }
             for kind in &part.types {
-                more |= self.missing().remove(kind).is_some();
+                more |= self.lacks().remove(kind).is_some();
             }
         }
         more
     }
 
-    fn missing(&self) -> MutexGuard<'_, BTreeMap<WorkloadType, Arc<str>>> {
+    /// What cannot be run here, and what to do about it.
+    #[must_use]
+    pub fn missing(&self) -> BTreeMap<WorkloadType, Arc<str>> {
+        self.lacks().clone()
+    }
+
+    fn lacks(&self) -> MutexGuard<'_, BTreeMap<WorkloadType, Arc<str>>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,13 +114,13 @@ impl Runtimes {
     #[must_use]
     pub fn offered(&self) -> BTreeSet<WorkloadType> {
         let all = self.parts.iter().flat_map(|part| part.types.iter().copied());
-        all.filter(|kind| !self.missing().contains_key(kind)).collect()
+        all.filter(|kind| !self.lacks().contains_key(kind)).collect()
     }
 
     /// How each type is, in the words of the contract.
     pub async fn told(&self) -> BTreeMap<String, String> {
         let mut told: BTreeMap<_, _> = self
-            .missing()
+            .lacks()
             .iter()
             .map(|(kind, why)| (kind.word().to_owned(), format!("unhealthy: {why}")))
             .collect();
@@ -155,9 +164,8 @@ impl Runtimes {
 }
 
 fn unsupported() -> BTreeMap<WorkloadType, Arc<str>> {
-    [WorkloadType::Compose, WorkloadType::Vm]
-        .map(|kind| (kind, Arc::from("this agent has no runtime for it")))
-        .into()
+    let why = |kind: WorkloadType| format!("this release of the agent cannot run {}", kind.word());
+    [WorkloadType::Compose, WorkloadType::Vm].map(|kind| (kind, Arc::from(why(kind)))).into()
 }
 
 #[async_trait]

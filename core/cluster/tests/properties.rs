@@ -318,6 +318,7 @@ impl Trial {
             removed: Vec::new(),
             inventory: full.then(|| inventory(reports)),
             used: Compute::ZERO,
+            busy: None,
         };
         self.step(Input::Beat(request, beat));
     }

@@ -20,7 +20,7 @@ use persys_model::link::RegistrationAnswer;
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
-use persys_model::spec::{Class, OnNodeLoss};
+use persys_model::spec::{Class, OnNodeLoss, WorkloadType};
 use persys_model::time::Millis;
 use persys_model::workload::Desired;
 
@@ -444,4 +444,28 @@ fn every_change_of_phase_has_exactly_one_event() {
     }
     let seqs: Vec<_> = c.store.events.iter().map(|event| event.seq.0).collect();
     assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1));
+}
+
+#[test]
+fn a_node_without_a_runtime_says_how_to_get_it_and_takes_work_once_it_has() {
+    let mut c = Cluster::new(Settings::default());
+    let advice = "Docker does not answer; install it";
+    let bare = |mut facts: persys_model::node::NodeFacts| {
+        facts.types.remove(&WorkloadType::Container);
+        facts.missing.insert(WorkloadType::Container, Arc::from(advice));
+        facts
+    };
+    c.join(bare(facts(&node_id(1), 4000, 8192)));
+    c.apply("web", container(500, 512), "r1");
+    assert_eq!(c.phase("web"), Some(Phase::Pending));
+    let expected = format!("no node fits: 1 of 1 cannot run container; {}: {advice}", node_id(1));
+    assert_eq!(&*c.assignment("web").reason.message, expected);
+    assert_eq!(c.world.explain(&workload_id("web")).unwrap().to_string(), expected);
+    assert_eq!(c.store.snapshot.nodes[0].facts.missing.len(), 1, "it is stored");
+
+    let mut whole = facts(&node_id(1), 4000, 8192);
+    whole.incarnation = Arc::from("life-2");
+    c.join(whole);
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    assert!(c.store.snapshot.nodes[0].facts.missing.is_empty());
 }

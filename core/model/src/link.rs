@@ -63,6 +63,9 @@ pub struct Beat {
     pub inventory: Option<Inventory>,
     /// What the machine really uses, for people and dashboards.
     pub used: Compute,
+    /// Why the agent takes nothing new at present, if so: for people. Placement counts what is
+    /// reserved, not what is measured.
+    pub busy: Option<Arc<str>>,
 }
 
 /// The scheduler's answer to a beat.

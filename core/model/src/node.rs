@@ -1,6 +1,6 @@
 //! A machine, as the scheduler knows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::id::{DriverName, NodeId, PoolName};
@@ -37,6 +37,8 @@ pub struct NodeFacts {
     pub labels: Labels,
     /// Whether its watchdog can stop exclusive work without the agent.
     pub fence: bool,
+    /// What it cannot run, with a sentence for people on why and what to do about it.
+    pub missing: BTreeMap<WorkloadType, Arc<str>>,
 }
 
 /// A storage pool of a node.

@@ -10,7 +10,9 @@ use persys_model::resources::Compute;
 use persys_model::token::{Epoch, Session, Term};
 use persys_model::zoo::{Bug, Zoo};
 
+use crate::input::Used;
 use crate::ledger::{Goal, Intent};
+use crate::settings::AgentSettings;
 
 /// What a command is judged against.
 #[derive(Debug, Clone, Copy)]
@@ -85,27 +87,46 @@ fn same_epoch(held: &Intent, order: &Order, standing: &Standing<'_>) -> Verdict 
     }
 }
 
-/// Whether the machine is too busy for new work, by what it measures of itself. Once too busy it
-/// stays so until the use has fallen well below the limit, so that it does not flutter.
+/// Whether the machine is too busy for new work, by what it measures of itself. Once something is
+/// too much in use it stays so until the use has fallen well below the limit, so that the node does
+/// not flutter. What runs is never touched because of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     used: Compute,
-    busy: bool,
+    cpu: Gauge,
+    memory: Gauge,
+    disk: Gauge,
+}
+
+/// One thing that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Gauge {
+    percent: u64,
+    release: u64,
+    over: bool,
+}
+
+impl Gauge {
+    /// `limit` and `release` are percent of `all`; no limit is 0.
+    fn measure(&mut self, used: u64, all: u64, limit: u64, release: u64) {
+        let release = release.min(limit);
+        let threshold = if self.over { release } else { limit };
+        let reached = used.saturating_mul(100) >= all.saturating_mul(threshold);
+        self.over = limit > 0 && all > 0 && reached;
+        self.percent = used.saturating_mul(100).checked_div(all).unwrap_or(0);
+        self.release = release;
+    }
 }
 
 impl Load {
-    /// Takes in a measurement. `limit` and `release` are percent of `capacity`; no limit is 0.
-    pub fn measure(&mut self, used: Compute, capacity: Compute, limit: u64, release: u64) {
-        self.used = used;
-        let at_least = |percent: u64| {
-            let over = |used: u64, all: u64| {
-                all > 0 && used.saturating_mul(100) >= all.saturating_mul(percent)
-            };
-            over(used.cpu_millicores, capacity.cpu_millicores)
-                || over(used.memory_mib, capacity.memory_mib)
-        };
-        let threshold = if self.busy { release.min(limit) } else { limit };
-        self.busy = limit > 0 && at_least(threshold);
+    /// Takes in a measurement.
+    pub fn measure(&mut self, used: Used, capacity: Compute, settings: &AgentSettings) {
+        self.used = used.compute;
+        let (limit, release) = (settings.admit_percent, settings.release_percent);
+        self.cpu.measure(used.compute.cpu_millicores, capacity.cpu_millicores, limit, release);
+        self.memory.measure(used.compute.memory_mib, capacity.memory_mib, limit, release);
+        let (limit, release) = (settings.admit_disk_percent, settings.release_disk_percent);
+        self.disk.measure(used.disk_permille.into(), 1000, limit, release);
     }
 
     /// The last measurement.
@@ -114,18 +135,67 @@ impl Load {
         self.used
     }
 
+    /// What is too much in use, in words, if so.
+    #[must_use]
+    pub fn busy(&self) -> Option<String> {
+        let over = [("CPU", &self.cpu), ("memory", &self.memory), ("disk", &self.disk)]
+            .into_iter()
+            .filter(|(_, gauge)| gauge.over)
+            .map(|(what, Gauge { percent, release, .. })| {
+                format!("{percent} % of its {what} is in use (new work below {release} %)")
+            })
+            .collect::<Vec<_>>();
+        (!over.is_empty()).then(|| format!("the node is too busy: {}", over.join(", ")))
+    }
+
     /// Why nothing new is taken, if so.
     #[must_use]
-    pub fn refusal(&self, capacity: Compute) -> Option<Failure> {
-        self.busy.then(|| {
-            let text = format!(
-                "the node is too busy: {} of {} millicores and {} of {} MiB are in use",
-                self.used.cpu_millicores,
-                capacity.cpu_millicores,
-                self.used.memory_mib,
-                capacity.memory_mib
-            );
-            Failure::new(FailureReason::InsufficientResources, &text)
-        })
+    pub fn refusal(&self) -> Option<Failure> {
+        self.busy().map(|text| Failure::new(FailureReason::InsufficientResources, &text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_has_its_hysteresis_and_names_itself() {
+        let settings = AgentSettings::default();
+        let capacity = Compute::new(1000, 1000);
+        let mut load = Load::default();
+        let mut busy = |cpu: u64, memory: u64, disk_permille: u32| {
+            let used = Used { compute: Compute::new(cpu, memory), disk_permille };
+            load.measure(used, capacity, &settings);
+            load.busy()
+        };
+        let rows: [(u64, u64, u32, &[&str]); 9] = [
+            (799, 799, 899, &[]),
+            (800, 0, 0, &["CPU"]),
+            (750, 0, 0, &["CPU"]),
+            (749, 0, 0, &[]),
+            (799, 800, 0, &["memory"]),
+            (0, 749, 900, &["disk"]),
+            (0, 0, 850, &["disk"]),
+            (900, 900, 849, &["CPU", "memory"]),
+            (0, 0, 0, &[]),
+        ];
+        for (cpu, memory, disk, named) in rows {
+            let words = busy(cpu, memory, disk).unwrap_or_default();
+            for what in ["CPU", "memory", "disk"] {
+                let said = words.contains(what);
+                assert_eq!(said, named.contains(&what), "{cpu} {memory} {disk}: {words}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_limit_is_no_limit() {
+        let settings =
+            AgentSettings { admit_percent: 0, admit_disk_percent: 0, ..AgentSettings::default() };
+        let mut load = Load::default();
+        let used = Used { compute: Compute::new(9, 9), disk_permille: 1000 };
+        load.measure(used, Compute::new(1, 1), &settings);
+        assert_eq!(load.refusal(), None);
     }
 }

@@ -12,6 +12,7 @@
 //! not on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
@@ -32,6 +33,9 @@ use crate::session::{Line, Welcome};
 use crate::settings::AgentSettings;
 use crate::slot::{self, Heard, Slot, Told};
 use crate::sweep::Watch;
+
+/// Beats in a row that may go unanswered before the scheduler counts as out of reach.
+const UNHEARD_BEATS: u64 = 3;
 
 /// One life of an agent process.
 #[derive(Debug, Clone)]
@@ -132,12 +136,7 @@ impl Agent {
             Input::LedgerFailed => {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
             }
-            Input::Usage(used) => self.load.measure(
-                used,
-                self.facts.capacity,
-                self.settings.admit_percent,
-                self.settings.release_percent,
-            ),
+            Input::Usage(used) => self.load.measure(used, self.facts.capacity, &self.settings),
             Input::Stirred => {
                 self.watch.want();
             }
@@ -187,9 +186,25 @@ impl Agent {
         self.slots.get(workload).and_then(|slot| slot.flight.as_ref()).map(|flight| flight.id)
     }
 
+    /// The process goes on with a new life: the lease of the last one still ends when it ends,
+    /// whether or not a scheduler is heard of again.
+    pub fn inherit_lease(&mut self, until: Option<Millis>) {
+        self.fence.inherit(until);
+    }
+
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()
+    }
+
+    /// Whether the scheduler answers: there is a session, and of its beats hardly any went unheard.
+    pub fn connected(&self) -> bool {
+        self.session().is_some() && self.line.unanswered() <= UNHEARD_BEATS
+    }
+
+    /// Why it takes nothing new because of what the machine uses, if so.
+    pub fn too_busy(&self) -> Option<String> {
+        self.load.busy()
     }
 
     /// All that it would say it holds. An order that is not on disk is not in it.
@@ -391,7 +406,8 @@ impl Agent {
         }
         let inventory = full.then(|| self.inventory());
         let node = self.facts.id.clone();
-        Beat { node, session, seq, reports, removed, inventory, used: self.load.used() }
+        let (used, busy) = (self.load.used(), self.load.busy().map(Arc::from));
+        Beat { node, session, seq, reports, removed, inventory, used, busy }
     }
 
     fn has_news(&self) -> bool {

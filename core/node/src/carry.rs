@@ -88,9 +88,7 @@ impl Agent {
                 spec: Some(apply.spec),
                 restarts: 0,
                 // What runs already is in the measured use: it may stay and change.
-                gave_up: (apply.run && !slot.view.runs())
-                    .then(|| self.load.refusal(self.facts.capacity))
-                    .flatten(),
+                gave_up: (apply.run && !slot.view.runs()).then(|| self.load.refusal()).flatten(),
                 completed: false,
             },
             Order::Remove { purge } => Intent {

@@ -53,6 +53,11 @@ impl Fence {
         moved
     }
 
+    /// An earlier life of the same process had a lease until then; that moment still stands.
+    pub fn inherit(&mut self, deadline: Option<Millis>) {
+        self.deadline = self.deadline.max(deadline);
+    }
+
     /// When exclusive work must be at rest; `None` when this life never had a lease. What an
     /// earlier life left running is then the watchdog's, who knows the deadline of that life.
     #[must_use]
@@ -155,6 +160,9 @@ mod tests {
         }
         assert_eq!(fence.leave(true, Millis(1_100)), Leave::Over);
         assert_eq!(fence.leave(false, Millis(1_100)), Leave::Free);
+        let mut next = Fence::new(&settings);
+        next.inherit(fence.deadline());
+        assert_eq!(next.leave(true, Millis(1_100)), Leave::Over, "another life, the same deadline");
         assert_eq!(fence.not_after(false), None);
     }
 

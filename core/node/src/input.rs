@@ -48,9 +48,18 @@ pub enum Input {
     /// A runtime hints that something changed: look soon.
     Stirred,
     /// What the machine really uses.
-    Usage(Compute),
+    Usage(Used),
     /// Time passed.
     Tick,
+}
+
+/// What the machine really uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    /// CPU and memory.
+    pub compute: Compute,
+    /// Thousandths of the disk that the runtimes keep their things on.
+    pub disk_permille: u32,
 }
 
 /// What the runtimes said, taken after the last step that asked for it. What a runtime says of its

@@ -91,6 +91,11 @@ impl Line {
         }
     }
 
+    /// Beats of this session that were not answered, at least not yet.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.seq.saturating_sub(self.heard)
+    }
+
     pub(crate) fn holds(&self) -> bool {
         self.hold
     }

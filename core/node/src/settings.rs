@@ -45,6 +45,10 @@ pub struct AgentSettings {
     pub admit_percent: u64,
     /// Measured use below which new work is taken again.
     pub release_percent: u64,
+    /// Measured use of the disk, in percent, from which nothing new is taken; 0: no limit.
+    pub admit_disk_percent: u64,
+    /// Measured use of the disk below which new work is taken again.
+    pub release_disk_percent: u64,
     /// With a known bug only: how long an unnamed workload is left alone.
     pub confirm_wait_ms: u64,
     /// Known bugs that are switched on; always none outside the proofs.
@@ -81,6 +85,8 @@ impl Default for AgentSettings {
             tombstone_limit: 10_000,
             admit_percent: 80,
             release_percent: 75,
+            admit_disk_percent: 90,
+            release_disk_percent: 85,
             confirm_wait_ms: 5_000,
             zoo: Zoo::NONE,
         }

@@ -88,6 +88,9 @@ async fn start_agent(
         labels: BTreeMap::new(),
         // A developer's machine is busy with building; its use says nothing about what fits.
         settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+        watchdog: None,
+        registry_auth: None,
+        http: None,
     };
     Ok(agent::start(config).await?)
 }

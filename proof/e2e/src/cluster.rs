@@ -260,5 +260,6 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         drivers: BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
+        missing: BTreeMap::new(),
     }
 }

@@ -110,6 +110,7 @@ impl Setup {
             drivers: [VolumeDriver::Local.name()].into_iter().collect(),
             labels,
             fence: true,
+            missing: std::collections::BTreeMap::new(),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! A heartbeat and its answer, both ways.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use persys_model::failure::clip;
 use persys_model::fault::Faults;
 use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer};
@@ -15,6 +17,9 @@ use super::leaf::{ITEMS, amount, count, list, name, signed, token};
 use super::report::LegacyStatus;
 use super::{Arrived, Said, held, report, time};
 use crate::control::v1 as wire;
+
+/// Bytes of the words on why a node is busy.
+const BUSY_BYTES: usize = 512;
 
 /// A heartbeat of an old agent: no session, no order, all statuses each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +55,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         inventory: held.iter().map(held::to_wire).collect(),
         tombstones: beat.removed.iter().map(held::tombstone_to_wire).collect(),
         buried: buried.iter().map(held::tombstone_to_wire).collect(),
+        busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
     }
 }
 
@@ -91,7 +97,14 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
         removed: removed?,
         inventory: inventory?,
         used: used?,
+        busy: busy(&request.busy),
     })
+}
+
+/// For people: a long text is cut.
+fn busy(text: &str) -> Option<Arc<str>> {
+    let text = text.replace(char::is_control, " ");
+    (!text.is_empty()).then(|| Arc::from(clip(&text, BUSY_BYTES)))
 }
 
 /// An old agent is alive whatever it says of its workloads: an entry that cannot be read is odd,
@@ -108,6 +121,7 @@ fn legacy(
         ("inventory", !request.inventory.is_empty()),
         ("tombstones", !request.tombstones.is_empty()),
         ("buried", !request.buried.is_empty()),
+        ("busy", !request.busy.is_empty()),
     ] {
         if given {
             at.field(field).fault("is given, but session is not");

@@ -25,6 +25,9 @@ use super::leaf::{
 use super::{Arrived, Said, held, time};
 use crate::control::v1 as wire;
 
+/// Bytes of a sentence on why something cannot be run.
+const MISSING_BYTES: usize = 512;
+
 /// What an agent says of its machine that does not know our fields: nothing tells one life of it
 /// from the next, nor one machine from another with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
             storage_pools: facts.pools.iter().map(pool_to_wire).collect(),
             supported_workload_types: facts.types.iter().map(|t| t.word().to_owned()).collect(),
             supported_storage_drivers: facts.drivers.iter().map(ToString::to_string).collect(),
+            missing_runtimes: missing_to_wire(&facts.missing),
         }),
         labels: texts(&facts.labels),
         agent_version: String::new(),
@@ -73,6 +77,22 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         fence_available: facts.fence,
         term: registration.term.0,
     }
+}
+
+/// What a node cannot run, and why, by the word of the type.
+pub(super) fn missing_to_wire(
+    missing: &BTreeMap<WorkloadType, Arc<str>>,
+) -> BTreeMap<String, String> {
+    missing.iter().map(|(kind, why)| (kind.word().to_owned(), why.to_string())).collect()
+}
+
+/// The sentences are for people: long ones are cut, and a type nobody knows is passed over.
+fn missing(given: &BTreeMap<String, String>) -> BTreeMap<WorkloadType, Arc<str>> {
+    let of = |kind: WorkloadType| {
+        let why = given.get(kind.word())?.replace(char::is_control, " ");
+        Some((kind, Arc::from(clip(&why, MISSING_BYTES))))
+    };
+    WorkloadType::ALL.into_iter().filter_map(of).collect()
 }
 
 fn pool_to_wire(pool: &Pool) -> wire::StoragePool {
@@ -106,6 +126,8 @@ fn ours(
     let incarnation = identity(&at.field("incarnation"), &request.incarnation);
     let items = ("inventory", request.inventory);
     let inventory = held::inventory(at, odd, items, ("tombstones", request.tombstones));
+    let given = request.capabilities.as_ref();
+    let missing = given.map(|given| missing(&given.missing_runtimes)).unwrap_or_default();
     let machine =
         machine(at, &request.node_id, &request.grpc_endpoint, request.labels, request.capabilities);
     let LegacyNode { id, endpoint, capacity, pools, types, drivers, labels } = machine?;
@@ -120,6 +142,7 @@ fn ours(
         drivers,
         labels,
         fence: request.fence_available,
+        missing,
     };
     Some(Registration { facts, inventory: inventory?, term: Term(request.term) })
 }

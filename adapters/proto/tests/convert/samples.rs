@@ -80,6 +80,11 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         drivers: [DriverName::fixed("local"), DriverName::fixed("ceph-rbd")].into(),
         labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
         fence: r.one_in(2),
+        missing: WorkloadType::ALL
+            .into_iter()
+            .filter(|_| r.one_in(2))
+            .map(|kind| (kind, Arc::from("no runtime; install one")))
+            .collect(),
     };
     Registration { facts, inventory: inventory(r), term: Term(r.pick(&[0, 5])) }
 }
@@ -93,6 +98,7 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
         removed: tombstones(r),
         inventory: if r.one_in(2) { Some(inventory(r)) } else { None },
         used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
+        busy: r.one_in(2).then(|| Arc::from("90 % of its CPU")),
     }
 }
 

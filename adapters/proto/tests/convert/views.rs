@@ -16,6 +16,7 @@ use persys_model::node::{Condition, Node};
 use persys_model::phase::{EDGES, Phase};
 use persys_model::resources::Compute;
 use persys_model::retry::Retry;
+use persys_model::spec::WorkloadType;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, EventSeq, Generation, Session};
 use persys_model::workload::{Desired, Workload};
@@ -45,7 +46,13 @@ fn node() -> Node {
 }
 
 fn node_view(node: &Node) -> NodeView<'_> {
-    NodeView { node, free: Compute::new(2_250, 1_000), used: Compute::new(500, 64), workloads: 3 }
+    NodeView {
+        node,
+        free: Compute::new(2_250, 1_000),
+        used: Compute::new(500, 64),
+        busy: None,
+        workloads: 3,
+    }
 }
 
 #[test]
@@ -94,6 +101,13 @@ fn the_status_of_a_node_has_a_reason_and_an_author() {
         );
         assert_eq!(view.last_heartbeat, None);
     }
+    let mut node = node();
+    node.facts.missing = [(WorkloadType::Vm, Arc::from("no libvirt; install it"))].into();
+    let busy = NodeView { busy: Some("too busy"), ..node_view(&node) };
+    let view = view::node::to_wire(&busy, None);
+    assert_eq!((view.status.as_str(), view.status_reason.as_str()), ("Ready", "too busy"));
+    assert_eq!(view.missing_runtimes["vm"], "no libvirt; install it");
+    assert_eq!(view.fence_available, node.facts.fence);
 }
 
 fn workload(desired: Desired) -> Workload {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::Class;
 use persys_model::token::Epoch;
 
 use crate::runtime::{Owner, Start};
@@ -17,6 +18,10 @@ pub(super) const NODE: &str = "persys.node";
 pub(super) const WORKLOAD: &str = "persys.workload_id";
 pub(super) const REVISION: &str = "persys.revision_id";
 pub(super) const EPOCH: &str = "persys.epoch";
+/// Whether there may be a second copy for a moment. Always written, so that no user's label can
+/// make the watchdog stop what is not exclusive.
+const CLASS: &str = "persys.class";
+const EXCLUSIVE: &str = "exclusive";
 
 pub(super) type DockerLabels = HashMap<String, String>;
 
@@ -41,9 +46,24 @@ pub(super) fn labels_for<'a>(
         (WORKLOAD, start.workload.to_string()),
         (REVISION, start.revision.to_string()),
         (EPOCH, start.epoch.to_string()),
+        (CLASS, class_word(start.spec.placement.class).to_owned()),
     ];
     let users = users.map(|(key, value)| (key.to_owned(), value.to_owned()));
     users.chain(ours.map(|(key, value)| (key.to_owned(), value))).collect()
+}
+
+fn class_word(class: Class) -> &'static str {
+    match class {
+        Class::Default => "default",
+        Class::Exclusive => EXCLUSIVE,
+    }
+}
+
+/// What to ask the daemon for, to get what may be ours and is exclusive.
+pub(super) fn exclusive_filter(owner: &Owner) -> Vec<String> {
+    let mut filter = label_filter(owner);
+    filter.push(format!("{CLASS}={EXCLUSIVE}"));
+    filter
 }
 
 /// What to ask the daemon for, to get what may be ours.
@@ -140,8 +160,9 @@ mod tests {
 
     #[test]
     fn no_users_label_replaces_ours() {
-        let users = [(NODE, "n2"), ("team", "blue")].into_iter();
+        let users = [(NODE, "n2"), (CLASS, EXCLUSIVE), ("team", "blue")].into_iter();
         let labels = labels_for(&owner(), &start(), users);
+        assert_eq!(labels[CLASS], "default", "nobody has it stopped by the watchdog");
         assert_eq!((labels[NODE].as_str(), labels["team"].as_str()), ("n1", "blue"));
     }
 

@@ -4,8 +4,9 @@
 //! - [`identity`]: names and labels; the one place that says what is ours.
 //! - [`shape`]: from a spec to what Docker is asked to make.
 //! - [`lifecycle`]: start, stop, remove.
-//! - [`pull`]: fetching images; [`image`] reads their names.
+//! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
 //! - [`observe`]: inspect, list, health.
+//! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
 //! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means.
 //!
@@ -21,8 +22,10 @@ pub mod pull;
 pub mod settings;
 
 mod call;
+mod exclusive;
 mod identity;
 mod lifecycle;
+mod logins;
 mod observe;
 mod refusal;
 mod shape;
@@ -61,6 +64,12 @@ impl Docker {
     #[must_use]
     pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
         Self { owner, settings: Arc::new(settings), clock, client: Arc::default() }
+    }
+
+    /// Where the daemon is.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.settings.host
     }
 
     /// The client, made when the daemon's socket is first there.

@@ -114,7 +114,7 @@ impl Docker {
         Ok(all)
     }
 
-    fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
+    pub(super) fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
         let labels = summary.labels.as_ref()?;
         let prefix = &self.settings.name_prefix;
         let names = summary.names.iter().flatten();

@@ -14,6 +14,7 @@ use crate::runtime::{Fetched, Progress};
 
 use super::call::{self, No, Reply};
 use super::image::{DOCKER_HUB, registry_of, with_tag};
+use super::logins::{self, BadLogins};
 use super::settings::PullPolicy;
 use super::{Docker, refusal};
 
@@ -52,8 +53,18 @@ impl Docker {
     async fn pull(&self, image: &str, progress: &dyn Progress) -> Result<(), Error> {
         let options = CreateImageOptionsBuilder::default().from_image(&with_tag(image)).build();
         let client = self.client()?;
-        let steps = client.create_image(Some(options), None, self.credentials_for(image));
-        self.follow(image, steps, progress).await
+        let (credentials, unread) = match self.credentials_for(image).await {
+            Ok(credentials) => (credentials, None),
+            // Many images need none.
+            Err(error) => (None, Some(error)),
+        };
+        let steps = client.create_image(Some(options), None, credentials);
+        match (self.follow(image, steps, progress).await, unread) {
+            (Err(Error::ImageDenied { image, detail }), Some(unread)) => {
+                Err(Error::ImageDenied { image, detail: format!("{detail}; {unread}") })
+            }
+            (done, _) => done,
+        }
     }
 
     async fn follow(
@@ -85,16 +96,23 @@ impl Docker {
         }
     }
 
-    fn credentials_for(&self, image: &str) -> Option<DockerCredentials> {
+    async fn credentials_for(&self, image: &str) -> Result<Option<DockerCredentials>, BadLogins> {
         let host = registry_of(image);
-        let credentials = self.settings.registries.get(host)?;
+        let credentials = match (self.settings.registries.get(host), &self.settings.logins) {
+            (Some(credentials), _) => credentials.clone(),
+            (None, None) => return Ok(None),
+            (None, Some(path)) => match logins::find(path, host).await? {
+                Some(credentials) => credentials,
+                None => return Ok(None),
+            },
+        };
         let address = if host == DOCKER_HUB { DOCKER_HUB_ADDRESS } else { host };
-        Some(DockerCredentials {
-            username: Some(credentials.username.clone()),
+        Ok(Some(DockerCredentials {
+            username: Some(credentials.username),
             password: Some(credentials.password.reveal().to_owned()),
             serveraddress: Some(address.to_owned()),
             ..DockerCredentials::default()
-        })
+        }))
     }
 }
 

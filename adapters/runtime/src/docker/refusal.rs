@@ -56,7 +56,7 @@ pub(super) fn of_pull(image: &str, no: No) -> Error {
     // A registry that hides what it has says "denied" to both a wrong name and a wrong password.
     if says(&["denied", "unauthorized", "authentication required", "no basic auth"]) {
         let detail = format!("{detail} (wrong name, or credentials missing or wrong)");
-        return Error::ImagePull { image, detail };
+        return Error::ImageDenied { image, detail };
     }
     if says(&[
         "manifest unknown",

@@ -1,6 +1,7 @@
 //! What can be set about Docker, with values that suit most nodes.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use persys_model::spec::secret::Secret;
@@ -24,6 +25,8 @@ pub struct Settings {
     /// Who we are to private registries, by host (`registry.example:5000`; Docker Hub is
     /// `docker.io`).
     pub registries: BTreeMap<String, Credentials>,
+    /// A file with more of them, as `docker login` writes it; it is read before every pull.
+    pub logins: Option<PathBuf>,
     /// How long we wait.
     pub deadlines: Deadlines,
 }
@@ -81,6 +84,7 @@ impl Default for Settings {
             log_files: 3,
             pull: PullPolicy::default(),
             registries: BTreeMap::new(),
+            logins: None,
             deadlines: Deadlines::default(),
         }
     }

@@ -5,11 +5,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use persys_model::id::WorkloadId;
+use persys_model::spec::Class;
 use persys_node::input::Existing;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{Made, Sim};
 use crate::error::Error;
+use crate::exclusive::Exclusive;
 use crate::inside::{
     Chunk, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output, Reading, Session,
     SessionControl, Source, Usage, Wakeup, Wakeups,
@@ -101,5 +103,16 @@ impl Wakeups for Sim {
             }
         });
         stream::iter([Wakeup::Everything]).chain(hints).boxed()
+    }
+}
+
+#[async_trait]
+impl Exclusive for Sim {
+    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
+        let state = self.answering()?;
+        let running = state.ours.values().filter(|made| {
+            made.seen.state == Existing::Running && made.spec.placement.class == Class::Exclusive
+        });
+        Ok(running.map(|made| made.seen.workload.clone()).collect())
     }
 }

@@ -17,17 +17,20 @@ use futures::future::join_all;
 use persys_model::failure::FailureReason;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::resources::{Compute, Resources};
-use persys_model::spec::{ContainerSpec, Kind, Placement, Spec};
+use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 use persys_node::input::{Existing, Outcome, Seen};
 use persys_runtime::inside::{ExecCommand, LogRange, Wakeup};
 use persys_runtime::runtime::{Fetched, Thing};
-use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
+use persys_runtime::{Error, Evidence, Exclusive, Exec, Logs, Runtime, Start, Usage, Wakeups};
 
 /// Everything a runtime of ours can do.
-pub(crate) trait Everything: Runtime + Logs + Exec + Usage + Evidence + Wakeups {}
-impl<T: Runtime + Logs + Exec + Usage + Evidence + Wakeups> Everything for T {}
+pub(crate) trait Everything:
+    Runtime + Logs + Exec + Usage + Evidence + Wakeups + Exclusive
+{
+}
+impl<T: Runtime + Logs + Exec + Usage + Evidence + Wakeups + Exclusive> Everything for T {}
 
 /// A runtime with what is needed to put it to the test.
 #[async_trait]
@@ -137,6 +140,25 @@ pub(crate) async fn labels_are_listed(bench: &dyn Bench) {
     assert_eq!(seen.revision, order.revision);
     assert_eq!((seen.epoch, seen.state), (order.epoch, Existing::Running));
     runtime.remove(&order.workload, true).await.unwrap();
+}
+
+/// A watchdog sees exclusive work that runs, and nothing else.
+pub(crate) async fn exclusive_work_is_known(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let common = start("contract-common", "r1", bench.runs());
+    let mut alone = start("contract-alone", "r1", bench.runs());
+    let mut spec = (*alone.spec).clone();
+    spec.placement.class = Class::Exclusive;
+    alone.spec = Arc::new(spec);
+    runtime.start(&common).await.unwrap();
+    assert_eq!(runtime.exclusive().await.unwrap(), []);
+    runtime.start(&alone).await.unwrap();
+    assert_eq!(runtime.exclusive().await.unwrap(), [alone.workload.clone()]);
+    runtime.stop(&alone.workload, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(runtime.exclusive().await.unwrap(), [], "it rests");
+    for order in [common, alone] {
+        runtime.remove(&order.workload, true).await.unwrap();
+    }
 }
 
 /// Another revision is never replaced by a start, nor touched.

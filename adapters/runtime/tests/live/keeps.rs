@@ -15,6 +15,7 @@ macro_rules! keeps {
 keeps!(
     lifecycle_twice,
     labels_are_listed,
+    exclusive_work_is_known,
     other_revision_is_refused,
     foreign_is_untouched,
     exit_codes_come_through,

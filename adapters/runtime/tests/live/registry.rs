@@ -178,12 +178,32 @@ async fn a_private_registry_wants_its_password() {
     publish_privately(&registry, &right).await;
     for (who, bench) in [("nobody", bench()), ("wrong password", known("guess"))] {
         let error = bench.docker.prepare(&spec(of(&image)), &quiet).await.unwrap_err();
-        assert!(matches!(error, Error::ImagePull { .. }), "{who}: {error}");
+        assert!(matches!(error, Error::ImageDenied { .. }), "{who}: {error}");
         assert!(error.to_string().contains("credentials"), "{who}: {error}");
         assert!(!error.to_string().contains("guess"));
     }
     right.docker.prepare(&spec(of(&image)), &quiet).await.unwrap();
     forget(&right, &image).await;
+
+    // The same from a file, which counts as it is when the image is pulled.
+    let file = registry.folder.join("config.json");
+    let by_file = bench_with(|settings| settings.logins = Some(file.clone()));
+    let pull = || async { by_file.docker.prepare(&spec(of(&image)), &quiet).await };
+    let error = pull().await.unwrap_err();
+    assert!(matches!(error, Error::ImageDenied { .. }), "{error}");
+    assert!(error.to_string().contains("config.json cannot be read"), "{error}");
+    let login = |password: &str| {
+        let entry = format!(r#"{{"username":"{USER}","password":"{password}"}}"#);
+        let text = format!(r#"{{"auths":{{"http://{}/v2/":{entry}}}}}"#, registry.host);
+        std::fs::write(&file, text).unwrap();
+    };
+    login("guess");
+    let error = pull().await.unwrap_err();
+    assert!(matches!(error, Error::ImageDenied { .. }), "{error}");
+    assert!(!error.to_string().contains("guess"), "{error}");
+    login(PASSWORD);
+    pull().await.unwrap();
+    forget(&by_file, &image).await;
 }
 
 /// Pushes by the registry's own rules; the library's credentials would not be understood.

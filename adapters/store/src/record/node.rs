@@ -44,6 +44,15 @@ pub(crate) struct NodeShape {
     drain: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "is_false")]
     fence: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<MissingShape>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MissingShape {
+    #[serde(rename = "type")]
+    kind: TypeShape,
+    why: Arc<str>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,6 +88,7 @@ impl Record for Node {
             drivers,
             labels: agent_labels,
             fence,
+            missing,
         } = facts;
         NodeShape {
             v: VERSION,
@@ -100,6 +110,10 @@ impl Record for Node {
             taints: taints.iter().map(TaintShape::from).collect(),
             drain: drain.clone(),
             fence: *fence,
+            missing: missing
+                .iter()
+                .map(|(kind, why)| MissingShape { kind: (*kind).into(), why: Arc::clone(why) })
+                .collect(),
         }
     }
 
@@ -122,6 +136,7 @@ impl Record for Node {
             drivers: drivers?,
             labels: shape.agent_labels,
             fence: shape.fence,
+            missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };
         Ok(Self {
             facts,

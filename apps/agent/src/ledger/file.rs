@@ -1,7 +1,7 @@
 //! The ledger on disk.
 //!
 //! ```text
-//!   state_dir/agent.redb                term · intents · tombstones
+//!   state_dir/agent.redb                term · intents · tombstones · actions
 //!   state_dir/agent.redb.damaged-<ms>   what could not be read, kept for people
 //!   state_dir/lease                     until when exclusive work may run, for the watchdog
 //! ```
@@ -10,6 +10,7 @@
 //! the next write makes a new file of all that is known and gives it the name: no page that the
 //! system dropped after a failed sync is ever believed.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -26,13 +27,14 @@ use redb::{
     TableError, WriteTransaction,
 };
 
+use super::actions;
+use super::lease::{self, LEASE};
 use super::record::{self, Unreadable};
 use super::sealed::Opened;
 use super::{Keeper, NotWritten};
+use crate::history::{Action, History, MOST_ACTIONS};
 
 const FILE: &str = "agent.redb";
-const LEASE: &str = "lease";
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 const TERM: Table = TableDefinition::new("term");
@@ -94,6 +96,8 @@ struct Inner {
     boot: String,
     disk: Box<OpenDisk>,
     state: Mutex<State>,
+    /// Actions on their way to the disk, by number.
+    noted: Mutex<BTreeMap<u64, Action>>,
 }
 
 struct State {
@@ -102,6 +106,7 @@ struct State {
     closed: bool,
     /// What is on disk.
     ledger: Ledger,
+    history: History,
 }
 
 impl std::fmt::Debug for FileKeeper {
@@ -134,16 +139,19 @@ impl FileKeeper {
                 Err(Refused::Damaged(why)) => moved = Some(move_aside(&path, now, &why)?),
             }
         }
-        let (database, ledger) = if let Some(found) = found {
-            found
+        let (database, ledger, history) = if let Some((database, ledger)) = found {
+            let history = actions::read(&database.database);
+            (database, ledger, history)
         } else {
-            let ledger = Ledger::default();
-            let made = make(&path, &disk, &ledger);
-            (made.map_err(|why| OpenError::Disk { path: path.display().to_string(), why })?, ledger)
+            let (ledger, history) = (Ledger::default(), History::default());
+            let disk_failed = |why| OpenError::Disk { path: path.display().to_string(), why };
+            let made = make(&path, &disk, &ledger, &history).map_err(disk_failed)?;
+            (made, ledger, history)
         };
-        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
-        let state = Mutex::new(State { database: Some(database), closed: false, ledger });
-        let inner = Arc::new(Inner { dir: dir.to_path_buf(), boot, disk, state });
+        let boot = lease::boot_id();
+        let state = Mutex::new(State { database: Some(database), closed: false, ledger, history });
+        let inner =
+            Arc::new(Inner { dir: dir.to_path_buf(), boot, disk, state, noted: Mutex::default() });
         Ok(Self { inner, moved })
     }
 
@@ -155,6 +163,8 @@ impl FileKeeper {
 
     /// Waits for the write that is under way, then lets go of the file.
     pub async fn close(&self) {
+        // What was noted is no promise.
+        drop(self.flush().await);
         let closed = self.on_disk(|inner| {
             let mut state = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.closed = true;
@@ -190,6 +200,26 @@ impl Keeper for FileKeeper {
     async fn lease(&self, until: Millis) -> Result<(), NotWritten> {
         self.on_disk(move |inner| inner.lease(until)).await
     }
+
+    async fn actions(&self) -> Vec<Action> {
+        let state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.history.iter().cloned().collect()
+    }
+
+    fn note(&self, action: Action) {
+        let mut noted = self.inner.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.insert(action.id, action);
+        if noted.len() > MOST_ACTIONS {
+            noted.pop_first();
+        }
+    }
+
+    async fn flush(&self) -> Result<(), NotWritten> {
+        if self.inner.noted.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            return Ok(());
+        }
+        self.on_disk(|inner| inner.write(&[])).await
+    }
 }
 
 impl Inner {
@@ -202,14 +232,19 @@ impl Inner {
         for change in changes {
             ledger.apply(change);
         }
-        match state.database.take() {
-            Some(database) => {
-                commit(&database.database, |transaction| {
-                    changes.iter().try_for_each(|change| put(transaction, change, &ledger))
-                })?;
-                state.database = Some(database);
-            }
-            None => state.database = Some(make(&self.dir.join(FILE), &self.disk, &ledger)?),
+        let noted = std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
+        for action in noted.values() {
+            state.history.put(action.clone());
+        }
+        if let Some(database) = state.database.take() {
+            commit(&database.database, |transaction| {
+                changes.iter().try_for_each(|change| put(transaction, change, &ledger))?;
+                actions::put(transaction, &noted.values().collect::<Vec<_>>())
+            })?;
+            state.database = Some(database);
+        } else {
+            let path = self.dir.join(FILE);
+            state.database = Some(make(&path, &self.disk, &ledger, &state.history)?);
         }
         state.ledger = ledger;
         Ok(())
@@ -337,7 +372,12 @@ fn move_aside(path: &Path, now: WallMillis, why: &str) -> Result<PathBuf, OpenEr
 }
 
 /// Makes a file that holds `ledger` and gives it the name `path` when it is whole.
-fn make(path: &Path, disk: &OpenDisk, ledger: &Ledger) -> Result<Opened, String> {
+fn make(
+    path: &Path,
+    disk: &OpenDisk,
+    ledger: &Ledger,
+    history: &History,
+) -> Result<Opened, String> {
     let new = path.with_extension("redb.new");
     let options = || {
         let mut options = OpenOptions::new();
@@ -353,7 +393,7 @@ fn make(path: &Path, disk: &OpenDisk, ledger: &Ledger) -> Result<Opened, String>
         for (workload, buried) in &ledger.tombstones {
             put(transaction, &LedgerChange::Bury(workload.clone(), buried.clone()), ledger)?;
         }
-        Ok(())
+        actions::put(transaction, &history.iter().collect::<Vec<_>>())
     })?;
     let publish = || {
         fs::rename(&new, path)?;

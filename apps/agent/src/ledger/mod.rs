@@ -1,9 +1,13 @@
 //! Where an agent keeps what it must not forget.
 //!
 //! - [`mod@file`]: on disk, one file of records and one with the lease.
+//! - `actions`: what was done lately, written along.
+//! - [`lease`]: the lease as a watchdog reads it.
 //! - [`record`]: what the records are, byte for byte; [`sealed`]: why a rotten file is noticed.
 
+pub(crate) mod actions;
 pub mod file;
+pub mod lease;
 mod record;
 mod sealed;
 #[cfg(test)]
@@ -11,6 +15,8 @@ mod tests;
 
 use persys_model::time::Millis;
 use persys_node::ledger::{Ledger, LedgerChange};
+
+use crate::history::Action;
 
 pub use file::FileKeeper;
 
@@ -26,6 +32,15 @@ pub trait Keeper: Send + Sync {
 
     /// Tells the watchdog until when exclusive work may run.
     async fn lease(&self, until: Millis) -> Result<(), NotWritten>;
+
+    /// What was done lately, in earlier lives too, oldest first.
+    async fn actions(&self) -> Vec<Action>;
+
+    /// Has an action, as it is now, go to disk with a later write. This waits for nothing.
+    fn note(&self, action: Action);
+
+    /// Writes what was noted, if no other write took it along.
+    async fn flush(&self) -> Result<(), NotWritten>;
 }
 
 /// A change is not on disk.
@@ -52,6 +67,16 @@ impl Keeper for Memory {
     }
 
     async fn lease(&self, _until: Millis) -> Result<(), NotWritten> {
+        Ok(())
+    }
+
+    async fn actions(&self) -> Vec<Action> {
+        Vec::new()
+    }
+
+    fn note(&self, _action: Action) {}
+
+    async fn flush(&self) -> Result<(), NotWritten> {
         Ok(())
     }
 }

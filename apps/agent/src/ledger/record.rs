@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::RevisionId;
+use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
 use persys_node::ledger::{Buried, Goal, Intent};
 use persys_store::StoredSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::history::{Action, ActionKind};
 
 /// The version that is written, and the newest that is read.
 const VERSION: u32 = 1;
@@ -74,12 +76,31 @@ struct FailureShape {
     message: Arc<str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct LeaseShape<'a> {
     v: u32,
     /// The start of the machine that the moment counts from.
-    boot: &'a str,
+    boot: std::borrow::Cow<'a, str>,
     fence_at_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ActionShape {
+    v: u32,
+    workload: Arc<str>,
+    kind: ActionKindShape,
+    started_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ActionKindShape {
+    Apply,
+    Delete,
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
@@ -162,5 +183,45 @@ fn read_failure(shape: &FailureShape) -> Result<Failure, Unreadable> {
 
 /// The lease as the watchdog reads it.
 pub(super) fn lease(boot: &str, until: Millis) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&LeaseShape { v: VERSION, boot, fence_at_ms: until.0 })
+    serde_json::to_vec(&LeaseShape { v: VERSION, boot: boot.into(), fence_at_ms: until.0 })
+}
+
+/// The boot a lease counts from, and until when it lasts.
+pub(super) fn read_lease(bytes: &[u8]) -> Result<(String, Millis), Unreadable> {
+    let shape = read::<LeaseShape<'static>>(bytes)?;
+    Ok((shape.boot.into_owned(), Millis(shape.fence_at_ms)))
+}
+
+pub(super) fn action(action: &Action) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&ActionShape {
+        v: VERSION,
+        workload: Arc::from(action.workload.as_str()),
+        kind: match action.kind {
+            ActionKind::Apply => ActionKindShape::Apply,
+            ActionKind::Delete => ActionKindShape::Delete,
+        },
+        started_ms: action.started_at.0,
+        ended_ms: action.ended_at.map(|at| at.0),
+        error: match &action.result {
+            Some(Err(error)) => Some(error.clone()),
+            Some(Ok(())) | None => None,
+        },
+    })
+}
+
+pub(super) fn read_action(id: u64, bytes: &[u8]) -> Result<Action, Unreadable> {
+    let shape = read::<ActionShape>(bytes)?;
+    let workload = WorkloadId::new(&shape.workload)
+        .map_err(|error| Unreadable::Damaged(format!("workload {error}")))?;
+    Ok(Action {
+        id,
+        workload,
+        kind: match shape.kind {
+            ActionKindShape::Apply => ActionKind::Apply,
+            ActionKindShape::Delete => ActionKind::Delete,
+        },
+        result: shape.ended_ms.map(|_| shape.error.map_or(Ok(()), Err)),
+        started_at: WallMillis(shape.started_ms),
+        ended_at: shape.ended_ms.map(WallMillis),
+    })
 }

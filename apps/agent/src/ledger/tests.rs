@@ -17,6 +17,7 @@ use redb::StorageBackend;
 use super::Keeper;
 use super::file::{FileKeeper, OpenError};
 use super::sealed::Opened;
+use crate::history::{Action, ActionKind};
 
 const NOW: WallMillis = WallMillis(1_700_000_000_000);
 
@@ -211,4 +212,42 @@ async fn the_lease_is_a_file_of_its_own() {
     assert_eq!(lease["v"], 1);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert_eq!(lease["boot"], boot.trim());
+}
+
+fn action(id: u64, ended: bool) -> Action {
+    Action {
+        id,
+        workload: WorkloadId::fixed("web"),
+        kind: ActionKind::Delete,
+        result: ended.then(|| Err("no".to_owned())),
+        started_at: WallMillis(id),
+        ended_at: ended.then_some(WallMillis(id + 1)),
+    }
+}
+
+#[tokio::test]
+async fn actions_ride_on_the_next_write_and_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeper = FileKeeper::open(dir.path(), NOW).unwrap();
+    let size = || std::fs::read(dir.path().join("agent.redb")).unwrap();
+    let before = size();
+    for id in 1..=1_500 {
+        keeper.note(action(id, false));
+    }
+    keeper.note(action(1_500, true));
+    assert!(before == size(), "a note costs no write");
+    keeper.write(changes()).await.unwrap();
+    keeper.note(action(1_501, true));
+    let crashed = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("agent.redb"), crashed.path().join("agent.redb")).unwrap();
+    let again = FileKeeper::open(crashed.path(), NOW).unwrap();
+    let known = again.actions().await;
+    assert_eq!(known.len(), 1_000);
+    assert_eq!(known.first(), Some(&action(501, false)));
+    assert_eq!(known.last(), Some(&action(1_500, true)));
+    assert_eq!(again.load().await, after(&changes()), "the ledger is what it was");
+
+    keeper.close().await;
+    let known = FileKeeper::open(dir.path(), NOW).unwrap().actions().await;
+    assert_eq!((known.len(), known.last()), (1_000, Some(&action(1_501, true))));
 }

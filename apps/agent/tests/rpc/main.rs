@@ -8,6 +8,8 @@ mod legacy;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod scheduler;

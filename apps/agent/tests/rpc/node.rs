@@ -32,7 +32,14 @@ pub(crate) fn config(dir: &Path, sim: &Sim) -> Config {
         security: Security::Insecure(Exposure::Loopback),
         labels: BTreeMap::new(),
         // The machine that runs the tests may be busy.
-        settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+        settings: AgentSettings {
+            admit_percent: 0,
+            admit_disk_percent: 0,
+            ..AgentSettings::default()
+        },
+        watchdog: None,
+        registry_auth: None,
+        http: None,
     }
 }
 

@@ -7,8 +7,15 @@ use persys_model::id::WorkloadId;
 use persys_proto::agent::v1 as wire;
 use persys_proto::agent::v1::{ActualState, WorkloadType};
 
-use crate::node::{apply, config, delete, list, request, sim, start, start_with, status, wait};
+use crate::node::{
+    Client, apply, config, delete, list, request, sim, start, start_with, status, wait,
+};
 use crate::scheduler::{Kind, serve};
+
+async fn actions(client: &mut Client) -> Vec<wire::AgentAction> {
+    let request = wire::ListActionsRequest::default();
+    client.list_actions(request).await.unwrap().into_inner().actions
+}
 
 #[tokio::test]
 async fn the_next_life_knows_everything() {
@@ -23,9 +30,12 @@ async fn the_next_life_knows_everything() {
     let failed = wait(&mut client, "bad", ActualState::Failed).await;
     delete(&mut client, "c").await;
     let before = wait(&mut client, "a", ActualState::Running).await;
+    let did = actions(&mut client).await;
+    assert!(did.len() >= 5, "{did:?}");
     agent.stop().await;
 
     let (agent, mut client) = start(dir.path(), &runtime).await;
+    assert_eq!(actions(&mut client).await.get(..did.len()), Some(did.as_slice()));
     let after = wait(&mut client, "a", ActualState::Running).await;
     assert_eq!((after.epoch, &after.revision_id), (before.epoch, &before.revision_id));
     assert_eq!(after.metadata["container.id"], before.metadata["container.id"], "left running");

@@ -187,6 +187,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         removed,
         inventory: None,
         used: old.used,
+        busy: None,
     };
     Some((beat, view.node.drain.is_some()))
 }
@@ -206,6 +207,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             drivers,
             labels,
             fence: false,
+            missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },
         term: Term(0),

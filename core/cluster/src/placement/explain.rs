@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use persys_model::id::{DriverName, PoolName};
+use persys_model::id::{DriverName, NodeId, PoolName};
 use persys_model::labels::{Constraint, Taint, TaintEffect};
 use persys_model::spec::{HostPort, WorkloadType};
 
@@ -28,6 +29,8 @@ pub struct Explanation {
     pub refusals: Vec<Refusal>,
     /// The smallest changes that would make it fit.
     pub suggestions: Vec<Suggestion>,
+    /// What some of the nodes that cannot run it say about that.
+    pub missing: Vec<(NodeId, Arc<str>)>,
 }
 
 /// How many nodes one filter refused first.
@@ -245,6 +248,9 @@ impl fmt::Display for Explanation {
                 (false, _) => "",
             };
             write!(f, " {verb}{reason}")?;
+        }
+        for (node, why) in &self.missing {
+            write!(f, "; {node}: {why}")?;
         }
         Ok(())
     }

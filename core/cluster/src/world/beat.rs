@@ -37,6 +37,7 @@ impl World {
             slot.renewed_at = self.now.mono;
         }
         slot.used = beat.used;
+        slot.busy = beat.busy;
         if slot.node.condition != Condition::Ready {
             self.ready_again(at);
         }

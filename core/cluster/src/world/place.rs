@@ -376,9 +376,7 @@ impl World {
         if self.node_by_id.len() > EXPLAIN_AT_ONCE {
             return "no node fits".to_owned();
         }
-        let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
-        self.index.explain(&request(spec, &demands, &ports, &drivers, &[])).to_string()
+        self.explain_spec(&slot.workload.spec).to_string()
     }
 
     /// Writes that remove all records of a workload.

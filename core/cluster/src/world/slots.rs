@@ -58,6 +58,8 @@ pub(crate) struct NodeSlot {
     pub(crate) confirmed_gone: bool,
     /// What the machine really uses.
     pub(crate) used: Compute,
+    /// Why its agent takes nothing new, if so.
+    pub(crate) busy: Option<Arc<str>>,
 }
 
 /// An unknown workload on a node.
@@ -95,11 +97,13 @@ impl NodeSlot {
             lost_at: None,
             confirmed_gone: false,
             used: Compute::ZERO,
+            busy: None,
         }
     }
 
     /// Forgets what belonged to an earlier life of the agent.
     pub(crate) fn begin_session(&mut self, now: Millis, lease_ms: u64) {
+        self.busy = None;
         self.orders.clear();
         self.removed.clear();
         self.seq = 0;

@@ -9,13 +9,18 @@ use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
 use persys_model::resources::Compute;
 use persys_model::retry::Retry;
+use persys_model::spec::Spec;
 use persys_model::token::Term;
 use persys_model::workload::Workload;
 
 use super::World;
 use super::place::{demands, request};
-use crate::placement::Explanation;
+use super::slots::NodeSlot;
+use crate::placement::{Explanation, Reason};
 use crate::record::Head;
+
+/// Nodes that are quoted on why they cannot run something.
+const MISSING_SAID: usize = 3;
 
 /// A node as it is shown.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +31,8 @@ pub struct NodeView<'a> {
     pub free: Compute,
     /// What the machine really uses.
     pub used: Compute,
+    /// Why its agent takes nothing new at present, if so.
+    pub busy: Option<&'a str>,
     /// How many workloads have their place here.
     pub workloads: usize,
 }
@@ -84,6 +91,7 @@ impl World {
             node: &slot.node,
             free: self.index.free(at),
             used: slot.used,
+            busy: slot.busy.as_deref(),
             workloads: slot.assigned.len(),
         })
     }
@@ -114,7 +122,22 @@ impl World {
     pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
         let at = self.workload_by_id.get(id)?;
         let spec = Arc::clone(&self.workloads.get(at.0)?.workload.spec);
-        let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
-        Some(self.index.explain(&request(&spec, &demands, &ports, &drivers, &[])))
+        Some(self.explain_spec(&spec))
+    }
+
+    /// Why no node takes this.
+    pub(super) fn explain_spec(&self, spec: &Spec) -> Explanation {
+        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let mut why = self.index.explain(&request(spec, &demands, &ports, &drivers, &[]));
+        let kind = spec.workload_type();
+        if why.refusals.iter().any(|refusal| refusal.reason == Reason::WorkloadType(kind)) {
+            let said = |slot: &NodeSlot| {
+                let why = slot.node.facts.missing.get(&kind)?;
+                Some((slot.node.facts.id.clone(), Arc::clone(why)))
+            };
+            let nodes = self.node_by_id.values().filter_map(|at| self.nodes.get(at.0));
+            why.missing = nodes.filter_map(said).take(MISSING_SAID).collect();
+        }
+        why
     }
 }

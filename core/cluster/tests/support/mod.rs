@@ -57,6 +57,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         drivers: [persys_model::id::DriverName::new("local").unwrap()].into_iter().collect(),
         labels: BTreeMap::new(),
         fence: true,
+        missing: BTreeMap::new(),
     }
 }
 
@@ -335,6 +336,7 @@ impl Cluster {
             removed: Vec::new(),
             inventory: None,
             used: Compute::ZERO,
+            busy: None,
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));
@@ -354,6 +356,7 @@ impl Cluster {
             removed: Vec::new(),
             inventory: Some(inventory),
             used: Compute::ZERO,
+            busy: None,
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));

@@ -10,7 +10,7 @@ use super::rig::{
     Rig, SESSION, TERM, accepted, apply, apply_spec, heard, id, plain, remove, rest, seen,
 };
 use crate::effects::Verb;
-use crate::input::{Existing, Input, Observation, Outcome};
+use crate::input::{Existing, Input, Observation, Outcome, Used};
 use crate::ledger::{Goal, Ledger};
 use crate::settings::AgentSettings;
 
@@ -250,7 +250,7 @@ fn a_disk_that_refuses_makes_the_agent_hold_until_everything_is_written() {
 fn a_busy_machine_takes_nothing_new_until_it_is_well_below_the_limit() {
     let mut rig = Rig::alive(Ledger::default(), Vec::new());
     let mut tried = |used, epoch| {
-        rig.step(Input::Usage(Compute::new(used, 0)));
+        rig.step(Input::Usage(Used { compute: Compute::new(used, 0), disk_permille: 0 }));
         rig.order(apply(epoch, "a"));
         let state = rig.state();
         rig.verbs.clear();
@@ -261,6 +261,22 @@ fn a_busy_machine_takes_nothing_new_until_it_is_well_below_the_limit() {
     );
     assert!(matches!(tried(760, 6), Some(State::Failed(_))));
     assert_eq!(tried(749, 7), Some(State::Pending));
+}
+
+#[test]
+fn a_busy_machine_says_so_and_leaves_what_runs_alone() {
+    let mut rig = Rig::running(5, "a", &plain());
+    let used = |disk_permille| Input::Usage(Used { compute: Compute::ZERO, disk_permille });
+    rig.step(used(950));
+    assert!(rig.agent.too_busy().is_some_and(|why| why.contains("95 % of its disk")));
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    rig.wait(60_000);
+    assert!(rig.verbs.is_empty(), "what runs goes on: {:?}", rig.verbs);
+    // A new version of what runs already is in what was measured.
+    rig.order(apply(6, "b"));
+    assert!(!matches!(rig.state(), Some(State::Failed(_))), "{:?}", rig.state());
+    rig.step(used(849));
+    assert_eq!(rig.agent.too_busy(), None);
 }
 
 #[test]

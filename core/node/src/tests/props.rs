@@ -17,7 +17,9 @@ use proptest::prelude::*;
 use super::rig::{facts, id, spec};
 use crate::agent::Agent;
 use crate::effects::{Effects, Upward, Verb};
-use crate::input::{Existing, Input, LedgerSeq, Observation, Outcome, RequestId, Seen, VerbId};
+use crate::input::{
+    Existing, Input, LedgerSeq, Observation, Outcome, RequestId, Seen, Used, VerbId,
+};
 use crate::ledger::{Goal, Ledger, LedgerChange};
 use crate::settings::AgentSettings;
 
@@ -287,7 +289,8 @@ impl World {
                 self.unwritten.clear();
                 self.step(Input::LedgerFailed);
             }
-            Happens::Usage(used) => self.step(Input::Usage(Compute::new(used, used))),
+            Happens::Usage(used) => self
+                .step(Input::Usage(Used { compute: Compute::new(used, used), disk_permille: 0 })),
             Happens::Wait(ms) => {
                 self.now += ms;
                 self.step(Input::Tick);

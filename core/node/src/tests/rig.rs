@@ -35,6 +35,7 @@ pub(super) fn facts() -> NodeFacts {
         drivers: std::collections::BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
+        missing: BTreeMap::new(),
     }
 }
 

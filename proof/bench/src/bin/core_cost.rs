@@ -157,6 +157,7 @@ impl Cluster {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: true,
+            missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };
         let request = self.request();
@@ -229,6 +230,7 @@ impl Cluster {
             removed: Vec::new(),
             inventory: None,
             used: Compute::ZERO,
+            busy: None,
         };
         Input::Beat(self.request(), beat)
     }

@@ -7,13 +7,14 @@ use persys_model::time::WallMillis;
 
 use crate::control::v1 as wire;
 use crate::convert::leaf::{number_of, signed, texts};
+use crate::convert::register::missing_to_wire;
 use crate::convert::time::timestamp;
 
 /// The node on the wire. When it last beat is known to whoever receives beats, not to the record.
 #[must_use]
 pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::NodeView {
     let node = view.node;
-    let (reason, by) = status_reason(node);
+    let (reason, by) = status_reason(node, view.busy);
     wire::NodeView {
         node_id: node.facts.id.to_string(),
         status: node.status_word().to_owned(),
@@ -33,6 +34,8 @@ pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::Node
         workloads: number_of(view.workloads),
         used_cpu_cores: cores(view.used.cpu_millicores),
         used_memory_mb: signed(view.used.memory_mib),
+        missing_runtimes: missing_to_wire(&node.facts.missing),
+        fence_available: node.facts.fence,
     }
 }
 
@@ -47,7 +50,7 @@ pub fn condition(condition: Condition) -> &'static str {
 }
 
 /// Why the node is as it is, and who found that.
-fn status_reason(node: &Node) -> (String, &'static str) {
+fn status_reason(node: &Node, busy: Option<&str>) -> (String, &'static str) {
     match (node.condition, &node.drain) {
         (Condition::Lost, _) => {
             ("heartbeat expired and the node answers no probe".to_owned(), "monitor")
@@ -55,6 +58,9 @@ fn status_reason(node: &Node) -> (String, &'static str) {
         (Condition::NotReady, _) => ("heartbeat expired".to_owned(), "monitor"),
         (Condition::Ready, Some(why)) if why.is_empty() => ("draining".to_owned(), "operator"),
         (Condition::Ready, Some(why)) => (why.to_string(), "operator"),
+        (Condition::Ready, None) if busy.is_some() => {
+            (busy.unwrap_or_default().to_owned(), "heartbeat")
+        }
         (Condition::Ready, None) => ("keeps its lease".to_owned(), "heartbeat"),
     }
 }

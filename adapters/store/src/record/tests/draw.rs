@@ -79,7 +79,8 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
     let pools = vec((pool(), any::<u64>()), 0..3);
     let drivers = btree_set(name().prop_map(|text| DriverName::new(&text).unwrap()), 0..3);
     let types = btree_set(select(WorkloadType::ALL.to_vec()), 0..3);
-    (said, pools, types, drivers, texts(), any::<bool>()).prop_map(
+    let missing = btree_map(select(WorkloadType::ALL.to_vec()), text(), 0..3);
+    (said, pools, types, drivers, texts(), any::<bool>(), missing).prop_map(
         |(
             (id, host, incarnation, endpoint, (cpu, memory)),
             pools,
@@ -87,6 +88,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
             drivers,
             labels,
             fence,
+            missing,
         )| {
             NodeFacts {
                 id,
@@ -102,6 +104,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 drivers,
                 labels,
                 fence,
+                missing,
             }
         },
     )

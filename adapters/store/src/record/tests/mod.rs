@@ -54,6 +54,11 @@ proptest! {
     fn nodes_come_back(node in draw::node()) {
         comes_back::<Node>(&node);
         keeps_unknown(&node);
+        // As a release wrote it that knew nothing of missing runtimes.
+        let mut value: Value = serde_json::from_slice(&encode(&node, None).unwrap()).unwrap();
+        value.as_object_mut().unwrap().remove("missing");
+        let (old, _) = decode::<Node>(&serde_json::to_vec(&value).unwrap()).unwrap();
+        prop_assert!(old.facts.missing.is_empty() && old.facts.types == node.facts.types);
     }
 
     #[test]

@@ -84,6 +84,7 @@ pub fn node(number: u64) -> Arc<Node> {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: false,
+            missing: BTreeMap::new(),
         },
         session: Session(number),
         labels: BTreeMap::new(),

@@ -1,0 +1,304 @@
+//! The watchdog's loop: read the lease, look at the runtime, stop what must be stopped, beat.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use persys_model::id::WorkloadId;
+use persys_model::time::{Millis, Now, WallMillis};
+use persys_model::zoo::Zoo;
+use persys_node::fence::{Watchdog, WatchdogInput};
+use persys_runtime::{Clock, Exclusive, Runtime};
+
+use crate::ledger::lease::{self, Lease};
+
+use super::pulse::Pulse;
+
+/// How often the lease is read and the pulse beats.
+const TICK: Duration = Duration::from_millis(500);
+/// How often the runtime is looked at while the lease lasts: only to prove that it can be.
+const PROVE_MS: u64 = 5_000;
+/// How long work may take to end by itself once its time is over. The scheduler starts another copy
+/// much later than this.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a watchdog guards with.
+pub(super) trait Guarded: Runtime + Exclusive {}
+impl<T: Runtime + Exclusive> Guarded for T {}
+
+/// One watchdog.
+pub(super) struct Guard<O> {
+    dir: PathBuf,
+    clock: Clock,
+    runtime: Arc<dyn Guarded>,
+    orphaned: O,
+    dog: Watchdog,
+    /// The last moment that is known to have been granted.
+    granted: Option<Millis>,
+    pulse: Pulse,
+}
+
+impl<O: Fn() -> bool> Guard<O> {
+    pub(super) fn new(
+        dir: PathBuf,
+        boot: String,
+        clock: Clock,
+        runtime: Arc<dyn Guarded>,
+        orphaned: O,
+    ) -> Self {
+        let (born_ms, pid) = (clock.now().0, std::process::id());
+        let pulse = Pulse { boot, born_ms, pid, alive_ms: born_ms, saw_ms: None };
+        let dog = Watchdog::new(Zoo::NONE);
+        Self { dir, clock, runtime, orphaned, dog, granted: None, pulse }
+    }
+
+    /// Guards until it is no longer needed.
+    pub(super) async fn run(mut self) {
+        while self.turn().await {
+            let now = self.clock.now();
+            let left = self.dog.wake_at().filter(|at| *at > now).map(|at| at.since(now));
+            let sleep = left.map_or(TICK, |left| TICK.min(Duration::from_millis(left)));
+            tokio::time::sleep(sleep).await;
+        }
+    }
+
+    /// One turn; says whether there will be another.
+    async fn turn(&mut self) -> bool {
+        self.read_lease();
+        let over = self.granted.is_none_or(|until| self.now().mono >= until);
+        let stale =
+            self.pulse.saw_ms.is_none_or(|saw| self.now().mono.since(Millis(saw)) >= PROVE_MS);
+        let mut at_rest = false;
+        if over || stale {
+            at_rest = self.look().await == Some(0);
+        }
+        // It may be over by now.
+        let now = self.now();
+        let named = self.dog.step(WatchdogInput::Tick, now);
+        let over = self.granted.is_none_or(|until| now.mono >= until);
+        self.stop(named).await;
+        let needed = !((self.orphaned)() && over && at_rest);
+        self.beat() && needed
+    }
+
+    fn now(&self) -> Now {
+        // Nothing here depends on the date.
+        Now { mono: self.clock.now(), wall: WallMillis(0) }
+    }
+
+    fn read_lease(&mut self) {
+        match lease::read(&self.dir, &self.pulse.boot) {
+            Lease::Until(until) => self.granted = Some(until),
+            Lease::Void => self.granted = None,
+            Lease::Unreadable => tracing::warn!(last = ?self.granted, "the lease cannot be read"),
+        }
+        let now = self.now();
+        // What it names is acted on at the end of the turn, after a look at what runs.
+        drop(self.dog.step(WatchdogInput::Lease { fence_at: self.granted }, now));
+    }
+
+    /// Looks at what runs; says how much that is. While the runtime does not answer, what ran last
+    /// still counts as running.
+    async fn look(&mut self) -> Option<usize> {
+        match self.runtime.exclusive().await {
+            Ok(running) => {
+                let now = self.now();
+                self.pulse.saw_ms = Some(now.mono.0);
+                let count = running.len();
+                drop(self.dog.step(WatchdogInput::Seen(running), now));
+                Some(count)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the runtime cannot be looked at");
+                None
+            }
+        }
+    }
+
+    async fn stop(&self, named: Vec<WorkloadId>) {
+        let stops = named.into_iter().map(|workload| async move {
+            match self.runtime.stop(&workload, GRACE).await {
+                Ok(()) => tracing::warn!(%workload, "its lease is over: stopped"),
+                Err(error) => tracing::error!(%workload, %error, "cannot be stopped; tried again"),
+            }
+        });
+        join_all(stops).await;
+    }
+
+    /// Proves that it is alive; says whether it is still the one in charge.
+    fn beat(&mut self) -> bool {
+        let now = self.clock.now();
+        let newer = Pulse::read(&self.dir)
+            .filter(|other| self.pulse.yields_to(other) && other.is_able(&self.pulse.boot, now));
+        if let Some(newer) = newer {
+            tracing::info!(pid = newer.pid, "another watchdog has taken over");
+            return false;
+        }
+        self.pulse.alive_ms = now.0;
+        if let Err(error) = self.pulse.write(&self.dir) {
+            tracing::debug!(%error, "no pulse");
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use persys_model::id::RevisionId;
+    use persys_model::resources::Resources;
+    use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec};
+    use persys_model::token::Epoch;
+    use persys_node::input::Existing;
+    use persys_runtime::Start;
+    use persys_runtime::sim::{Settings, Sim};
+
+    use super::*;
+
+    const BOOT: &str = "b1";
+
+    /// A watchdog over a runtime in memory, and the clock of both.
+    struct Rig {
+        dir: tempfile::TempDir,
+        time: Arc<AtomicU64>,
+        sim: Sim,
+    }
+
+    impl Rig {
+        async fn new() -> Self {
+            let time = Arc::new(AtomicU64::new(1_000));
+            let sim = Sim::new(Settings::default(), clock(&time));
+            for (name, class) in [("db", Class::Exclusive), ("web", Class::Default)] {
+                let container =
+                    ContainerSpec { image: Arc::from("web:1"), ..ContainerSpec::default() };
+                let spec = Spec {
+                    kind: Kind::Container(container),
+                    resources: Resources::default(),
+                    placement: Placement { class, ..Placement::default() },
+                    metadata: BTreeMap::new(),
+                };
+                let start = Start {
+                    workload: WorkloadId::new(name).unwrap(),
+                    revision: RevisionId::fixed("r1"),
+                    epoch: Epoch(1),
+                    spec: Arc::new(spec),
+                    volumes: BTreeMap::new(),
+                    not_after: None,
+                };
+                sim.start(&start).await.unwrap();
+            }
+            Self { dir: tempfile::tempdir().unwrap(), time, sim }
+        }
+
+        fn guard(&self, orphaned: bool) -> Guard<impl Fn() -> bool> {
+            let (dir, runtime) = (self.dir.path().to_path_buf(), Arc::new(self.sim.clone()));
+            Guard::new(dir, BOOT.to_owned(), clock(&self.time), runtime, move || orphaned)
+        }
+
+        fn at(&self, ms: u64) {
+            self.time.store(ms, Ordering::Relaxed);
+        }
+
+        /// Whether the exclusive one runs; the other one always does.
+        async fn runs(&self) -> bool {
+            let list = self.sim.list().await.unwrap();
+            let runs = |name: &str| {
+                let seen = list.iter().find(|seen| seen.workload.as_str() == name).unwrap();
+                seen.state == Existing::Running
+            };
+            assert!(runs("web"), "what is not exclusive is never stopped");
+            runs("db")
+        }
+    }
+
+    fn clock(time: &Arc<AtomicU64>) -> Clock {
+        let time = Arc::clone(time);
+        Clock::new(move || Millis(time.load(Ordering::Relaxed)))
+    }
+
+    fn lease(dir: &Path, boot: &str, until: u64) {
+        let text = format!(r#"{{"v":1,"boot":"{boot}","fence_at_ms":{until}}}"#);
+        std::fs::write(dir.join("lease"), text).unwrap();
+    }
+
+    #[tokio::test]
+    async fn exclusive_work_ends_at_its_deadline_and_not_before() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 2_000);
+        let mut guard = rig.guard(false);
+        assert!(guard.turn().await && rig.runs().await);
+        rig.at(1_999);
+        lease(rig.dir.path(), BOOT, 3_000);
+        rig.at(2_500);
+        assert!(guard.turn().await && rig.runs().await, "renewed in time");
+        rig.at(3_000);
+        assert!(guard.turn().await);
+        assert!(!rig.runs().await);
+        assert!(guard.turn().await, "its agent lives");
+    }
+
+    #[tokio::test]
+    async fn a_lease_of_an_earlier_boot_is_none() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), "b0", 9_000);
+        rig.guard(false).turn().await;
+        assert!(!rig.runs().await);
+    }
+
+    #[tokio::test]
+    async fn garbage_grants_nothing_and_takes_nothing_back() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 2_000);
+        let mut guard = rig.guard(false);
+        guard.turn().await;
+        std::fs::write(rig.dir.path().join("lease"), "garbage").unwrap();
+        rig.at(1_500);
+        guard.turn().await;
+        assert!(rig.runs().await, "it was granted until 2000");
+        rig.at(2_000);
+        guard.turn().await;
+        assert!(!rig.runs().await);
+
+        let rig = Rig::new().await;
+        std::fs::write(rig.dir.path().join("lease"), "garbage").unwrap();
+        rig.guard(false).turn().await;
+        assert!(!rig.runs().await, "nothing was ever granted");
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_does_not_answer_is_asked_until_it_does() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 2_000);
+        let mut guard = rig.guard(true);
+        rig.sim.set_silent(true);
+        assert!(guard.turn().await);
+        let pulse = Pulse::read(rig.dir.path()).unwrap();
+        assert!(!pulse.is_able(BOOT, Millis(1_000)), "it could stop nothing");
+        rig.at(2_000);
+        assert!(guard.turn().await, "an orphan that cannot see goes on");
+        rig.sim.set_silent(false);
+        assert!(rig.runs().await);
+        assert!(guard.turn().await, "it saw something to stop");
+        assert!(!rig.runs().await);
+        assert!(Pulse::read(rig.dir.path()).unwrap().is_able(BOOT, Millis(2_000)));
+        assert!(!guard.turn().await, "nothing is left to guard");
+    }
+
+    #[tokio::test]
+    async fn the_later_watchdog_takes_over_once_it_can() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 9_000);
+        let mut old = rig.guard(false);
+        assert!(old.turn().await);
+        rig.at(1_100);
+        let mut new = rig.guard(false);
+        assert!(old.turn().await);
+        assert!(new.turn().await);
+        assert!(!old.turn().await);
+        assert!(new.turn().await);
+    }
+}
