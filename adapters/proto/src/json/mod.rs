@@ -13,7 +13,7 @@ mod tests;
 mod write;
 
 use persys_model::fault::Faults;
-use prost::Message;
+pub use prost::Message;
 use serde_json::Value;
 
 /// How a message is shown.
