@@ -28,6 +28,7 @@ mod http;
 mod known;
 pub mod links;
 mod metrics;
+mod moment;
 mod rpc;
 pub mod standing;
 

@@ -82,7 +82,7 @@ impl GrpcLinks {
     }
 
     /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
-    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+    pub(crate) fn channel(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(node) {
             Some((at, channel)) if at == endpoint => channel.clone(),
@@ -92,7 +92,11 @@ impl GrpcLinks {
                 channel
             }
         };
-        Ok(AgentServiceClient::new(channel))
+        Ok(channel)
+    }
+
+    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+        self.channel(node, endpoint).map(AgentServiceClient::new)
     }
 
     fn open(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {

@@ -1,13 +1,16 @@
-//! `persys.control.v1.AgentControl`: requests in, answers out, nothing decided.
+//! `persys.control.v1.AgentControl` and `persys.compute.v1.Compute`: requests in, answers out,
+//! nothing decided.
 //!
 //! ```text
 //!   connection ──► guard: who may call this? ──► Control ──► convert ──► Handle
-//!                  (access: one table)              └ events ──► store
+//!                  (access: one table)      │       └ events ──► store
+//!                                           └──► Compute ──► Handle · agents
 //! ```
 
 mod access;
 mod agents;
 mod automation;
+mod compute;
 mod events;
 mod guard;
 mod nodes;
@@ -35,6 +38,7 @@ use crate::clock::Clock;
 use crate::handle::Handle;
 use crate::links::obeyed::Obeyed;
 
+pub(crate) use compute::Compute;
 pub(crate) use guard::Guarded;
 
 /// Largest message that is read.
@@ -52,7 +56,7 @@ pub(crate) struct Control {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: Settings,
-    agents: Agents,
+    agents: Arc<Agents>,
     watchers: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
@@ -67,7 +71,8 @@ impl Control {
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
-        Self { handle, store, clock, settings, agents: Agents::new(obeyed), watchers, stop }
+        let agents = Arc::new(Agents::new(obeyed));
+        Self { handle, store, clock, settings, agents, watchers, stop }
     }
 
     fn now(&self) -> WallMillis {
