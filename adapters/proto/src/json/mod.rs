@@ -39,8 +39,8 @@ pub fn read<M: Message + Default>(name: &str, path: &str, value: &Value) -> Resu
     if !faults.is_empty() {
         return Err(faults);
     }
-    M::decode(bytes.as_slice()).map_err(|_| {
-        faults.push(path, format!("is not a {name}"));
+    M::decode(bytes.as_slice()).map_err(|why| {
+        faults.push(path, format!("is not a {name}: {why}"));
         faults
     })
 }
@@ -49,6 +49,6 @@ pub fn read<M: Message + Default>(name: &str, path: &str, value: &Value) -> Resu
 #[must_use]
 pub fn keys(name: &str) -> Vec<&'static str> {
     schema::of(name)
-        .map(|message| message.field.iter().map(|field| field.name()).collect())
+        .map(|message| message.field.iter().map(prost_types::FieldDescriptorProto::name).collect())
         .unwrap_or_default()
 }

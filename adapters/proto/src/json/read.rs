@@ -183,15 +183,12 @@ fn choice(
         }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
-    match found {
-        Some((_, value)) => {
-            put_key(bytes, number, NUMBER);
-            put_number(bytes, u64::from_le_bytes(i64::from(*value).to_le_bytes()));
-        }
-        None => {
-            let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
-            faults.push(path, format!("must be one of {}", words.join(", ")));
-        }
+    if let Some((_, value)) = found {
+        put_key(bytes, number, NUMBER);
+        put_number(bytes, u64::from_le_bytes(i64::from(*value).to_le_bytes()));
+    } else {
+        let words: Vec<_> = known.iter().map(|(word, _)| *word).collect();
+        faults.push(path, format!("must be one of {}", words.join(", ")));
     }
 }
 

@@ -105,7 +105,9 @@ pub(super) fn repeated(field: &FieldDescriptorProto) -> bool {
 
 /// The entry of a map, if that is what a field holds: the map has texts as keys everywhere.
 pub(super) fn map_entry(name: &str) -> Option<&'static DescriptorProto> {
-    of(name).filter(|message| message.options.as_ref().is_some_and(|options| options.map_entry()))
+    of(name).filter(|message| {
+        message.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry)
+    })
 }
 
 /// `host_port` as `hostPort`.

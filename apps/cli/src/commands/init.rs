@@ -70,9 +70,9 @@ spec:
     networks:
       - network: default        # a libvirt network; or bridge: br0
         dhcp: true
-    cloud_init:
-      username: admin
-      ssh_public_key: \"ssh-ed25519 AAAA... you@host\"
+    # cloud_init:               # a login; without it nobody gets in
+    #   username: admin
+    #   ssh_public_key: the line of your ~/.ssh/id_ed25519.pub
 ";
 
 /// `init`.

@@ -151,7 +151,8 @@ pub(crate) fn read(name: &str, text: &str, beside: &Beside) -> Result<Vec<Wanted
             Ok(request) => wanted.push(Wanted { request, from: format!("{prefix}{name}") }),
             Err(found) => {
                 for fault in found.listed() {
-                    faults.push(format!("{prefix}{}", fault.path), fault.problem.clone());
+                    let path = format!("{prefix}{}", fault.path);
+                    faults.push(path.trim_end_matches(": "), fault.problem.clone());
                 }
             }
         }

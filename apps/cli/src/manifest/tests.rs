@@ -32,7 +32,8 @@ fn a_name_and_a_spec() {
 
 #[test]
 fn json_with_tabs_is_yaml_enough() {
-    let found = requests("{\n\t\"name\": \"web\",\n\t\"spec\": {\"container\": {\"image\": \"x\"}}\n}\n");
+    let found =
+        requests("{\n\t\"name\": \"web\",\n\t\"spec\": {\"container\": {\"image\": \"x\"}}\n}\n");
     assert_eq!(found[0].workload_id, "web");
 }
 
@@ -58,7 +59,9 @@ fn bare_bodies_in_either_shape() {
     let found = read_one(compose, Some("compose"));
     assert_eq!(found["spec"]["compose"]["inline_yaml"], json!("services: {}\n"));
     // The agent's shape within our own.
-    let found = requests("name: w\nspec:\n  resources: {cpu_millicores: 7}\n  container: {image: x, restart_policy: {policy: always}}\n");
+    let found = requests(
+        "name: w\nspec:\n  resources: {cpu_millicores: 7}\n  container: {image: x, restart_policy: {policy: always}}\n",
+    );
     let found = shown(&found[0]);
     assert_eq!(found["spec"]["resources"]["cpu_millicores"], json!(7));
     assert_eq!(found["spec"]["container"]["restart_policy"], json!("always"));
@@ -111,7 +114,8 @@ spec:
             },
         })
     );
-    let wrong = text.replace("persys.io/v1", "v1").replace("mountPath", "path").replace("image:", "imaeg:");
+    let wrong =
+        text.replace("persys.io/v1", "v1").replace("mountPath", "path").replace("image:", "imaeg:");
     let found = faults(&wrong, &Beside::default());
     assert_eq!(
         found,
@@ -144,7 +148,7 @@ just a text
         "document 1: spec.container.image",
         "document 1: spec.container.ports[0].host_port",
         "document 2: spec.container.imagee: ContainerSpec has no key \"imagee\"; its keys are image,",
-        "document 3: : is not an object of keys and values",
+        "document 3: is not an object of keys and values",
     ] {
         assert!(all.contains(part), "{part} is missing in\n{all}");
     }
