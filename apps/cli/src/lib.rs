@@ -72,16 +72,13 @@ pub async fn run_in(
     extra: Vec<clap::Command>,
 ) -> u8 {
     let name = if program.is_empty() { "persys" } else { program };
-    let all = std::iter::once(OsString::from(name)).chain(words);
-    let parsed = args::command(name, extra.clone()).try_get_matches_from(all);
-    let cli = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-    let mut cli = match cli {
+    let mut cli = match understand(name, words, extra.clone()) {
         Ok(cli) => cli,
         Err(error) => return not_understood(world, &error),
     };
     cli.global.verbose |= cli.more;
     let color = shell::color(world, &cli.global);
-    match dispatch(world, name, cli, extra).await {
+    match Box::pin(dispatch(world, name, cli, extra)).await {
         Ok(code) => code,
         Err(problem) => {
             if !problem.what.is_empty() {
@@ -90,6 +87,16 @@ pub async fn run_in(
             problem.code
         }
     }
+}
+
+fn understand(
+    name: &str,
+    words: Vec<OsString>,
+    extra: Vec<clap::Command>,
+) -> Result<Cli, clap::Error> {
+    let all = std::iter::once(OsString::from(name)).chain(words);
+    let matches = args::command(name, extra).try_get_matches_from(all)?;
+    Cli::from_arg_matches(&matches)
 }
 
 async fn dispatch(

@@ -13,6 +13,9 @@ mod nodes;
 mod operate;
 mod submit;
 
+use std::future::Future;
+use std::pin::Pin;
+
 use crate::args::{self, Cli, Command};
 use crate::problem::Problem;
 use crate::shell::Shell;
@@ -42,32 +45,35 @@ pub(crate) fn offline(
 }
 
 /// All others; tells the exit code.
+///
+/// Each command is a future of its own on the heap: together they would not fit the stack of a
+/// small thread.
 pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> {
-    match command {
-        Command::Run(run) => submit::run(shell, &run).await,
-        Command::Apply(apply) => submit::apply(shell, &apply).await,
-        Command::Get(get) => look::get(shell, &get).await,
-        Command::List(list) => look::list(shell, &list).await,
-        Command::Why(why) => explain::why(shell, &why).await,
-        Command::Logs(logs) => follow::logs(shell, &logs).await,
-        Command::Exec(exec) => inside::exec(shell, exec).await,
-        Command::Events(events) => follow::events(shell, &events).await,
-        Command::Stop(ids) => lifecycle::each(shell, &ids, lifecycle::Verb::Stop).await,
-        Command::Start(ids) => lifecycle::each(shell, &ids, lifecycle::Verb::Start).await,
-        Command::Restart(restart) => {
-            lifecycle::each(shell, &restart.ids, lifecycle::Verb::Restart).await
-        }
-        Command::Retry(ids) => lifecycle::each(shell, &ids, lifecycle::Verb::Retry).await,
-        Command::Delete(ids) => lifecycle::each(shell, &ids, lifecycle::Verb::Delete).await,
-        Command::Nodes(nodes) => nodes::list(shell, &nodes).await,
-        Command::Node(node) => nodes::run(shell, node).await,
-        Command::Summary => look::summary(shell).await,
-        Command::Status => look::status(shell).await,
-        Command::Orphan(orphan) => operate::orphan(shell, orphan).await,
-        Command::Recover(recover) => operate::recover(shell, &recover).await,
-        Command::ReleaseBrake => operate::release_brake(shell).await,
-        Command::Config(wanted) => config::run(shell, &wanted),
-        Command::Legacy(group) => legacy::run(shell, group).await,
-        Command::Init(_) | Command::Completion(_) | Command::Version => Ok(0),
-    }
+    use lifecycle::{Verb, each};
+    let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
+        Command::Run(run) => Box::pin(async move { submit::run(shell, &run).await }),
+        Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
+        Command::Get(get) => Box::pin(async move { look::get(shell, &get).await }),
+        Command::List(list) => Box::pin(async move { look::list(shell, &list).await }),
+        Command::Why(why) => Box::pin(async move { explain::why(shell, &why).await }),
+        Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
+        Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
+        Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
+        Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
+        Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
+        Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
+        Command::Retry(ids) => Box::pin(async move { each(shell, &ids, Verb::Retry).await }),
+        Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
+        Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
+        Command::Node(node) => Box::pin(nodes::run(shell, node)),
+        Command::Summary => Box::pin(look::summary(shell)),
+        Command::Status => Box::pin(look::status(shell)),
+        Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),
+        Command::Recover(how) => Box::pin(async move { operate::recover(shell, &how).await }),
+        Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
+        Command::Config(wanted) => return config::run(shell, &wanted),
+        Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
+        Command::Init(_) | Command::Completion(_) | Command::Version => return Ok(0),
+    };
+    running.await
 }

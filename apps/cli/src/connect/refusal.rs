@@ -27,9 +27,12 @@ pub(super) fn explain(what: &str, whom: &str, status: &Status) -> Problem {
         Code::Unauthenticated => problem
             .why(format!("{whom} does not know who asks: {said}"))
             .next("persys config                 (shows which certificate is used)"),
-        Code::Unimplemented => {
-            problem.why(format!("{whom} is of a version that cannot do this")).next("persys status")
-        }
+        Code::Unimplemented => problem
+            .why(format!(
+                "{whom} cannot do this: {}",
+                if said.is_empty() { "it is of another version" } else { said }
+            ))
+            .next("persys status"),
         Code::DeadlineExceeded => problem
             .why(format!("{whom} did not answer in time: {said}"))
             .next("persys status")

@@ -21,15 +21,15 @@ use crate::wait::{self, Ended};
 /// All of them.
 pub(super) async fn run(shell: &Shell, group: LegacyGroup) -> Result<u8, Problem> {
     if let LegacyGroup::Agent(group) = group {
-        return agent::run(shell, group).await;
+        return Box::pin(agent::run(shell, group)).await;
     }
     if shell.settings.target.as_ref().is_some_and(|target| target.value == "agent") {
         return Err(Problem::usage("this is asked of the scheduler, not of an agent")
             .next("persys agent --help"));
     }
     match group {
-        LegacyGroup::Workload(command) => workload(shell, command).await,
-        LegacyGroup::Scheduler(command) => scheduler(shell, command).await,
+        LegacyGroup::Workload(command) => Box::pin(workload(shell, command)).await,
+        LegacyGroup::Scheduler(command) => Box::pin(scheduler(shell, command)).await,
         LegacyGroup::Metrics => summary(shell).await,
         LegacyGroup::Agent(_) => Ok(0),
     }
