@@ -85,6 +85,34 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Runs the watchdog of an agent.
+pub(crate) async fn watchdog(words: Vec<OsString>) -> ExitCode {
+    let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
+    match persys_agent::watchdog::Options::parse(words) {
+        Ok(options) => {
+            // Its log is a file the agent opened for it; without one it still does its work.
+            drop(tell::log("info", "text"));
+            persys_agent::watchdog::run(options).await;
+            ExitCode::SUCCESS
+        }
+        Err(fault) => tell::faults("persys agent-watchdog", &[fault.to_string()]),
+    }
+}
+
+/// The command with which an agent starts its watchdog: this program again.
+pub(crate) fn watchdog_command() -> Option<Vec<String>> {
+    let own = std::env::current_exe().ok()?;
+    Some(vec![own.to_str()?.to_owned(), "agent-watchdog".to_owned()])
+}
+
+/// The commands of this executable beside those of people, for help and completion.
+pub(crate) fn commands() -> Vec<clap::Command> {
+    let of = |name, component: &Component| {
+        settings::command(name, component.about, component.table).no_binary_name(false)
+    };
+    vec![crate::dev::command(), of("scheduler", &SCHEDULER), of("agent", &AGENT)]
+}
+
 /// Reads the settings and starts the log; or what the process ends with.
 fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCode> {
     let words = words.into_iter().map(settings::with_two_dashes);

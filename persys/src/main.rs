@@ -38,7 +38,10 @@ fn main() -> ExitCode {
             Program::Scheduler => component::scheduler(words).await,
             Program::Agent => component::agent(words).await,
             Program::Dev => dev::run(words).await,
-            Program::Commands(name) => persys_cli::run(name, words).await,
+            Program::Watchdog => component::watchdog(words).await,
+            Program::Commands(name) => {
+                persys_cli::run_with(name, words, component::commands()).await
+            }
         }
     })
 }

@@ -9,6 +9,8 @@ pub(crate) enum Program {
     Scheduler,
     Agent,
     Dev,
+    /// Stops exclusive work when the agent cannot; started by the agent.
+    Watchdog,
     /// What people type, under this name.
     Commands(&'static str),
 }
@@ -24,6 +26,7 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
     }
     let program = match (word(&words, 0), word(&words, 1)) {
         ("dev", _) => Program::Dev,
+        ("agent-watchdog", _) => Program::Watchdog,
         // `scheduler summary` and `agent health` are commands of people; a component gets flags.
         ("scheduler", next) if is_for_component(next) => Program::Scheduler,
         ("agent", next) if is_for_component(next) => Program::Agent,

@@ -6,6 +6,7 @@
 
 pub mod convert;
 mod generated;
+pub mod json;
 mod secret;
 pub mod tunnel;
 

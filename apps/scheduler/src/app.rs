@@ -14,6 +14,7 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
+use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::embedded::OpenError;
 use persys_store::{Embedded, Settings as StoreSettings, Store};
@@ -30,7 +31,7 @@ use crate::http::{self, Pages};
 use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
-use crate::rpc::{Control, Guarded, LARGEST};
+use crate::rpc::{Compute, Control, Guarded, LARGEST};
 use crate::standing::Standing;
 
 pub use crate::known::KnownError;
@@ -219,8 +220,10 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         (links.obeyed(), links.streams()),
         stopping.clone(),
     );
+    let compute = Compute::new(&control, links, &config.cluster);
     let mut aside = door.watch();
-    let serving = serve_grpc(incoming, control, &handle, &metrics, stopping.clone(), &mut aside)?;
+    let services = (control, compute);
+    let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let router = http::router(Pages { handle: handle.clone(), metrics });
     let showing = Task::spawn(async move {
         let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
@@ -245,13 +248,16 @@ pub async fn start(config: Config) -> Result<Running, Error> {
 
 fn serve_grpc(
     incoming: Incoming,
-    control: Control,
+    (control, compute): (Control, Compute),
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
     aside: &mut Vec<Task>,
 ) -> Result<Task, Error> {
     let control = AgentControlServer::new(control)
+        .max_decoding_message_size(LARGEST)
+        .max_encoding_message_size(usize::MAX);
+    let compute = ComputeServer::new(compute)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -264,6 +270,7 @@ fn serve_grpc(
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
         .add_service(Guarded::new(control, metrics))
+        .add_service(Guarded::new(compute, metrics))
         .add_service(Guarded::new(health, metrics))
         .add_service(Guarded::new(reflection, metrics));
     Ok(Task::spawn(async move {
@@ -282,7 +289,7 @@ async fn report_health(
     loop {
         let normal = standing.borrow_and_update().is_normal();
         let status = if normal { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in ["", "persys.control.v1.AgentControl"] {
+        for service in ["", "persys.control.v1.AgentControl", "persys.compute.v1.Compute"] {
             reporter.set_service_status(service, status).await;
         }
         if standing.changed().await.is_err() {

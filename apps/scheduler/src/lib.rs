@@ -29,6 +29,7 @@ mod http;
 mod known;
 pub mod links;
 mod metrics;
+mod moment;
 mod rpc;
 pub mod standing;
 

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use persys_agent::app as agent;
 use persys_identity::authority::AuthorityError;
 use persys_identity::names::IdentityError;
@@ -89,6 +89,11 @@ enum Error {
 fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
     let what = what.into();
     move |source| Error::System { what, source }
+}
+
+/// What can be typed after `persys dev`.
+pub(crate) fn command() -> clap::Command {
+    Options::command().name("dev")
 }
 
 /// Does what was typed after `persys dev`.

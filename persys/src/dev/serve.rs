@@ -13,7 +13,7 @@ use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
 use super::{Error, NODE, home};
-use crate::component::until_told;
+use crate::component::{until_told, watchdog_command};
 
 /// Serves, tells where, and waits.
 pub(super) async fn run(options: &Options) -> Result<(), Error> {
@@ -88,7 +88,10 @@ async fn start_agent(
         labels: BTreeMap::new(),
         // A developer's machine is busy with building; its use says nothing about what fits.
         settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
-        watchdog: None,
+        watchdog: match options.runtime {
+            RuntimeName::Docker => watchdog_command(),
+            RuntimeName::Sim => None,
+        },
         registry_auth: None,
         http: None,
     };

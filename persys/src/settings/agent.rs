@@ -1,5 +1,6 @@
 //! What an agent is told.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use persys_agent::app::{Config, Reach, RuntimeChoice, Security};
@@ -9,6 +10,7 @@ use persys_node::settings::AgentSettings;
 use super::read::Reader;
 use super::scheduler::certificates;
 use super::{Setting, Unused, Values};
+use crate::component::watchdog_command;
 
 pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on this node";
 
@@ -42,6 +44,9 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
     setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens"),
     setting!("admit-percent", [], "80", "Measured use of CPU or memory from which nothing new is taken; 0: no limit"),
+    setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),
+    setting!("watchdog", [], "true", "A process that stops exclusive work when the agent cannot"),
+    setting!("registry-auth", ["PERSYS_REGISTRY_AUTH"], "", "Credentials of private registries, as `docker login` writes them"),
     setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -69,9 +74,9 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         (true, false) => Security::Insecure(Exposure::Loopback),
     };
     let local = insecure && !anywhere && !values.is_given("grpc-addr");
-    let grpc = read.address("grpc-addr", "grpc-port").map(|address| {
-        if local { (std::net::Ipv4Addr::LOCALHOST, address.port()).into() } else { address }
-    });
+    let grpc = read
+        .address("grpc-addr", "grpc-port")
+        .map(|address| if local { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address });
     let runtime = match values.text("runtime") {
         "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
         "sim" => RuntimeChoice::Sim(None),
@@ -103,6 +108,10 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
             Reach::Called
         }
     };
+    let http = read.address("grpc-addr", "metrics-port").filter(|at| at.port() != 0);
+    let http = http.map(|at| if local { (Ipv4Addr::LOCALHOST, at.port()).into() } else { at });
+    let simulated = matches!(runtime, RuntimeChoice::Sim(_));
+    let watchdog = if read.switch("watchdog") && !simulated { watchdog_command() } else { None };
     let made = grpc.map(|grpc| Config {
         node: read.text("node-id").filter(|name| name != "auto"),
         grpc,
@@ -115,6 +124,9 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         security,
         labels,
         settings,
+        watchdog,
+        registry_auth: read.text("registry-auth").map(PathBuf::from),
+        http,
     });
     read.finish(made)
 }

@@ -76,7 +76,10 @@ impl Rig {
             http: "127.0.0.1:0".parse().unwrap(),
             state_dir: self.folder.path().join("scheduler"),
             cluster: "east".to_owned(),
-            security: security.map_or(scheduler::Security::Insecure, scheduler::Security::Mtls),
+            security: security.map_or(
+                scheduler::Security::Insecure(persys_identity::Exposure::Loopback),
+                scheduler::Security::Mtls,
+            ),
             settings: quick(),
         };
         let running = scheduler::start(config).await.unwrap();

@@ -93,11 +93,10 @@ impl GrpcLinks {
     }
 
     /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
-    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+    pub(crate) fn channel(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
         if endpoint == BY_STREAM {
             let channel = self.streams.tunnel(node);
-            let channel = channel.ok_or_else(|| unreachable("it keeps no stream open"))?;
-            return Ok(AgentServiceClient::new(channel));
+            return channel.ok_or_else(|| unreachable("it keeps no stream open"));
         }
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(node) {
@@ -108,7 +107,11 @@ impl GrpcLinks {
                 channel
             }
         };
-        Ok(AgentServiceClient::new(channel))
+        Ok(channel)
+    }
+
+    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+        self.channel(node, endpoint).map(AgentServiceClient::new)
     }
 
     fn open(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {

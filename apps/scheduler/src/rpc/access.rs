@@ -46,6 +46,13 @@ pub(crate) const TABLE: &[(&str, Who)] = &[
     ("/persys.control.v1.AgentControl/DeleteBucket", Who::Operator),
     ("/persys.control.v1.AgentControl/GetBucketAccess", Who::Operator),
     ("/persys.control.v1.AgentControl/ListBucketObjects", Who::Operator),
+    ("/persys.compute.v1.Compute/Why", Who::Operator),
+    ("/persys.compute.v1.Compute/Describe", Who::Operator),
+    ("/persys.compute.v1.Compute/Restart", Who::Operator),
+    ("/persys.compute.v1.Compute/Logs", Who::Operator),
+    ("/persys.compute.v1.Compute/Exec", Who::Operator),
+    ("/persys.compute.v1.Compute/Standing", Who::Operator),
+    ("/persys.compute.v1.Compute/Operate", Who::Operator),
     ("/grpc.health.v1.Health/Check", Who::Everyone),
     ("/grpc.health.v1.Health/Watch", Who::Everyone),
     ("/grpc.health.v1.Health/List", Who::Everyone),
@@ -110,8 +117,13 @@ mod tests {
 
     #[test]
     fn every_method_of_the_contract_has_exactly_one_row() {
-        let contract = methods("persys.control.v1");
+        let mut contract = methods("persys.control.v1");
         assert!(contract.len() > 25, "the descriptor was not read");
+        // The other service of the package is the agents' own.
+        let mut ours = methods("persys.compute.v1");
+        ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
+        assert_eq!(ours.len(), 7, "{ours:?}");
+        contract.extend(ours);
         let rows: Vec<_> = TABLE.iter().map(|(method, _)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();
         assert_eq!(rows.len(), unique.len(), "a row stands twice");

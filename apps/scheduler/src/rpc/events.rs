@@ -24,10 +24,10 @@ const BUFFER: usize = 64;
 type Sent = Result<wire::SchedulerEventView, Status>;
 
 /// Which events somebody wants; what is empty does not matter.
-struct Filter {
-    kind: String,
-    workload: String,
-    node: String,
+pub(super) struct Filter {
+    pub(super) kind: String,
+    pub(super) workload: String,
+    pub(super) node: String,
 }
 
 impl Filter {
@@ -87,7 +87,7 @@ impl Control {
 }
 
 /// The last events that fit, oldest first.
-async fn find(
+pub(super) async fn find(
     store: &dyn Store,
     filter: &Filter,
     limit: usize,

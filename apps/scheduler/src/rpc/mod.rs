@@ -1,14 +1,17 @@
-//! `persys.control.v1.AgentControl`: requests in, answers out, nothing decided.
+//! `persys.control.v1.AgentControl` and `persys.compute.v1.Compute`: requests in, answers out,
+//! nothing decided.
 //!
 //! ```text
 //!   connection ──► guard: who may call this? ──► Control ──► convert ──► Handle
-//!                  (access: one table)              │ └ events ──► store
-//!                                                   └ stream ──► links::streams
+//!                  (access: one table)      │       │ └ events ──► store
+//!                                           │       └ stream ──► links::streams
+//!                                           └──► Compute ──► Handle · agents
 //! ```
 
 mod access;
 mod agents;
 mod automation;
+mod compute;
 mod events;
 mod guard;
 mod nodes;
@@ -37,6 +40,7 @@ use crate::handle::Handle;
 use crate::links::obeyed::Obeyed;
 use crate::links::streams::Streams;
 
+pub(crate) use compute::Compute;
 pub(crate) use guard::Guarded;
 
 /// Largest message that is read.

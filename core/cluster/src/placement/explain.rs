@@ -121,7 +121,7 @@ impl Reason {
 }
 
 /// Every filter of the class that refuses, in order.
-fn class_faults(traits: &Traits, request: &Request<'_>) -> Vec<Reason> {
+pub(super) fn class_faults(traits: &Traits, request: &Request<'_>) -> Vec<Reason> {
     let mut faults = Vec::new();
     if !traits.types.contains(&request.workload_type) {
         faults.push(Reason::WorkloadType(request.workload_type));
@@ -143,7 +143,7 @@ fn class_faults(traits: &Traits, request: &Request<'_>) -> Vec<Reason> {
 }
 
 /// Every filter of the node itself that refuses, in order.
-fn node_faults(hot: &Hot, cold: &Cold, request: &Request<'_>) -> Vec<Reason> {
+pub(super) fn node_faults(hot: &Hot, cold: &Cold, request: &Request<'_>) -> Vec<Reason> {
     let mut faults = Vec::new();
     let taken = request.ports.iter().copied().filter(|port| cold.is_port_taken(*port));
     faults.extend(taken.map(Reason::Port));

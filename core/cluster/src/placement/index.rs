@@ -15,6 +15,7 @@ use super::node::{Cold, Hot, Nodes};
 use super::request::{NodeIndex, Pair, Request, Traits, narrow, wide};
 use super::scan;
 use super::selector::{Selectors, Verdict, judge};
+use super::verdict::{self, NodeVerdict, Own};
 
 /// Groups beyond which empty ones are looked for and dropped.
 const GROUPS: usize = 64;
@@ -154,6 +155,12 @@ impl Index {
     /// Why nothing fits, or how much does: an exact pass over all nodes.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         explain::explain(&self.nodes, &self.classes, request)
+    }
+
+    /// How each node judges a request, in no order: an exact pass over all nodes. What `own` holds
+    /// counts as free.
+    pub fn verdicts(&self, request: &Request<'_>, own: Option<Own<'_>>) -> Vec<NodeVerdict> {
+        verdict::verdicts(&self.nodes, &self.classes, request, own)
     }
 
     /// Picks that could not be answered from the grids alone and went through the nodes.

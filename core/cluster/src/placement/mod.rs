@@ -25,11 +25,13 @@ mod request;
 mod scan;
 mod selector;
 mod suggest;
+mod verdict;
 
 pub use explain::{Explanation, Reason, Refusal, Shortage};
 pub use index::Index;
 pub use request::{NodeIndex, Request, Traits};
 pub use suggest::Suggestion;
+pub use verdict::{NodeVerdict, Own};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ mod beat;
 mod check;
 mod drift;
 mod journal;
+mod judge;
 mod liveness;
 mod open;
 mod operate;
@@ -43,6 +44,7 @@ use crate::record::Head;
 use crate::settings::Settings;
 use crate::store::HighWater;
 
+pub use judge::{Judged, Verdict};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};
 

@@ -1,0 +1,103 @@
+//! Options that every command takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::sizes;
+
+/// How answers are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Output {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// More columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl Output {
+    /// Whether a program reads it.
+    pub(crate) fn is_data(self) -> bool {
+        match self {
+            Self::Json | Self::Yaml => true,
+            Self::Table | Self::Wide => false,
+        }
+    }
+}
+
+/// How the cluster is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// gRPC.
+    Grpc,
+    /// Through the gateway.
+    Http,
+}
+
+/// Whom old commands speak to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// The scheduler.
+    Scheduler,
+    /// An agent.
+    Agent,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Global {
+    /// How to show the answer.
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+    /// Longest wait: 20, 20s, 5m.
+    #[arg(long, global = true, value_parser = sizes::duration, value_name = "TIME")]
+    pub(crate) timeout: Option<Duration>,
+    /// No colours.
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    /// Say more about what is done.
+    #[arg(long, global = true)]
+    pub(crate) verbose: bool,
+
+    /// Settings file, instead of $PERSYS_HOME/config.yaml.
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub(crate) config: Option<PathBuf>,
+    /// Which cluster, by the name of its context.
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
+    pub(crate) context: Option<String>,
+    /// Where the scheduler is, host:port.
+    #[arg(long, alias = "grpc-endpoint", global = true, value_name = "ADDRESS", help_heading = CONNECTION)]
+    pub(crate) endpoint: Option<String>,
+    /// One file with key, certificate and roots.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["ca", "cert", "key"], help_heading = CONNECTION)]
+    pub(crate) identity: Option<PathBuf>,
+    /// Trusted roots.
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub(crate) ca: Option<PathBuf>,
+    /// Certificate to show.
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of the certificate.
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub(crate) key: Option<PathBuf>,
+    /// Connect without certificates.
+    #[arg(long, alias = "grpc-insecure", global = true, help_heading = CONNECTION)]
+    pub(crate) insecure: bool,
+    /// Longest wait for one answer, in seconds.
+    #[arg(long, global = true, hide = true, value_parser = sizes::duration)]
+    pub(crate) rpc_timeout_seconds: Option<Duration>,
+    /// grpc; http needs the gateway.
+    #[arg(long, global = true, hide = true, value_enum)]
+    pub(crate) transport: Option<Transport>,
+    /// Whom to speak to.
+    #[arg(long, global = true, hide = true, value_enum)]
+    pub(crate) grpc_target: Option<Target>,
+}
+
+const CONNECTION: &str = "Connection";

@@ -1,0 +1,253 @@
+//! What can be typed.
+
+mod global;
+mod legacy;
+mod node;
+mod workload;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+pub(crate) use global::{Global, Output, Target, Transport};
+pub(crate) use legacy::{
+    AgentCommand, AgentGroup, ApplySpec, LegacyGroup, ListActions, SchedulerCommand,
+    WorkloadCommand, WorkloadSchedule,
+};
+pub(crate) use node::{NodeCommand, Nodes, Orphan};
+pub(crate) use workload::{
+    Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
+};
+
+/// Containers, Compose stacks and virtual machines under one small scheduler.
+#[derive(Debug, Parser)]
+#[command(
+    name = "persys",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = false,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 error, 2 could not be placed, 3 did not become healthy, 64 usage.\nIds may be shortened as long as they are unique."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// Say more about what is done.
+    #[arg(short = 'v', hide = true)]
+    pub(crate) more: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Every verb.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a container and wait until it runs.
+    Run(Box<Run>),
+    /// Apply what files say, and wait until it is so.
+    Apply(Box<Apply>),
+    /// Show one workload, whole.
+    #[command(visible_alias = "describe")]
+    Get(Get),
+    /// List workloads.
+    #[command(visible_aliases = ["ls", "ps"])]
+    List(List),
+    /// Say why a workload or a node is as it is, and what would help.
+    Why(Why),
+    /// Show what a workload printed.
+    Logs(Logs),
+    /// Run a command inside a workload.
+    Exec(Exec),
+    /// Show what happened.
+    Events(Events),
+    /// Stop workloads; they keep their place in the list.
+    Stop(Ids),
+    /// Start workloads that were stopped.
+    Start(Ids),
+    /// Stop and start workloads where they are.
+    Restart(Restart),
+    /// Try failed workloads again.
+    Retry(Ids),
+    /// Delete workloads and what was made for them.
+    #[command(visible_alias = "rm")]
+    Delete(Ids),
+    /// List nodes.
+    Nodes(Nodes),
+    /// Look at nodes and change them.
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Count nodes and workloads.
+    Summary,
+    /// Say how the scheduler itself stands.
+    Status,
+    /// Decide about a workload on a node that nobody knows.
+    #[command(subcommand)]
+    Orphan(Orphan),
+    /// Lead a scheduler that lost its store out of recovery.
+    Recover(Recover),
+    /// Let work move although many nodes are silent.
+    ReleaseBrake,
+    /// Show the settings in effect and where each came from, or choose a context.
+    Config(Config),
+    /// Write a commented spec to start from.
+    Init(Init),
+    /// Write the completion script of a shell.
+    Completion(Completion),
+    /// Say which version this is.
+    Version,
+    #[command(flatten)]
+    Legacy(LegacyGroup),
+}
+
+/// How to leave recovery.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("from").required(true))]
+pub(crate) struct Recover {
+    /// Rebuild everything from what the agents hold.
+    #[arg(long, group = "from")]
+    pub(crate) from_agents: bool,
+    /// Begin with nothing; what runs becomes unknown and is left alone.
+    #[arg(long, group = "from")]
+    pub(crate) accept_empty: bool,
+}
+
+/// Settings.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) command: Option<ConfigCommand>,
+}
+
+/// What to do with settings.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Use this context from now on.
+    Use {
+        /// Its name, as `config` lists it.
+        context: String,
+    },
+}
+
+/// Completion.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completion {
+    /// Which shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Everything that can be typed, and what others add to it. A command of theirs that has the name
+/// of one of ours (`scheduler`, `agent`) is joined with it: its options and words come on top.
+pub(crate) fn command(program: &str, extra: Vec<clap::Command>) -> clap::Command {
+    let mut command = Cli::command().bin_name(program.to_owned()).display_name(program.to_owned());
+    for theirs in extra {
+        let name = theirs.get_name().to_owned();
+        if command.find_subcommand(&name).is_none() {
+            command = command.subcommand(theirs);
+            continue;
+        }
+        command = command.mut_subcommand(name, |mut ours| {
+            if let Some(about) = theirs.get_about() {
+                ours = ours.about(about.clone());
+            }
+            ours = ours.hide(false).subcommand_required(false).arg_required_else_help(false);
+            for argument in theirs.get_arguments() {
+                ours = ours.arg(argument.clone());
+            }
+            for inner in theirs.get_subcommands() {
+                ours = ours.subcommand(inner.clone());
+            }
+            ours
+        });
+    }
+    command
+}
+
+/// Whether these words (without the program's name) are for this crate, where the executable has a
+/// command of the same name: `scheduler summary` is ours, `scheduler --grpc …` is not.
+pub(crate) fn is_ours(words: &[OsString]) -> bool {
+    let mut plain = words.iter().filter_map(|word| word.to_str());
+    let group = match plain.next() {
+        Some(group @ ("scheduler" | "agent")) => group,
+        Some("dev" | "gateway" | "ca") => return false,
+        Some(_) | None => return true,
+    };
+    let command = Cli::command();
+    let Some(group) = command.find_subcommand(group) else { return false };
+    plain.any(|word| group.find_subcommand(word).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+        let theirs = clap::Command::new("scheduler").arg(clap::Arg::new("grpc").long("grpc"));
+        let command = command("persys", vec![clap::Command::new("dev"), theirs]);
+        assert!(command.find_subcommand("dev").is_some());
+        let joined = command.find_subcommand("scheduler").unwrap();
+        assert!(joined.find_subcommand("summary").is_some());
+        assert!(joined.get_arguments().any(|argument| argument.get_id() == "grpc"));
+        command.debug_assert();
+    }
+
+    #[test]
+    fn components_and_old_commands_are_told_apart() {
+        for (line, ours) in [
+            ("scheduler summary", true),
+            ("scheduler --insecure", false),
+            ("scheduler", false),
+            ("agent health", true),
+            ("agent --node n1", false),
+            ("list", true),
+            ("dev --runtime sim", false),
+            ("", true),
+        ] {
+            assert_eq!(is_ours(&words(line)), ours, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_documented_spelling_is_understood() {
+        for line in [
+            "run nginx -p 8080:80 -e A=1 -v /a:/b:ro --cpu 0.5 --memory 512m --restart always -- sh -c x",
+            "apply -f a.yaml -f b.json --id x --type vm",
+            "get web -o json",
+            "list --watch -o wide",
+            "why node/n1",
+            "logs -f web --tail 5 --since 10m",
+            "exec -it web -- sh -l",
+            "events -f --workload web --node n --type X",
+            "stop a b c",
+            "node drain n1 --reason x",
+            "node taint n1 a=b:NoSchedule",
+            "node label n1 a=b c-",
+            "orphan adopt n1 w1",
+            "recover --from-agents",
+            "config use dev",
+            "completion bash",
+            "workload schedule spec.json --id a --type container --revision r",
+            "workload list --status Running --node-id n",
+            "workload get --id a",
+            "node list --status Ready",
+            "node get --id n",
+            "scheduler apply --id a --type vm --spec-file f",
+            "scheduler get-workload --workload-id a",
+            "scheduler list-workloads --filter-node-id n",
+            "agent list-actions --workload-id a --newest-first=false --action-limit 3",
+            "metrics",
+            "-v --transport grpc --grpc-endpoint h:1 --grpc-insecure --rpc-timeout-seconds 5 list",
+            "list --grpc-target scheduler --config c",
+        ] {
+            let all = std::iter::once("persys").chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(all).is_ok(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Verbs about workloads.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Whether and when a container is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Restarts {
+    /// Never.
+    No,
+    /// Whenever it ends.
+    Always,
+    /// When it ends with an error.
+    OnFailure,
+    /// Whenever it ends, unless it was stopped.
+    UnlessStopped,
+}
+
+impl Restarts {
+    /// The word in a spec.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Always => "always",
+            Self::OnFailure => "on-failure",
+            Self::UnlessStopped => "unless-stopped",
+        }
+    }
+}
+
+/// A container from the command line.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Image to run.
+    pub(crate) image: String,
+    /// Its id; made from the image when not given.
+    #[arg(long, alias = "id")]
+    pub(crate) name: Option<String>,
+    /// Publish a port: host:container, or container alone for any free host port; /udp behind it.
+    #[arg(short, long = "publish", value_name = "HOST:CONTAINER[/udp]")]
+    pub(crate) ports: Vec<String>,
+    /// Set a variable; a name alone takes the value it has here.
+    #[arg(short, long = "env", value_name = "KEY=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Read variables from a file, KEY=VALUE a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Vec<PathBuf>,
+    /// Show a path of the node inside.
+    #[arg(short, long = "volume", value_name = "HOST:CONTAINER[:ro]")]
+    pub(crate) volumes: Vec<String>,
+    /// CPU to reserve: 0.5, 2, 500m.
+    #[arg(long, value_name = "CORES")]
+    pub(crate) cpu: Option<String>,
+    /// Memory to reserve and not to exceed: 512m, 1g.
+    #[arg(short, long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Disk to reserve: 10g.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk: Option<String>,
+    /// When to start it again.
+    #[arg(long, value_enum, default_value = "no", value_name = "POLICY")]
+    pub(crate) restart: Restarts,
+    /// Label on the container.
+    #[arg(short, long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// Only nodes with this label: zone=a, zone!=a, gpu, !gpu.
+    #[arg(long = "constraint", value_name = "RULE")]
+    pub(crate) constraints: Vec<String>,
+    /// Give it all the powers of the node.
+    #[arg(long)]
+    pub(crate) privileged: bool,
+    /// Do not wait.
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+    /// Command and its words, instead of the image's own.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Files that say what is wanted.
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// File to apply, YAML or JSON, one or several documents; - reads what is typed.
+    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Id, for a file that has none.
+    #[arg(long, alias = "name")]
+    pub(crate) id: Option<String>,
+    /// container, compose or vm, for a file that does not say.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Name of this version; made from the content when not given.
+    #[arg(long, alias = "revision-id")]
+    pub(crate) revision: Option<String>,
+    /// Only check, send nothing.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Do not wait.
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+}
+
+/// One workload, whole.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Which.
+    pub(crate) id: String,
+    /// Show secret values as they are.
+    #[arg(long)]
+    pub(crate) secrets: bool,
+    /// Go on showing it as it changes.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// Which workloads.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only those in this state.
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only those on this node.
+    #[arg(long, alias = "node-id")]
+    pub(crate) node: Option<String>,
+    /// Go on showing them as they change.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// A workload's id, or node/NAME.
+    pub(crate) subject: String,
+}
+
+/// Output of a workload.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Whose.
+    pub(crate) id: String,
+    /// Go on with what is printed from now on.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only so many lines of the end.
+    #[arg(short = 'n', long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tail: Option<u32>,
+    /// Only what is younger: 10m, 2h, or a moment as 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+}
+
+/// A command inside.
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// Pass on what is typed.
+    #[arg(short, long)]
+    pub(crate) interactive: bool,
+    /// Give it a terminal.
+    #[arg(short, long)]
+    pub(crate) tty: bool,
+    /// Inside which workload.
+    pub(crate) id: String,
+    /// The command and its words.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Which events.
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Go on with what happens from now on.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only about this workload.
+    #[arg(long, alias = "workload-id")]
+    pub(crate) workload: Option<String>,
+    /// Only about this node.
+    #[arg(long, alias = "node-id")]
+    pub(crate) node: Option<String>,
+    /// Only of this type.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// At most so many, the newest.
+    #[arg(short = 'n', long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    pub(crate) limit: i64,
+}
+
+/// Which workloads, by id.
+#[derive(Debug, Args)]
+pub(crate) struct Ids {
+    /// Their ids.
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Do not wait.
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+}
+
+/// Which workloads to restart.
+#[derive(Debug, Args)]
+pub(crate) struct Restart {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+}
+
+/// A spec to start from.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Where to write it; - prints it.
+    #[arg(default_value = "persys.yaml")]
+    pub(crate) file: PathBuf,
+    /// container, compose or vm.
+    #[arg(long = "type", value_enum, default_value = "container", value_name = "TYPE")]
+    pub(crate) kind: InitKind,
+    /// Write over a file that is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What the spec is to describe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitKind {
+    /// A container.
+    Container,
+    /// A Compose stack.
+    Compose,
+    /// A virtual machine.
+    Vm,
+}

@@ -1,0 +1,113 @@
+//! `logs` and `events`.
+
+use std::time::SystemTime;
+
+use persys_model::id::{NodeId, WorkloadId};
+use persys_proto::compute::v1 as compute;
+use persys_proto::control::v1 as wire;
+use tokio_stream::StreamExt as _;
+
+use super::find;
+use crate::args::{Events, Logs, Output};
+use crate::problem::Problem;
+use crate::shell::Shell;
+use crate::show;
+
+/// What follows standard output; everything else is a remark.
+const STANDARD_ERROR: u32 = 2;
+
+/// `logs`.
+pub(super) async fn logs(shell: &Shell, logs: &Logs) -> Result<u8, Problem> {
+    let since = match &logs.since {
+        None => None,
+        Some(text) => Some(
+            show::moment::since(text, SystemTime::now())
+                .map_err(|why| Problem::usage("--since is wrong").why(why))?,
+        ),
+    };
+    let client = shell.client()?;
+    let id = find::workload(&client, &logs.id).await?.workload_id;
+    let what = format!("the output of {id} cannot be shown");
+    let request = compute::LogsRequest {
+        workload_id: id.clone(),
+        tail: logs.tail.unwrap_or(0),
+        since,
+        follow: logs.follow,
+    };
+    let mut stream = client.ask(&what, client.compute().logs(request)).await?;
+    loop {
+        let chunk = tokio::select! {
+            () = shell.world.interrupted() => return Ok(0),
+            chunk = stream.next() => chunk,
+        };
+        match chunk {
+            None => return Ok(0),
+            Some(Ok(chunk)) if chunk.stream == STANDARD_ERROR => shell.world.remark(&chunk.data),
+            Some(Ok(chunk)) => shell.world.print(&chunk.data)?,
+            Some(Err(status)) => return Err(client.refused(&what, &status)),
+        }
+    }
+}
+
+/// `events`.
+pub(super) async fn events(shell: &Shell, events: &Events) -> Result<u8, Problem> {
+    let workload = match &events.workload {
+        None => String::new(),
+        // What is gone has events, too: the id need not exist.
+        Some(typed) => WorkloadId::new(typed)
+            .map_err(|why| find::bad_name("workload", typed, &why))?
+            .to_string(),
+    };
+    let node = match &events.node {
+        None => String::new(),
+        Some(typed) => {
+            NodeId::new(typed).map_err(|why| find::bad_name("node", typed, &why))?.to_string()
+        }
+    };
+    let kind = events.kind.clone().unwrap_or_default();
+    let client = shell.client()?;
+    let what = "events cannot be shown";
+    if events.follow {
+        let request =
+            wire::WatchEventsRequest { r#type: kind, workload_id: workload, node_id: node };
+        let mut stream = client.ask(what, client.control().watch_events(request)).await?;
+        loop {
+            let event = tokio::select! {
+                () = shell.world.interrupted() => return Ok(0),
+                event = stream.next() => event,
+            };
+            match event {
+                None => return Ok(0),
+                Some(Ok(event)) => shell.print(&one(shell, &event))?,
+                Some(Err(status)) => return Err(client.refused(what, &status)),
+            }
+        }
+    }
+    let request = wire::ListEventsRequest {
+        limit: events.limit,
+        r#type: kind,
+        workload_id: workload,
+        node_id: node,
+    };
+    let found = client.ask(what, client.control().list_events(request)).await?.events;
+    if shell.output().is_data() {
+        let all = found.iter().map(|event| show::control("SchedulerEventView", event)).collect();
+        shell.data(&serde_json::Value::Array(all))?;
+    } else if found.is_empty() {
+        shell.line("nothing happened")?;
+    } else {
+        let lines: String = found.iter().map(|event| show::event::line(event) + "\n").collect();
+        shell.print(&lines)?;
+    }
+    Ok(0)
+}
+
+/// One event of a stream: a line, a line of JSON, or a YAML document.
+fn one(shell: &Shell, event: &wire::SchedulerEventView) -> String {
+    let value = || show::control("SchedulerEventView", event);
+    match shell.output() {
+        Output::Table | Output::Wide => show::event::line(event) + "\n",
+        Output::Json => format!("{}\n", value()),
+        Output::Yaml => format!("---\n{}", show::data(&value(), Output::Yaml)),
+    }
+}

@@ -1,0 +1,149 @@
+//! `stop`, `start`, `restart`, `retry`, `delete`.
+
+use persys_proto::compute::v1 as compute;
+use persys_proto::control::v1 as wire;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use super::{find, submit};
+use crate::args::Ids;
+use crate::connect::Client;
+use crate::problem::Problem;
+use crate::shell::Shell;
+use crate::wait::judge::Goal;
+use crate::wait::{self, Ended};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Stop,
+    Start,
+    Restart,
+    Retry,
+    Delete,
+}
+
+impl Verb {
+    fn goal(self) -> Goal {
+        match self {
+            Self::Stop => Goal::Stopped,
+            Self::Start | Self::Restart | Self::Retry => Goal::Running,
+            Self::Delete => Goal::Gone,
+        }
+    }
+
+    fn past(self) -> &'static str {
+        match self {
+            Self::Stop => "stopped",
+            Self::Start => "started",
+            Self::Restart => "restarted",
+            Self::Retry => "tried again",
+            Self::Delete => "deleted",
+        }
+    }
+}
+
+/// Does it to each, waits for each; the exit code is that of the worst.
+pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    // All are found before anything is done to any.
+    let mut found: Vec<String> = Vec::new();
+    for typed in &ids.ids {
+        let id = find::workload(&client, typed).await?.workload_id;
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    let mut marks = Vec::new();
+    for id in &found {
+        marks.push(wait::mark(&client, id).await);
+        order(shell, &client, id, verb).await?;
+    }
+    let mut shown = Vec::new();
+    let mut code = 0;
+    for (id, mark) in found.iter().zip(marks) {
+        if ids.detach {
+            say(shell, &mut shown, id, &format!("{id} is to be {}", verb.past()))?;
+            continue;
+        }
+        let ended = wait::wait(shell, &client, (id, verb.goal()), mark).await?;
+        if verb == Verb::Delete
+            && let Ended::Verdict(..) = ended
+        {
+            say(shell, &mut shown, id, &format!("{id} is deleted"))?;
+            continue;
+        }
+        let told = (id.as_str(), verb.goal());
+        code = code.max(submit::tell(shell, &client, told, (ended, Vec::new()), &mut shown).await?);
+    }
+    if shell.output().is_data() {
+        let one = if found.len() == 1 { shown.pop() } else { None };
+        shell.data(&one.unwrap_or(Value::Array(shown)))?;
+    }
+    Ok(code)
+}
+
+fn say(shell: &Shell, shown: &mut Vec<Value>, id: &str, text: &str) -> Result<(), Problem> {
+    if shell.output().is_data() {
+        shown.push(json!({"workload": {"workload_id": id}, "note": text}));
+        return Ok(());
+    }
+    shell.line(text)
+}
+
+async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<(), Problem> {
+    match verb {
+        Verb::Stop => desired(client, id, "Stopped").await,
+        Verb::Start => desired(client, id, "Running").await,
+        Verb::Restart => restart(shell, client, id).await,
+        Verb::Retry => retry(client, id).await,
+        Verb::Delete => delete(client, id).await,
+    }
+}
+
+/// Changes what is wanted of it and nothing else.
+pub(super) async fn desired(client: &Client, id: &str, state: &str) -> Result<(), Problem> {
+    let request = wire::ApplyWorkloadRequest {
+        workload_id: id.to_owned(),
+        desired_state: state.to_owned(),
+        ..wire::ApplyWorkloadRequest::default()
+    };
+    submit::send(client, &request).await
+}
+
+pub(super) async fn retry(client: &Client, id: &str) -> Result<(), Problem> {
+    let what = format!("{id} cannot be tried again");
+    let request = wire::RetryWorkloadRequest { workload_id: id.to_owned() };
+    let answer = client.ask(&what, client.control().retry_workload(request)).await?;
+    if answer.accepted {
+        return Ok(());
+    }
+    Err(Problem::new(what).why("only what failed can be").next(format!("persys get {id}")))
+}
+
+pub(super) async fn delete(client: &Client, id: &str) -> Result<(), Problem> {
+    let what = format!("{id} cannot be deleted");
+    let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned() };
+    let answer = client.ask(&what, client.control().delete_workload(request)).await?;
+    if answer.success { Ok(()) } else { Err(Problem::new(what).why(answer.error_message)) }
+}
+
+/// Restarts it where it is; with an older scheduler stops it, waits, and starts it.
+pub(super) async fn restart(shell: &Shell, client: &Client, id: &str) -> Result<(), Problem> {
+    let request = compute::RestartRequest { workload_id: id.to_owned() };
+    match client.answer(client.compute().restart(request)).await {
+        Ok(_) => return Ok(()),
+        Err(status) if status.code() == Code::Unimplemented => {}
+        Err(status) => return Err(client.refused(&format!("{id} cannot be restarted"), &status)),
+    }
+    let mark = wait::mark(client, id).await;
+    desired(client, id, "Stopped").await?;
+    match wait::wait(shell, client, (id, Goal::Stopped), mark).await? {
+        Ended::Verdict(..) => desired(client, id, "Running").await,
+        Ended::TooLong(_) | Ended::Interrupted => {
+            Err(Problem::new(format!("{id} was told to stop and has not yet"))
+                .why("it is started again only once it has stopped")
+                .next(format!("persys start {id}")))
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What each command does.
+
+mod config;
+mod explain;
+mod find;
+mod follow;
+mod init;
+mod inside;
+mod legacy;
+mod lifecycle;
+mod look;
+mod nodes;
+mod operate;
+mod submit;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::args::{self, Cli, Command};
+use crate::problem::Problem;
+use crate::shell::Shell;
+use crate::world::World;
+
+/// Commands that need no settings and no cluster; `None` for the others.
+pub(crate) fn offline(
+    world: &World,
+    program: &str,
+    cli: &Cli,
+    extra: Vec<clap::Command>,
+) -> Result<Option<u8>, Problem> {
+    match &cli.command {
+        Command::Version => {
+            world.print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
+        }
+        Command::Completion(wanted) => {
+            let mut script = Vec::new();
+            let mut command = args::command(program, extra);
+            clap_complete::generate(wanted.shell, &mut command, program, &mut script);
+            world.print(&script)?;
+        }
+        Command::Init(wanted) => init::init(world, program, wanted)?,
+        _ => return Ok(None),
+    }
+    Ok(Some(0))
+}
+
+/// All others; tells the exit code.
+///
+/// Each command is a future of its own on the heap: together they would not fit the stack of a
+/// small thread.
+pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> {
+    use lifecycle::{Verb, each};
+    let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
+        Command::Run(run) => Box::pin(async move { submit::run(shell, &run).await }),
+        Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
+        Command::Get(get) => Box::pin(async move { look::get(shell, &get).await }),
+        Command::List(list) => Box::pin(async move { look::list(shell, &list).await }),
+        Command::Why(why) => Box::pin(async move { explain::why(shell, &why).await }),
+        Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
+        Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
+        Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
+        Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
+        Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
+        Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
+        Command::Retry(ids) => Box::pin(async move { each(shell, &ids, Verb::Retry).await }),
+        Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
+        Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
+        Command::Node(node) => Box::pin(nodes::run(shell, node)),
+        Command::Summary => Box::pin(look::summary(shell)),
+        Command::Status => Box::pin(look::status(shell)),
+        Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),
+        Command::Recover(how) => Box::pin(async move { operate::recover(shell, &how).await }),
+        Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
+        Command::Config(wanted) => return config::run(shell, &wanted),
+        Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
+        Command::Init(_) | Command::Completion(_) | Command::Version => return Ok(0),
+    };
+    running.await
+}

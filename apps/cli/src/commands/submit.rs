@@ -1,0 +1,341 @@
+//! `run` and `apply`: ask, wait, and tell how it ended.
+
+use persys_proto::compute::v1 as compute;
+use persys_proto::control::v1 as wire;
+use persys_proto::control::v1::workload_spec::Workload;
+use serde_json::{Value, json};
+use tokio_stream::StreamExt as _;
+use tonic::Code;
+
+use super::explain;
+use crate::args::{Apply, Run};
+use crate::connect::Client;
+use crate::manifest::{self, Beside, Wanted};
+use crate::problem::{NOT_PLACED, Problem, UNHEALTHY};
+use crate::shell::Shell;
+use crate::show;
+use crate::show::link::link;
+use crate::wait::judge::{Goal, Verdict};
+use crate::wait::{self, Ended};
+
+/// Lines of output shown with a failure.
+const LAST_LINES: u32 = 10;
+
+/// `run`.
+pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
+    let request = manifest::options::request(&shell.world, run)?;
+    let client = shell.client()?;
+    let wanted = Wanted { request, from: "the command line".to_owned() };
+    submit(shell, &client, &[wanted], run.detach).await
+}
+
+/// `apply`.
+pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
+    let beside = Beside {
+        id: apply.id.clone(),
+        kind: apply.kind.clone(),
+        revision: apply.revision.clone(),
+        desired: None,
+    };
+    let wanted = manifest::load(&shell.world, &apply.files, &beside)?;
+    if apply.check {
+        for one in &wanted {
+            shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;
+        }
+        return Ok(0);
+    }
+    let client = shell.client()?;
+    submit(shell, &client, &wanted, apply.detach).await
+}
+
+/// Sends all, then waits for each; the exit code is that of the worst.
+async fn submit(
+    shell: &Shell,
+    client: &Client,
+    wanted: &[Wanted],
+    detach: bool,
+) -> Result<u8, Problem> {
+    let mut marks = Vec::new();
+    for one in wanted {
+        marks.push(wait::mark(client, &one.request.workload_id).await);
+        send(client, &one.request).await?;
+    }
+    let mut shown = Vec::new();
+    let mut code = 0;
+    for (one, mark) in wanted.iter().zip(marks) {
+        let id = &one.request.workload_id;
+        if detach {
+            detached(shell, id, &mut shown)?;
+            continue;
+        }
+        let goal = goal_of(&one.request);
+        let ended = wait::wait(shell, client, (id, goal), mark).await?;
+        let ports = ports_of(&one.request);
+        code = code.max(tell(shell, client, (id, goal), (ended, ports), &mut shown).await?);
+    }
+    if shell.output().is_data() {
+        let one = if wanted.len() == 1 { shown.pop() } else { None };
+        shell.data(&one.unwrap_or(Value::Array(shown)))?;
+    }
+    Ok(code)
+}
+
+fn detached(shell: &Shell, id: &str, shown: &mut Vec<Value>) -> Result<(), Problem> {
+    if shell.output().is_data() {
+        shown.push(json!({"workload": {"workload_id": id}, "accepted": true}));
+        return Ok(());
+    }
+    shell.line(&format!("{id} is accepted"))?;
+    shell.line(&format!("next:\n  {}", shell.typed(&format!("persys get {id} --watch"))))
+}
+
+/// What the request wants, as what to wait for.
+fn goal_of(request: &wire::ApplyWorkloadRequest) -> Goal {
+    match request.desired_state.to_ascii_lowercase().as_str() {
+        "stopped" | "stop" => Goal::Stopped,
+        "deleted" | "delete" => Goal::Gone,
+        _ => Goal::Running,
+    }
+}
+
+/// Published ports, for a scheduler that does not tell addresses.
+fn ports_of(request: &wire::ApplyWorkloadRequest) -> Vec<wire::Port> {
+    match request.spec.as_ref().and_then(|spec| spec.workload.as_ref()) {
+        Some(Workload::Container(body)) => body.ports.clone(),
+        Some(Workload::Compose(_) | Workload::Vm(_)) | None => Vec::new(),
+    }
+}
+
+/// Sends a request; a refusal in the answer is an error.
+pub(super) async fn send(
+    client: &Client,
+    request: &wire::ApplyWorkloadRequest,
+) -> Result<(), Problem> {
+    let id = &request.workload_id;
+    let what = format!("{id} was not accepted");
+    let answer = client.ask(&what, client.control().apply_workload(request.clone())).await?;
+    if answer.success {
+        return Ok(());
+    }
+    let reason = wire::FailureReason::try_from(answer.failure_reason);
+    let mut problem = Problem::new(what);
+    for line in answer.error_message.split("; ") {
+        problem = problem.why(line);
+    }
+    match reason {
+        Ok(wire::FailureReason::InsufficientResources) => Err(problem.next("persys nodes")),
+        Ok(_) | Err(_) => Err(problem),
+    }
+}
+
+/// Tells how waiting ended, and the exit code of that.
+pub(super) async fn tell(
+    shell: &Shell,
+    client: &Client,
+    (id, goal): (&str, Goal),
+    (ended, ports): (Ended, Vec<wire::Port>),
+    shown: &mut Vec<Value>,
+) -> Result<u8, Problem> {
+    let (verdict, view) = match ended {
+        Ended::Verdict(verdict, view) => (verdict, view.map(|view| *view).unwrap_or_default()),
+        Ended::Interrupted => {
+            shell.world.note(&format!("not waiting any longer; {id} goes on in the background"));
+            shell
+                .world
+                .note(&format!("next: {}", shell.typed(&format!("persys get {id} --watch"))));
+            return Ok(130);
+        }
+        Ended::TooLong(view) => {
+            let view = view.map(|view| *view).unwrap_or_default();
+            let problem = too_long(id, &view);
+            shown.push(json!({"workload": show::control("WorkloadView", &view)}));
+            return Err(problem);
+        }
+    };
+    match verdict {
+        Verdict::Done => {
+            done(shell, client, (goal, &view), ports, shown).await?;
+            Ok(0)
+        }
+        Verdict::NotPlaced => {
+            let why = explain::of_workload(client, &view).await?;
+            shown.push(json!({
+                "workload": show::control("WorkloadView", &view),
+                "why": show::compute("WhyResponse", &why),
+            }));
+            not_placed(shell, id, &why);
+            Ok(NOT_PLACED)
+        }
+        Verdict::Unhealthy => {
+            let why = explain::of_workload(client, &view).await?;
+            let problem = unhealthy(client, &view, &why).await;
+            shown.push(json!({
+                "workload": show::control("WorkloadView", &view),
+                "why": show::compute("WhyResponse", &why),
+            }));
+            remark(shell, &problem);
+            Ok(UNHEALTHY)
+        }
+        Verdict::Vanished => Err(Problem::new(format!("{id} is gone"))
+            .why("it was deleted while we waited")
+            .next(format!("persys events --workload {id}"))),
+        Verdict::Overruled => Err(Problem::new(format!("{id} is wanted otherwise by now"))
+            .why(format!("somebody asked for {} while we waited", view.desired_state))
+            .next(format!("persys events --workload {id}"))),
+        Verdict::Wait => Ok(0),
+    }
+}
+
+fn remark(shell: &Shell, problem: &Problem) {
+    let color = crate::shell::color(&shell.world, &shell.global);
+    shell.world.remark(problem.text(&shell.program, color).as_bytes());
+}
+
+async fn done(
+    shell: &Shell,
+    client: &Client,
+    (goal, view): (Goal, &wire::WorkloadView),
+    ports: Vec<wire::Port>,
+    shown: &mut Vec<Value>,
+) -> Result<(), Problem> {
+    let id = &view.workload_id;
+    let addresses = if goal == Goal::Running && view.status == "Running" {
+        addresses(client, view, &ports).await
+    } else {
+        Vec::new()
+    };
+    if shell.output().is_data() {
+        shown.push(json!({
+            "workload": show::control("WorkloadView", view),
+            "addresses": addresses,
+        }));
+        return Ok(());
+    }
+    let mut text = match (goal, view.status.as_str()) {
+        (Goal::Gone, _) => return shell.line("it is gone"),
+        (Goal::Stopped, _) => format!("{id} is stopped\n"),
+        (Goal::Running, "Completed") => {
+            format!("{id} ran to its end on node {}\n", view.assigned_node_id)
+        }
+        (Goal::Running, _) => format!("{id} runs on node {}\n", view.assigned_node_id),
+    };
+    for address in &addresses {
+        text.push_str(&format!("  {}\n", link(address)));
+    }
+    let next = match (goal, view.status.as_str()) {
+        (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys delete {id}")],
+        (_, "Completed") => vec![format!("persys logs {id}"), format!("persys delete {id}")],
+        (_, _) => vec![format!("persys logs -f {id}"), format!("persys delete {id}")],
+    };
+    text.push_str("next:\n");
+    for command in next {
+        text.push_str(&format!("  {}\n", shell.typed(&command)));
+    }
+    shell.print(&text)
+}
+
+/// Where it can be reached, as `host:port/protocol`.
+async fn addresses(
+    client: &Client,
+    view: &wire::WorkloadView,
+    ports: &[wire::Port],
+) -> Vec<String> {
+    let request =
+        compute::DescribeRequest { workload_id: view.workload_id.clone(), secrets: false };
+    match client.answer(client.compute().describe(request)).await {
+        Ok(found) => return found.addresses,
+        Err(status) if status.code() == Code::Unimplemented => {}
+        Err(_) => return Vec::new(),
+    }
+    let request = wire::GetNodeRequest { node_id: view.assigned_node_id.clone() };
+    let Ok(found) = client.answer(client.control().get_node(request)).await else {
+        return Vec::new();
+    };
+    let endpoint = found.node.unwrap_or_default().grpc_endpoint;
+    let host = endpoint.rsplit_once(':').map_or(endpoint.as_str(), |(host, _)| host);
+    let published = ports.iter().filter(|port| port.host_port > 0);
+    published.map(|port| format!("{host}:{}/{}", port.host_port, port.protocol)).collect()
+}
+
+fn not_placed(shell: &Shell, id: &str, why: &compute::WhyResponse) {
+    let mut problem = Problem::new(format!("{id} could not be placed"))
+        .why("it stays pending, and is placed as soon as there is room");
+    problem.next = why.next.clone();
+    if problem.next.is_empty() {
+        problem.next = vec![format!("persys why {id}"), format!("persys delete {id}")];
+    }
+    let explained = compute::WhyResponse { next: Vec::new(), events: Vec::new(), ..why.clone() };
+    let next = std::mem::take(&mut problem.next);
+    remark(shell, &problem);
+    let text = show::why::text(&explained, &shell.program, shell.wide());
+    shell.world.remark(text.as_bytes());
+    shell.world.note("next:");
+    for command in next {
+        shell.world.note(&format!("  {}", shell.typed(&command)));
+    }
+}
+
+async fn unhealthy(
+    client: &Client,
+    view: &wire::WorkloadView,
+    why: &compute::WhyResponse,
+) -> Problem {
+    let id = &view.workload_id;
+    let reason = show::workload::reason(view);
+    let mut problem = Problem::new(format!("{id} does not become healthy")).code(UNHEALTHY);
+    problem.why.push(if reason.is_empty() { why.summary.clone() } else { reason });
+    let evidence =
+        if why.evidence.is_empty() { last_lines(client, id).await } else { why.evidence.clone() };
+    problem.why.extend(evidence.iter().map(|line| show::table::clean(line)));
+    if let Some(at) = &view.retry_next_at {
+        let (tried, most) = (view.retry_attempts, view.retry_max_attempts);
+        let when = show::moment::clock(Some(at));
+        problem
+            .why
+            .push(format!("it is tried again at {when} ({tried} of {most} attempts failed)"));
+    }
+    problem
+        .next(format!("persys logs {id}"))
+        .next(format!("persys why {id}"))
+        .next(format!("persys retry {id}"))
+        .next(format!("persys delete {id}"))
+}
+
+/// The last lines it printed, if they can be had.
+async fn last_lines(client: &Client, id: &str) -> Vec<String> {
+    let request = compute::LogsRequest {
+        workload_id: id.to_owned(),
+        tail: LAST_LINES,
+        ..compute::LogsRequest::default()
+    };
+    let Ok(mut stream) = client.answer(client.compute().logs(request)).await else {
+        return Vec::new();
+    };
+    let mut bytes = Vec::new();
+    let soon = tokio::time::Duration::from_secs(2);
+    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(soon, stream.next()).await {
+        bytes.extend_from_slice(&chunk.data);
+        if bytes.len() > 64 * 1024 {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let most = usize::try_from(LAST_LINES).unwrap_or(usize::MAX);
+    let from = lines.len().saturating_sub(most);
+    lines.iter().skip(from).map(|line| (*line).to_owned()).collect()
+}
+
+fn too_long(id: &str, view: &wire::WorkloadView) -> Problem {
+    let code = if view.status == "Pending" { NOT_PLACED } else { UNHEALTHY };
+    let reason = show::workload::reason(view);
+    let status = if view.status.is_empty() { "not known".to_owned() } else { view.status.clone() };
+    let mut problem = Problem::new(format!("{id} is not there yet: it is {status}")).code(code);
+    if !reason.is_empty() {
+        problem = problem.why(reason);
+    }
+    problem
+        .why("it goes on in the background; --timeout waits longer")
+        .next(format!("persys why {id}"))
+        .next(format!("persys get {id} --watch"))
+}

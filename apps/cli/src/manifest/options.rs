@@ -1,0 +1,287 @@
+//! A container from options of the command line.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use persys_model::fault::Faults;
+use persys_proto::control::v1::workload_spec::Workload;
+use persys_proto::control::v1::{
+    ApplyWorkloadRequest, Constraint, ContainerSpec, PlacementRules, Port, ResourceLimits,
+    ResourceRequirements, VolumeMount, WorkloadSpec,
+};
+use persys_proto::convert::draft;
+
+use crate::args::Run;
+use crate::problem::{Problem, USAGE};
+use crate::sizes;
+use crate::world::World;
+
+/// The request, or every option that is wrong.
+pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, Problem> {
+    let mut faults = Faults::none();
+    let env = environment(world, run, &mut faults)?;
+    let mut amount =
+        |option: &str, text: &Option<String>, read: fn(&str) -> Result<i64, String>| {
+            let Some(text) = text else { return 0 };
+            read(text).unwrap_or_else(|why| {
+                faults.push(option, why);
+                0
+            })
+        };
+    let resources = ResourceRequirements {
+        cpu_millicores: amount("--cpu", &run.cpu, sizes::cpu),
+        memory_mb: amount("--memory", &run.memory, sizes::memory),
+        disk_gb: amount("--disk", &run.disk, sizes::disk),
+    };
+    let limits = (resources.memory_mb > 0).then(|| ResourceLimits {
+        memory_bytes: resources.memory_mb.saturating_mul(1024 * 1024),
+        ..ResourceLimits::default()
+    });
+    let container = ContainerSpec {
+        image: run.image.clone(),
+        command: run.command.clone(),
+        env,
+        ports: all(&run.ports, "--publish", &mut faults, port),
+        volumes: all(&run.volumes, "--volume", &mut faults, volume),
+        restart_policy: run.restart.word().to_owned(),
+        privileged: run.privileged,
+        labels: all(&run.labels, "--label", &mut faults, |text| pair(text, "a label"))
+            .into_iter()
+            .collect(),
+        limits,
+        ..ContainerSpec::default()
+    };
+    let constraints = all(&run.constraints, "--constraint", &mut faults, constraint);
+    let request = ApplyWorkloadRequest {
+        workload_id: run.name.clone().unwrap_or_else(|| name_of(&run.image)),
+        spec: Some(WorkloadSpec {
+            r#type: "container".to_owned(),
+            resources: Some(resources),
+            workload: Some(Workload::Container(container)),
+            placement: (!constraints.is_empty())
+                .then(|| PlacementRules { constraints, ..PlacementRules::default() }),
+            ..WorkloadSpec::default()
+        }),
+        ..ApplyWorkloadRequest::default()
+    };
+    if let Err(found) = draft::apply(request.clone()) {
+        for fault in found.listed() {
+            faults.push(option_of(&fault.path), fault.problem.clone());
+        }
+    }
+    if faults.is_empty() {
+        return Ok(request);
+    }
+    Err(Problem::faults("nothing was sent: the options have faults", &faults)
+        .code(USAGE)
+        .next("persys run --help"))
+}
+
+/// The option behind a field of a spec, for the person who typed it.
+fn option_of(path: &str) -> String {
+    const OPTIONS: &[(&str, &str)] = &[
+        ("workload_id", "--name"),
+        ("spec.container.image", "IMAGE"),
+        ("spec.container.ports", "--publish"),
+        ("spec.container.volumes", "--volume"),
+        ("spec.container.env", "--env"),
+        ("spec.container.labels", "--label"),
+        ("spec.container.limits", "--memory"),
+        ("spec.container.resources", "--memory"),
+        ("spec.container.command", "COMMAND"),
+        ("spec.resources.cpu_millicores", "--cpu"),
+        ("spec.resources.memory_mb", "--memory"),
+        ("spec.resources.disk_gb", "--disk"),
+        ("spec.placement.constraints", "--constraint"),
+    ];
+    let found = OPTIONS.iter().find(|(field, _)| path.starts_with(field));
+    match found {
+        Some((field, option)) => format!("{option}{}", path.get(field.len()..).unwrap_or_default()),
+        None => path.to_owned(),
+    }
+}
+
+fn all<T>(
+    texts: &[String],
+    option: &str,
+    faults: &mut Faults,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Vec<T> {
+    let mut found = Vec::new();
+    for text in texts {
+        match read(text) {
+            Ok(value) => found.push(value),
+            Err(why) => faults.push(option, why),
+        }
+    }
+    found
+}
+
+/// A name from an image: `docker.io/library/nginx:1.27` is `nginx`.
+pub(crate) fn name_of(image: &str) -> String {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    let bare = last.split(['@', ':']).next().unwrap_or(last);
+    let kept: String =
+        bare.to_ascii_lowercase()
+            .chars()
+            .map(|letter| {
+                if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+            })
+            .collect();
+    kept.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned()
+}
+
+/// `8080:80`, `80`, `53:53/udp`.
+pub(crate) fn port(text: &str) -> Result<Port, String> {
+    let wrong = || format!("{text:?} is no port; write 8080:80, 80 or 53:53/udp");
+    let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    if !["tcp", "udp"].contains(&protocol) {
+        return Err(wrong());
+    }
+    let number = |text: &str| {
+        text.parse::<u16>().ok().filter(|port| *port > 0).map(i32::from).ok_or_else(wrong)
+    };
+    let (host_port, container_port) = match ports.split_once(':') {
+        None => (0, number(ports)?),
+        Some((_, inner)) if inner.contains(':') => {
+            return Err(format!("{text:?}: an address of the node cannot be chosen"));
+        }
+        Some((host, inner)) => (number(host)?, number(inner)?),
+    };
+    Ok(Port { host_port, container_port, protocol: protocol.to_owned() })
+}
+
+/// `/data:/var/lib/x`, `/data:/x:ro`.
+pub(crate) fn volume(text: &str) -> Result<VolumeMount, String> {
+    let wrong = || format!("{text:?} is no volume; write /on/node:/inside or /on/node:/inside:ro");
+    let mut parts = text.split(':');
+    let (Some(host), Some(inside)) = (parts.next(), parts.next()) else { return Err(wrong()) };
+    let read_only = match (parts.next(), parts.next()) {
+        (None, _) | (Some("rw"), None) => false,
+        (Some("ro"), None) => true,
+        _ => return Err(wrong()),
+    };
+    if !host.starts_with('/') || !inside.starts_with('/') {
+        return Err(format!("{text:?}: both paths must begin with /"));
+    }
+    Ok(VolumeMount { host_path: host.to_owned(), container_path: inside.to_owned(), read_only })
+}
+
+/// `key=value`.
+pub(crate) fn pair(text: &str, what: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => {
+            Err(format!("{text:?} is no {}; write key=value", what.trim_start_matches("a ")))
+        }
+    }
+}
+
+/// `zone=a`, `zone=a,b`, `zone!=a`, `gpu`, `!gpu`.
+fn constraint(text: &str) -> Result<Constraint, String> {
+    let values = |text: &str| text.split(',').map(str::to_owned).collect();
+    let (key, operator, values) = if let Some((key, found)) = text.split_once("!=") {
+        (key, "not-in", values(found))
+    } else if let Some((key, found)) = text.split_once('=') {
+        (key.trim_end_matches('='), "in", values(found.trim_start_matches('=')))
+    } else if let Some(key) = text.strip_prefix('!') {
+        (key, "absent", Vec::new())
+    } else {
+        (text, "exists", Vec::new())
+    };
+    if key.is_empty() {
+        return Err(format!("{text:?} is no rule; write zone=a, zone!=a, gpu or !gpu"));
+    }
+    Ok(Constraint { key: key.to_owned(), operator: operator.to_owned(), values })
+}
+
+fn environment(
+    world: &World,
+    run: &Run,
+    faults: &mut Faults,
+) -> Result<BTreeMap<String, String>, Problem> {
+    let mut env = BTreeMap::new();
+    for file in &run.env_file {
+        read_env_file(world, file, &mut env, faults)?;
+    }
+    for text in &run.env {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => {
+                drop(env.insert(key.to_owned(), value.to_owned()))
+            }
+            Some(_) => faults.push("--env", format!("{text:?} has no name; write KEY=VALUE")),
+            None => match world.env.get(text) {
+                Some(value) => drop(env.insert(text.clone(), value.clone())),
+                None => faults.push("--env", format!("{text} is not set here; write {text}=VALUE")),
+            },
+        }
+    }
+    Ok(env)
+}
+
+fn read_env_file(
+    world: &World,
+    file: &PathBuf,
+    env: &mut BTreeMap<String, String>,
+    faults: &mut Faults,
+) -> Result<(), Problem> {
+    let text = super::text(world, file)?;
+    for (nth, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match line.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => {
+                env.insert(key.trim().to_owned(), value.to_owned());
+            }
+            Some(_) | None => {
+                let at = format!("--env-file {}", file.display());
+                faults.push(at, format!("line {} is not KEY=VALUE", nth + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_volumes_and_rules_are_read_as_people_write_them() {
+        let port_of = |host_port, container_port, protocol: &str| Port {
+            host_port,
+            container_port,
+            protocol: protocol.to_owned(),
+        };
+        assert_eq!(port("8080:80"), Ok(port_of(8080, 80, "tcp")));
+        assert_eq!(port("80"), Ok(port_of(0, 80, "tcp")));
+        assert_eq!(port("53:53/udp"), Ok(port_of(53, 53, "udp")));
+        for text in ["", "x", "0:80", "80:0", "1:2:3", "80/sctp", "99999", "-1:80"] {
+            assert!(port(text).is_err(), "{text}");
+        }
+        assert!(volume("/a:/b:ro").unwrap().read_only);
+        assert!(!volume("/a:/b").unwrap().read_only);
+        for text in ["", "/a", "a:/b", "/a:b", "/a:/b:xx", "/a:/b:ro:z"] {
+            assert!(volume(text).is_err(), "{text}");
+        }
+        for (text, operator) in
+            [("a=b", "in"), ("a!=b", "not-in"), ("a", "exists"), ("!a", "absent")]
+        {
+            assert_eq!(constraint(text).unwrap().operator, operator, "{text}");
+        }
+        assert!(constraint("=b").is_err());
+    }
+
+    #[test]
+    fn names_come_from_images() {
+        for (image, name) in [
+            ("nginx", "nginx"),
+            ("docker.io/library/nginx:1.27", "nginx"),
+            ("localhost:5000/My_App@sha256:00", "my_app"),
+        ] {
+            assert_eq!(name_of(image), name);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One workload, whole.
+
+use std::time::SystemTime;
+
+use persys_proto::compute::v1::DescribeResponse;
+use persys_proto::control::v1::WorkloadSpec;
+use persys_proto::control::v1::workload_spec::Workload;
+
+use super::link::link;
+use super::moment::{age, clock};
+use super::table::pairs;
+use super::workload::{reason, status};
+
+/// The workload as text.
+pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
+    let view = found.workload.clone().unwrap_or_default();
+    let next_try = view.retry_next_at.as_ref().map(|at| clock(Some(at))).unwrap_or_default();
+    let tries = if view.retry_attempts == 0 {
+        String::new()
+    } else {
+        format!("{} of {}", view.retry_attempts, view.retry_max_attempts)
+    };
+    let former: Vec<_> = found
+        .former_copies
+        .iter()
+        .map(|copy| format!("{} (decision {})", copy.node_id, copy.epoch))
+        .collect();
+    let addresses: Vec<_> = found.addresses.iter().map(|address| link(address)).collect();
+    let mut rows = vec![
+        ("id", view.workload_id.clone()),
+        ("type", view.r#type.clone()),
+        ("status", status(&view)),
+        ("why", reason(&view)),
+        ("wanted", view.desired_state.clone()),
+        ("node", view.assigned_node_id.clone()),
+        ("address", addresses.join("\n")),
+        ("revision", view.revision_id.clone()),
+        ("running", view.running_revision_id.clone()),
+        ("tries", tries),
+        ("next try", next_try),
+        ("created", clock(view.created_at.as_ref())),
+        ("changed", format!("{} ago", age(view.last_updated.as_ref(), now))),
+        ("old copies", former.join("\n")),
+    ];
+    if let Some(spec) = &found.spec {
+        rows.extend(spec_rows(spec));
+    }
+    if let Some(inside) = &found.inside {
+        rows.extend([
+            ("runtime id", inside.runtime_id.clone()),
+            ("started", inside.started_at.clone()),
+            ("finished", inside.finished_at.clone()),
+            ("inner ip", inside.ip_addresses.join(", ")),
+            ("evidence", inside.evidence.join("\n")),
+        ]);
+        if let Some(usage) = &inside.usage {
+            let memory = usage.memory_bytes / 1024 / 1024;
+            rows.push(("in use", format!("{:.1}% CPU, {memory} MiB", usage.cpu_percent)));
+        }
+    } else {
+        rows.push(("inside", found.inside_missing.clone()));
+    }
+    pairs(&rows)
+}
+
+fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    if let Some(asked) = &spec.resources {
+        rows.push((
+            "reserves",
+            format!(
+                "{} millicores, {} MiB memory, {} GiB disk",
+                asked.cpu_millicores, asked.memory_mb, asked.disk_gb
+            ),
+        ));
+    }
+    match &spec.workload {
+        Some(Workload::Container(body)) => {
+            let ports: Vec<_> = body
+                .ports
+                .iter()
+                .map(|port| match port.host_port {
+                    0 => format!("{}/{}", port.container_port, port.protocol),
+                    host => format!("{host}:{}/{}", port.container_port, port.protocol),
+                })
+                .collect();
+            let env: Vec<_> =
+                body.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let mounts: Vec<_> = body
+                .volumes
+                .iter()
+                .map(|bind| {
+                    let mode = if bind.read_only { ":ro" } else { "" };
+                    format!("{}:{}{mode}", bind.host_path, bind.container_path)
+                })
+                .collect();
+            rows.extend([
+                ("image", body.image.clone()),
+                ("command", [body.command.clone(), body.args.clone()].concat().join(" ")),
+                ("ports", ports.join("\n")),
+                ("env", env.join("\n")),
+                ("volumes", mounts.join("\n")),
+                ("restart", body.restart_policy.clone()),
+            ]);
+        }
+        Some(Workload::Compose(body)) => {
+            rows.extend([("source", body.source_type.clone()), ("git", body.git_repo.clone())]);
+        }
+        Some(Workload::Vm(body)) => rows.extend([
+            ("image", body.os_image.clone()),
+            ("vm", format!("{} vCPUs, {} MiB", body.vcpus, body.memory_mb)),
+        ]),
+        None => {}
+    }
+    rows
+}

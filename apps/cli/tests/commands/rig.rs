@@ -1,0 +1,191 @@
+//! A cluster of one node, and somebody who types.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use persys_agent::app as agent;
+use persys_cli::context::{self, Context};
+use persys_cli::world::World;
+use persys_cluster::settings::Settings;
+use persys_identity::authority::Validity;
+use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
+use persys_node::settings::AgentSettings;
+use persys_scheduler::app as scheduler;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A cluster that runs, and the home of who types.
+pub(crate) struct Rig {
+    pub(crate) folder: TempDir,
+    pub(crate) endpoint: String,
+    scheduler: Option<scheduler::Running>,
+    agent: Option<agent::Running>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) code: u8,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Told {
+    /// What was printed, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+
+    /// Fails unless the exit code is this.
+    pub(crate) fn ended(self, code: u8) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+impl Rig {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificates = Certificates::new(folder.path());
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let settings = Settings { retry_base_ms: 200, ..Settings::default() };
+        let scheduler = scheduler::start(scheduler::Config {
+            grpc: local,
+            http: local,
+            state_dir: folder.path().join("scheduler"),
+            cluster: "test".to_owned(),
+            security: scheduler::Security::Mtls(certificates.issue(Role::Scheduler, "scheduler")),
+            settings,
+        })
+        .await
+        .unwrap();
+        let agent = agent::start(agent::Config {
+            node: Some("n1".to_owned()),
+            grpc: local,
+            advertise: None,
+            schedulers: vec![scheduler.grpc.to_string()],
+            state_dir: folder.path().join("agent"),
+            cluster: "test".to_owned(),
+            runtime: agent::RuntimeChoice::Sim(None),
+            security: agent::Security::Mtls(certificates.issue(Role::Agent, "n1")),
+            labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
+            settings: AgentSettings::default(),
+        })
+        .await
+        .unwrap();
+        let endpoint = scheduler.grpc.to_string();
+        let context = Context {
+            endpoint: endpoint.clone(),
+            identity: Some(folder.path().join("admin-operator.pem")),
+            insecure: false,
+            note: Some("sim: nothing real runs".to_owned()),
+        };
+        certificates.issue(Role::Operator, "admin");
+        certificates.issue(Role::User, "guest");
+        context::write(&folder.path().join("home"), "dev", &context).unwrap();
+        let rig = Self { folder, endpoint, scheduler: Some(scheduler), agent: Some(agent) };
+        rig.until("nodes -o json", |told| {
+            told.code == 0 && told.json().as_array().is_some_and(|nodes| nodes.len() == 1)
+        })
+        .await;
+        rig
+    }
+
+    pub(crate) async fn stop(mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.stop().await;
+        }
+        if let Some(scheduler) = self.scheduler.take() {
+            scheduler.stop().await;
+        }
+    }
+
+    /// Stops the scheduler alone.
+    pub(crate) async fn stop_scheduler(&mut self) {
+        if let Some(scheduler) = self.scheduler.take() {
+            scheduler.stop().await;
+        }
+    }
+
+    pub(crate) fn world(&self, typed: &str) -> World {
+        world(&self.folder.path().join("home"), typed)
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// Types a line; words are set apart by spaces.
+    pub(crate) async fn types(&self, line: &str) -> Told {
+        self.types_with(line, "").await
+    }
+
+    pub(crate) async fn types_with(&self, line: &str, typed: &str) -> Told {
+        tell(&self.world(typed), line).await
+    }
+
+    /// Types a line again and again until what it tells is as wanted.
+    pub(crate) async fn until(&self, line: &str, wanted: impl Fn(&Told) -> bool) -> Told {
+        let begun = Instant::now();
+        loop {
+            let told = self.types(line).await;
+            if wanted(&told) {
+                return told;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never as wanted: {told:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Somebody who types, with a home and nothing else.
+pub(crate) fn world(home: &Path, typed: &str) -> World {
+    let env = BTreeMap::from([
+        ("PERSYS_HOME".to_owned(), home.display().to_string()),
+        ("COLOUR".to_owned(), "red".to_owned()),
+    ]);
+    World::kept(env, typed.as_bytes())
+}
+
+/// Types a line in a world.
+pub(crate) async fn tell(world: &World, line: &str) -> Told {
+    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    let run = persys_cli::run_in(world, "persys", words, Vec::new());
+    let code = tokio::time::timeout(PATIENCE * 2, run)
+        .await
+        .unwrap_or_else(|_| panic!("{line} does not end: {}{}", world.printed(), world.remarked()));
+    Told { code, out: world.printed(), err: world.remarked() }
+}
+
+struct Certificates {
+    authority: Authority,
+    folder: std::path::PathBuf,
+}
+
+impl Certificates {
+    fn new(folder: &Path) -> Self {
+        let domain = TrustDomain::new("persys.local").unwrap();
+        let cluster = ClusterName::new("test").unwrap();
+        let now = SystemTime::now();
+        let authority =
+            Authority::open_or_create(&folder.join("ca"), &domain, &cluster, now).unwrap();
+        Self { authority, folder: folder.to_owned() }
+    }
+
+    fn issue(&self, role: Role, name: &str) -> Source {
+        let grant = Grant::new(role, Name::new(name).unwrap());
+        let grant = if role == Role::Scheduler { grant.on_loopback() } else { grant };
+        let validity = Validity { now: SystemTime::now(), lifetime: Duration::from_hours(24) };
+        let source = Source::Bundle(self.folder.join(format!("{name}-{role}.pem")));
+        source.save(&self.authority.issue(&grant, validity).unwrap()).unwrap();
+        source
+    }
+}

@@ -1,0 +1,121 @@
+//! `persys.compute.v1.Compute`: explanations, output of workloads, commands inside them, and the
+//! operator's last words.
+//!
+//! | question | file |
+//! |---|---|
+//! | why is it so | `why.rs`, from `why_workload.rs` and `why_node.rs` |
+//! | everything about one workload | `describe.rs`; what is kept back in `mask.rs` |
+//! | have it stopped and started | `restart.rs` |
+//! | where it runs, how its agent is asked | `inside.rs` |
+//! | output and commands passed on | `streams.rs` |
+//! | mode and operator's words | `operate.rs` |
+
+mod describe;
+mod inside;
+mod mask;
+mod operate;
+mod restart;
+mod streams;
+mod why;
+mod why_node;
+mod why_workload;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use persys_cluster::settings::Settings;
+use persys_model::time::WallMillis;
+use persys_proto::compute::v1 as api;
+use persys_proto::compute::v1::compute_server::Compute as Service;
+use persys_store::Store;
+use tokio::sync::{Semaphore, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::Control;
+use super::agents::Agents;
+use crate::clock::Clock;
+use crate::handle::Handle;
+use crate::links::grpc::GrpcLinks;
+
+/// Most streams of output and commands at a time.
+const MOST_STREAMS: usize = 256;
+
+/// The service.
+pub(crate) struct Compute {
+    handle: Handle,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    agents: Arc<Agents>,
+    links: Arc<GrpcLinks>,
+    cluster: String,
+    streams: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Compute {
+    /// Beside `control`, on the same cluster.
+    pub(crate) fn new(control: &Control, links: Arc<GrpcLinks>, cluster: &str) -> Self {
+        Self {
+            handle: control.handle.clone(),
+            store: Arc::clone(&control.store),
+            clock: Arc::clone(&control.clock),
+            settings: control.settings.clone(),
+            agents: Arc::clone(&control.agents),
+            links,
+            cluster: cluster.to_owned(),
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            stop: control.stop.clone(),
+        }
+    }
+
+    fn now(&self) -> WallMillis {
+        self.clock.now().wall
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl Service for Compute {
+    type LogsStream = ReceiverStream<Result<api::LogChunk, Status>>;
+    type ExecStream = ReceiverStream<Result<api::ExecOutput, Status>>;
+
+    async fn why(&self, request: Request<api::WhyRequest>) -> Answer<api::WhyResponse> {
+        self.explain(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn describe(
+        &self,
+        request: Request<api::DescribeRequest>,
+    ) -> Answer<api::DescribeResponse> {
+        self.tell_all(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn restart(&self, request: Request<api::RestartRequest>) -> Answer<api::RestartResponse> {
+        self.start_anew(&request.into_inner().workload_id).await.map(Response::new)
+    }
+
+    async fn logs(&self, request: Request<api::LogsRequest>) -> Answer<Self::LogsStream> {
+        self.pass_logs(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn exec(&self, request: Request<Streaming<api::ExecInput>>) -> Answer<Self::ExecStream> {
+        self.pass_exec(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn standing(
+        &self,
+        _request: Request<api::StandingRequest>,
+    ) -> Answer<api::StandingResponse> {
+        self.tell_standing().await.map(Response::new)
+    }
+
+    async fn operate(&self, request: Request<api::OperateRequest>) -> Answer<api::OperateResponse> {
+        self.take_word(request.into_inner()).await.map(Response::new)
+    }
+}

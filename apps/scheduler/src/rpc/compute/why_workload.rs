@@ -1,0 +1,309 @@
+//! Why a workload is as it is: told from the cluster in memory, without asking anybody.
+
+use persys_cluster::placement::{Explanation, Reason as Filter};
+use persys_cluster::world::{Judged, WorkloadView, World};
+use persys_model::assignment::{Place, ReasonCode};
+use persys_model::failure::Failure;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::inventory::State;
+use persys_model::mode::Mode;
+use persys_model::phase::Phase;
+use persys_model::time::WallMillis;
+use persys_proto::compute::v1 as api;
+
+use super::words::{amounts, first_line, node_word};
+use crate::moment::{ago, rfc3339};
+
+/// Most nodes whose judgement is told.
+const MOST_VERDICTS: usize = 50;
+
+/// The answer, but for the events. `attempts` is how many failures one incident may have.
+pub(super) fn explain(
+    world: &World,
+    id: &WorkloadId,
+    attempts: u32,
+    now: WallMillis,
+) -> Option<api::WhyResponse> {
+    let view = world.workload(id)?;
+    let judged = if wants_room(&view) { world.judge(id, MOST_VERDICTS) } else { None };
+    let asked = Asked { world, view, judged: judged.as_ref(), attempts, now };
+    let mut why = api::WhyResponse {
+        summary: asked.summary(),
+        facts: asked.facts(),
+        evidence: evidence(view.assignment.reason.failure.as_ref()),
+        next: asked.next(),
+        ..api::WhyResponse::default()
+    };
+    if let Some(judged) = judged {
+        tell_judgement(&mut why, judged);
+    }
+    Some(why)
+}
+
+/// Whether it waits for room: for its first version or for a new one.
+fn wants_room(view: &WorkloadView<'_>) -> bool {
+    let code = view.assignment.reason.code;
+    view.assignment.phase == Phase::Pending || code == ReasonCode::UpdateWaits
+}
+
+fn tell_judgement(why: &mut api::WhyResponse, judged: Judged) {
+    let Judged { explanation, suggestions, verdicts } = judged;
+    let refusals = explanation.refusals.into_iter().map(|refusal| api::Refusal {
+        reason: refusal.reason.to_string(),
+        nodes: u32::try_from(refusal.nodes).unwrap_or(u32::MAX),
+    });
+    why.refusals = refusals.collect();
+    why.suggestions = suggestions;
+    let verdicts = verdicts.into_iter().map(|verdict| api::Verdict {
+        node_id: verdict.node.to_string(),
+        fits: verdict.faults.is_empty(),
+        faults: verdict.faults,
+    });
+    why.verdicts = verdicts.collect();
+}
+
+/// What was left of a failure, line by line.
+pub(super) fn evidence(failure: Option<&Failure>) -> Vec<String> {
+    failure.map_or_else(Vec::new, |failure| failure.message.lines().map(str::to_owned).collect())
+}
+
+/// One question and what it is answered from.
+struct Asked<'a> {
+    world: &'a World,
+    view: WorkloadView<'a>,
+    judged: Option<&'a Judged>,
+    attempts: u32,
+    now: WallMillis,
+}
+
+impl Asked<'_> {
+    fn id(&self) -> &WorkloadId {
+        &self.view.workload.id
+    }
+
+    fn place(&self) -> Option<&Place> {
+        self.view.assignment.place.as_ref()
+    }
+
+    /// ` on n1`, or nothing when it has no place.
+    fn on(&self) -> String {
+        self.place().map(|place| format!(" on {}", place.node)).unwrap_or_default()
+    }
+
+    fn frozen(&self) -> Option<String> {
+        let (mode, why) = self.world.mode();
+        match mode {
+            Mode::Normal => None,
+            Mode::Degraded | Mode::Recovery => {
+                Some(format!("the control plane is in {} mode ({why})", mode.word()))
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        let (id, on) = (self.id(), self.on());
+        let since = ago(self.view.assignment.reason.since, self.now);
+        let reason = self.reason();
+        match self.view.assignment.phase {
+            Phase::Pending => format!("{id} waits: {}", self.waits_for()),
+            Phase::Running | Phase::Starting | Phase::Restarting | Phase::Stopping
+                if self.view.uncertain =>
+            {
+                format!("{id} ran{on} when last heard of; its node does not answer")
+            }
+            Phase::Starting => format!("{id} is being started{on}, {}", self.starting(&since)),
+            Phase::Running if self.view.assignment.reason.code == ReasonCode::UpdateWaits => {
+                format!("{id} runs{on} in its old version; the new one waits: {}", self.waits_for())
+            }
+            Phase::Running => format!("{id} runs{on}, since {since}"),
+            Phase::Restarting => format!("{id} ended and is started again{on}: {reason}"),
+            Phase::Stopping => format!("{id} is being stopped{on}, since {since}"),
+            Phase::Stopped => format!("{id} is at rest because somebody wants it so"),
+            Phase::Completed => {
+                format!("{id} ran to its end{on}, as it should, and is not started again")
+            }
+            Phase::Backoff => format!("{id} failed and is tried again: {reason}"),
+            Phase::Failed => format!("{id} failed: {reason}"),
+            Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
+        }
+    }
+
+    fn starting(&self, since: &str) -> String {
+        let said = match self.view.seen.map(|report| &report.state) {
+            None => "but its node has not said anything of it yet",
+            Some(State::Unknown) => "but the runtime of its node does not answer",
+            Some(
+                State::Pending
+                | State::Running
+                | State::Restarting(_)
+                | State::Stopped
+                | State::Completed
+                | State::Failed(_),
+            ) => "its node prepares it (an image may have to be fetched)",
+        };
+        format!("since {since}: {said}")
+    }
+
+    fn deleting(&self) -> String {
+        match self.place() {
+            Some(place) => format!(": {} has not said yet that it is gone", place.node),
+            None => String::new(),
+        }
+    }
+
+    /// What a workload without room waits for.
+    fn waits_for(&self) -> String {
+        if let Some(frozen) = self.frozen() {
+            return format!("{frozen}, and nothing is started");
+        }
+        let assignment = self.view.assignment;
+        if assignment.reason.code == ReasonCode::WaitsForFence {
+            return self.reason();
+        }
+        let Some(judged) = self.judged else { return self.reason() };
+        if let Some(home) = &assignment.data_on {
+            return Self::waits_for_home(home, judged);
+        }
+        let Explanation { total, fitting, .. } = judged.explanation;
+        match (total, fitting) {
+            (0, _) => "there are no nodes".to_owned(),
+            (_, 0) => judged.explanation.to_string(),
+            (_, _) => format!("it fits on {fitting} of {total} nodes and is placed next"),
+        }
+    }
+
+    fn waits_for_home(home: &NodeId, judged: &Judged) -> String {
+        match judged.verdicts.iter().find(|verdict| verdict.node == *home) {
+            None => format!("its data is on {home}, which is no longer in the cluster"),
+            Some(verdict) if verdict.faults.is_empty() => {
+                format!("its data is on {home}, where it fits: it is placed next")
+            }
+            Some(verdict) => {
+                format!("its data is on {home}, which {}", verdict.faults.join(", "))
+            }
+        }
+    }
+
+    /// The first line of the reason.
+    fn reason(&self) -> String {
+        let reason = &self.view.assignment.reason;
+        let failure = reason.failure.as_ref().map(|failure| &*failure.message);
+        let text = match (&*reason.message, failure) {
+            ("", Some(failure)) => failure,
+            ("", None) => reason.code.word(),
+            (message, _) => message,
+        };
+        first_line(text).to_owned()
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        facts.extend(self.frozen().map(|frozen| format!("{frozen}: nothing is changed")));
+        let (workload, assignment) = (self.view.workload, self.view.assignment);
+        let (phase, reason) = (assignment.phase.word(), &assignment.reason);
+        let since = rfc3339(reason.since);
+        facts.push(format!("{phase} since {since} ({} ago)", ago(reason.since, self.now)));
+        facts.push(match &*self.reason() {
+            text if text == reason.code.word() => format!("reason: {text}"),
+            text => format!("reason: {}: {text}", reason.code.word()),
+        });
+        let (desired, revision) = (workload.desired.word(), &workload.revision);
+        facts.push(format!("wanted: {desired}, in revision {revision}"));
+        facts.extend(self.place_facts());
+        facts.extend(self.attempt_facts());
+        facts.push(format!("asks for {}", amounts(workload.spec.resources.compute)));
+        if let Some(home) = &assignment.data_on {
+            facts.push(format!("stays with {home}, which has its data"));
+        }
+        for (node, copy) in &assignment.former {
+            facts.push(format!(
+                "a former copy (decision {}) may still be on {}",
+                copy.epoch,
+                node_word(self.world, node, self.now)
+            ));
+        }
+        if self.world.brake() {
+            let text = "so many nodes are silent that nothing is moved until they are back or an \
+                        operator releases the brake";
+            facts.push(text.to_owned());
+        }
+        facts
+    }
+
+    fn place_facts(&self) -> Vec<String> {
+        let Some(place) = self.place() else { return vec!["has no node".to_owned()] };
+        let node = node_word(self.world, &place.node, self.now);
+        let mut facts = vec![format!("its node is {node}, by decision {}", place.epoch)];
+        if self.view.uncertain {
+            let node = &place.node;
+            facts.push(format!("{node} does not answer: what is said of it may no longer be so"));
+        }
+        if let Some(version) = &place.version {
+            facts.push(format!("{} runs revision {} until then", place.node, version.revision));
+        }
+        facts
+    }
+
+    fn attempt_facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if let Some(retry) = self.view.retry {
+            let (count, most) = (retry.attempts, self.attempts);
+            facts.push(match retry.next_at {
+                Some(at) => {
+                    format!("{count} of {most} attempts failed; the next is due {}", rfc3339(at))
+                }
+                None => format!("{count} of {most} attempts failed; none is planned"),
+            });
+            if !retry.avoid.is_empty() {
+                let nodes: Vec<_> = retry.avoid.iter().map(ToString::to_string).collect();
+                facts.push(format!("another node than {} is tried first", nodes.join(", ")));
+            }
+        }
+        match self.view.seen.map_or(0, |report| report.restarts) {
+            0 => {}
+            1 => facts.push("was started again once by its node".to_owned()),
+            times => facts.push(format!("was started again {times} times by its node")),
+        }
+        facts
+    }
+
+    /// What to type next.
+    fn next(&self) -> Vec<String> {
+        let id = self.id();
+        let of = |verb: &str| format!("persys {verb} {id}");
+        let watch = || format!("persys events -f {id}");
+        let node = || self.place().map(|place| format!("persys why node {}", place.node));
+        match self.view.assignment.phase {
+            Phase::Pending => self.next_for_room(),
+            Phase::Running | Phase::Starting | Phase::Restarting | Phase::Stopping
+                if self.view.uncertain =>
+            {
+                node().into_iter().chain([watch()]).collect()
+            }
+            Phase::Starting => vec![watch()],
+            Phase::Running => vec![of("logs"), of("get")],
+            Phase::Restarting => vec![of("logs"), watch()],
+            Phase::Stopping | Phase::Deleting => node().into_iter().chain([watch()]).collect(),
+            Phase::Stopped => vec![of("start"), of("delete")],
+            Phase::Completed => vec![of("logs"), of("restart"), of("delete")],
+            Phase::Backoff | Phase::Failed => vec![of("logs"), of("retry"), of("delete")],
+        }
+    }
+
+    fn next_for_room(&self) -> Vec<String> {
+        let mut next = Vec::new();
+        if let Some(judged) = self.judged
+            && let Some(closest) = judged.verdicts.first()
+        {
+            next.push(format!("persys why node {}", closest.node));
+            let closed =
+                judged.explanation.refusals.iter().any(|refusal| refusal.reason == Filter::Closed);
+            let drained = self.world.node(&closest.node).is_some_and(|n| n.node.drain.is_some());
+            if closed && drained {
+                next.push(format!("persys node undrain {}", closest.node));
+            }
+        }
+        next.push("persys nodes".to_owned());
+        next
+    }
+}

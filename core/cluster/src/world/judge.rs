@@ -1,0 +1,145 @@
+//! Why a workload has no room, node by node: for people who ask.
+
+use std::cmp::Reverse;
+
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::Condition;
+use persys_model::spec::HostPort;
+
+use super::World;
+use super::place::{demands, request};
+use super::slots::WorkloadSlot;
+use crate::placement::{Explanation, NodeIndex, Own, Reason, Suggestion};
+
+/// How the fleet judges one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Counts, and what would help.
+    pub explanation: Explanation,
+    /// The same suggestions as sentences, with the names of nodes.
+    pub suggestions: Vec<String>,
+    /// Node by node, those that come closest first.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// How one node judges one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The node.
+    pub node: NodeId,
+    /// Every rule that refuses, with numbers; none if it fits.
+    pub faults: Vec<String>,
+}
+
+impl World {
+    /// How all nodes judge a workload as it is asked for now, at most `most` of them by name. What
+    /// it holds itself does not stand in its way.
+    pub fn judge(&self, id: &WorkloadId, most: usize) -> Option<Judged> {
+        let slot = self.workloads.get(self.workload_by_id.get(id)?.0)?;
+        let spec = &slot.workload.spec;
+        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let request = request(spec, &demands, &ports, &drivers, &[]);
+        let place = slot.assignment.place.as_ref();
+        let own = place.and_then(|place| {
+            let node = self.node_at(&place.node)?;
+            Some(Own { node, reserved: &place.reserved, ports: &place.ports })
+        });
+        let explanation = self.index.explain(&request);
+        let home = slot.assignment.data_on.as_ref();
+        let mut judged: Vec<(NodeId, NodeIndex, Vec<Reason>)> = self
+            .index
+            .verdicts(&request, own)
+            .into_iter()
+            .map(|verdict| (self.node_id(verdict.node), verdict.node, verdict.faults))
+            .collect();
+        // A node without its data is as far away as can be.
+        judged.sort_by_cached_key(|(node, _, faults)| {
+            (home.is_some_and(|home| home != node), faults.len(), node.clone())
+        });
+        judged.truncate(most);
+        let verdicts = judged.into_iter().map(|(node, at, faults)| {
+            let mut faults: Vec<_> =
+                faults.iter().map(|fault| self.fault_of(at, fault, slot)).collect();
+            if let Some(home) = home.filter(|home| **home != node) {
+                faults.insert(0, format!("its data is on {home}"));
+            }
+            Verdict { node, faults }
+        });
+        let suggestions = explanation.suggestions.iter().map(|one| self.suggestion(one)).collect();
+        Some(Judged { suggestions, verdicts: verdicts.collect(), explanation })
+    }
+
+    fn fault_of(&self, at: NodeIndex, fault: &Reason, asks: &WorkloadSlot) -> String {
+        match fault {
+            Reason::Closed => self.closed_because(at),
+            Reason::Port(port) => match self.holder_of(at, *port, asks) {
+                Some(holder) => format!("port {port} is taken by {holder}"),
+                None => fault.of_one(),
+            },
+            Reason::WorkloadType(_)
+            | Reason::Driver(_)
+            | Reason::Constraint(..)
+            | Reason::Taint(_)
+            | Reason::Cpu(_)
+            | Reason::Memory(_)
+            | Reason::Disk(..) => fault.of_one(),
+        }
+    }
+
+    fn closed_because(&self, at: NodeIndex) -> String {
+        let Some(slot) = self.nodes.get(at.0) else { return Reason::Closed.of_one() };
+        match (slot.node.condition, &slot.node.drain) {
+            (Condition::Lost, _) => "is lost: it does not answer".to_owned(),
+            (Condition::NotReady, _) => "is not ready: its heartbeats stay away".to_owned(),
+            (Condition::Ready, Some(why)) if why.is_empty() => "is being drained".to_owned(),
+            (Condition::Ready, Some(why)) => format!("is being drained: {why}"),
+            (Condition::Ready, None) => Reason::Closed.of_one(),
+        }
+    }
+
+    /// Who has a port on a node, if it is a workload whose place is there.
+    fn holder_of(&self, at: NodeIndex, port: HostPort, asks: &WorkloadSlot) -> Option<WorkloadId> {
+        self.nodes.get(at.0)?.assigned.iter().find_map(|other| {
+            let other = self.workloads.get(other.0)?;
+            let place = other.assignment.place.as_ref()?;
+            let holds = place.ports.contains(&port) && other.workload.id != asks.workload.id;
+            holds.then(|| other.workload.id.clone())
+        })
+    }
+
+    fn suggestion(&self, suggestion: &Suggestion) -> String {
+        let node = match suggestion {
+            Suggestion::LessCpu { node, .. }
+            | Suggestion::LessMemory { node, .. }
+            | Suggestion::LessCompute { node, .. }
+            | Suggestion::LessDisk { node, .. } => Some(*node),
+            Suggestion::WithoutConstraint { .. }
+            | Suggestion::Tolerate { .. }
+            | Suggestion::OtherPort { .. }
+            | Suggestion::OpenNode { .. }
+            | Suggestion::BiggerThanAnyNode { .. } => None,
+        };
+        match node {
+            Some(node) => format!("{suggestion} on {}", self.node_id(node)),
+            None => suggestion.to_string(),
+        }
+    }
+
+    /// Workloads that hold most of a node, the largest first: what could make room.
+    pub fn largest_on(&self, id: &NodeId, most: usize) -> Vec<WorkloadId> {
+        let Some(slot) = self.node_at(id).and_then(|at| self.nodes.get(at.0)) else {
+            return Vec::new();
+        };
+        let mut held: Vec<_> = slot
+            .assigned
+            .iter()
+            .filter_map(|at| {
+                let slot = self.workloads.get(at.0)?;
+                let held = slot.assignment.place.as_ref()?.reserved.compute;
+                Some((Reverse(held.memory_mib), slot.workload.id.clone()))
+            })
+            .collect();
+        held.sort();
+        held.into_iter().map(|(_, id)| id).take(most).collect()
+    }
+}
