@@ -27,6 +27,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     if folder.has_used_docker() {
         let removed = remove_containers(&folder).await?;
         println!("removed {removed} containers");
+        persys_agent::watchdog::end(&folder.path.join("agent"));
     }
     context::remove(&home(), context::DEV)?;
     println!("removed {}", folder.path.display());

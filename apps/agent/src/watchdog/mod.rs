@@ -26,7 +26,7 @@ mod guard;
 mod pulse;
 pub(crate) mod supervise;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use persys_model::id::NodeId;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings;
 use persys_runtime::{Clock, Owner};
-use rustix::process::{Pid, getppid, setsid};
+use rustix::process::{Pid, Signal, getppid, kill_process, setsid};
 
 use crate::ledger::lease;
 
@@ -146,6 +146,20 @@ pub async fn run(options: Options) {
     tracing::info!(state = %options.state_dir.display(), "the watchdog is awake");
     Guard::new(options.state_dir, boot, clock, docker, orphaned).run().await;
     tracing::info!("nothing is left to guard");
+}
+
+/// Ends the watchdog of an agent that is gone for good: its node's exclusive work was removed.
+pub fn end(state_dir: &Path) {
+    let Some(pulse) = pulse::Pulse::read(state_dir) else { return };
+    // The number may have gone to another process since.
+    let line = std::fs::read(format!("/proc/{}/cmdline", pulse.pid)).unwrap_or_default();
+    let dir = state_dir.display().to_string();
+    let same = line.split(|byte| *byte == 0).any(|word| word == dir.as_bytes());
+    let process = i32::try_from(pulse.pid).ok().and_then(Pid::from_raw);
+    if let Some(process) = process.filter(|_| same && pulse.pid > 1) {
+        // One that ended by itself meanwhile is what was wanted.
+        kill_process(process, Signal::TERM).ok();
+    }
 }
 
 fn parent() -> Option<u32> {
