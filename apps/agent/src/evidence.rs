@@ -54,13 +54,13 @@ pub(crate) async fn gather(
 pub(crate) fn text(end: &End) -> String {
     let mut text = format!("exited with code {}", end.code);
     if let Some(name) = end.signal.and_then(signal_name) {
-        text.push_str(&format!(" ({name})"));
+        text = format!("{text} ({name})");
     }
     if end.out_of_memory {
         text.push_str(": out of memory, it needed more than its limit");
     }
     if let Some(error) = &end.runtime_error {
-        text.push_str(&format!(": {}", shorten(&clean(error), REMARK_BYTES)));
+        text = format!("{text}: {}", shorten(&clean(error), REMARK_BYTES));
     }
     let lines = last_lines(end, TEXT_BYTES.saturating_sub(text.len() + HEADING.len()));
     if !lines.is_empty() {

@@ -123,7 +123,7 @@ impl Agent {
             Input::Unreachable => self.line.unreachable(&self.settings, now.mono),
             Input::Observed(observation) => self.observed(observation, now, &mut effects),
             Input::Ended { workload, epoch, code, text } => {
-                self.ended(workload, End { epoch, code, text });
+                self.ended(&workload, End { epoch, code, text });
             }
             Input::Done { verb, workload, outcome } => {
                 self.done(verb, &workload, outcome, now, &mut effects);

@@ -168,8 +168,8 @@ impl Agent {
     }
 
     /// Takes in what was left of an end.
-    pub(crate) fn ended(&mut self, workload: WorkloadId, end: End) {
-        if let Some(slot) = self.slots.get_mut(&workload) {
+    pub(crate) fn ended(&mut self, workload: &WorkloadId, end: End) {
+        if let Some(slot) = self.slots.get_mut(workload) {
             slot.end = Some(end);
         }
     }

@@ -1,6 +1,8 @@
 //! Looking into what runs, over real gRPC from end to end: an operator's client, a scheduler, an
 //! agent, and a runtime in memory.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

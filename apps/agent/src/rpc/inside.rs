@@ -110,7 +110,7 @@ impl Service {
                 answer.started_at = thing.started_at.unwrap_or_default();
                 answer.finished_at = thing.finished_at.unwrap_or_default();
                 answer.ip_addresses = thing.addresses.iter().map(ToString::to_string).collect();
-                answer.ports = thing.ports.iter().map(port).collect();
+                answer.ports = thing.ports.into_iter().map(port).collect();
             }
             Ok(Ok(None)) => {}
             Ok(Err(error)) => return Err(refused(&error)),
@@ -155,7 +155,7 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-fn port(published: &Published) -> String {
+fn port(published: Published) -> String {
     let protocol = match published.host.protocol {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",

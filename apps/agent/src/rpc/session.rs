@@ -123,7 +123,7 @@ async fn type_in(
         }
     }
     close(&mut input).await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn close(input: &mut Option<Typed>) {
