@@ -59,7 +59,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<String>,
     /// When to start it again.
-    #[arg(long, value_enum, default_value = "no", value_name = "POLICY")]
+    #[arg(long, value_enum, default_value = "on-failure", value_name = "POLICY")]
     pub(crate) restart: Restarts,
     /// Label on the container.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
