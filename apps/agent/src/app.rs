@@ -214,6 +214,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         },
         agent,
     );
+    let driver = driver.with_evidence(Arc::new(runtimes.clone()));
     let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
     beside.spawn(measure(Arc::clone(&meter), handle.clone()));
@@ -222,7 +223,9 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     }
     beside.spawn(offer(config, node.clone(), bound, runtimes.clone(), handle.clone()));
     let (goodbye, until) = oneshot::channel();
-    let server = serve(incoming, rpc::service(handle.clone(), runtimes, meter), until)?;
+    let inside = rpc::inside::service(handle.clone(), runtimes.clone());
+    let service = rpc::service(handle.clone(), runtimes, meter);
+    let server = serve(incoming, (service, inside), until)?;
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
     tracing::info!(%node, grpc = %bound, "the agent serves");
     Ok(Running {
@@ -360,7 +363,7 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 /// Serves the agent's service, health and reflection until it is told goodbye.
 fn serve(
     incoming: Incoming,
-    service: rpc::Guarded,
+    (service, inside): (rpc::Guarded, rpc::inside::Guarded),
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
     let reflection = tonic_reflection::server::Builder::configure()
@@ -371,16 +374,14 @@ fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
-        health
-            .set_service_status(
-                "persys.agent.v1.AgentService",
-                tonic_health::ServingStatus::Serving,
-            )
-            .await;
+        for name in ["persys.agent.v1.AgentService", "persys.compute.v1.Inside"] {
+            health.set_service_status(name, tonic_health::ServingStatus::Serving).await;
+        }
         let served = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE.0))
             .http2_keepalive_timeout(Some(KEEPALIVE.1))
             .add_service(service)
+            .add_service(inside)
             .add_service(health_service)
             .add_service(InterceptedService::new(reflection, rpc::authorise))
             .serve_with_incoming_shutdown(incoming, async {

@@ -12,13 +12,14 @@ use persys_model::command::Answer;
 use persys_model::time::{Millis, Now};
 use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
-use persys_node::input::{Input, LedgerSeq, RequestId};
+use persys_node::input::{Input, LedgerSeq, Observation, RequestId};
 use persys_node::ledger::LedgerChange;
-use persys_runtime::Runtime;
 use persys_runtime::runtime::observation;
+use persys_runtime::{Evidence, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::evidence;
 use crate::handle::{Handle, Inbox, Life};
 use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
@@ -56,12 +57,19 @@ impl std::fmt::Debug for Parts {
 /// What runs beside the loop and how it ended.
 enum Ended {
     Input(Input),
-    Verb { id: u64, input: Input, told: Result<(), String> },
+    Verb {
+        id: u64,
+        input: Input,
+        told: Result<(), String>,
+    },
+    /// Several, in this order.
+    Inputs(Vec<Input>),
 }
 
 /// Owns the agent core and steps it.
 pub struct Driver {
     parts: Parts,
+    evidence: Option<Arc<dyn Evidence>>,
     agent: Agent,
     inbox: mpsc::Receiver<Inbox>,
     callers: BTreeMap<RequestId, oneshot::Sender<Answer>>,
@@ -87,6 +95,7 @@ impl Driver {
         let writer = Writer::start(Arc::clone(&parts.keeper));
         let driver = Self {
             parts,
+            evidence: None,
             agent,
             inbox,
             callers: BTreeMap::new(),
@@ -97,6 +106,13 @@ impl Driver {
             wake_at: None,
         };
         (driver, Handle { inbox: to_inbox })
+    }
+
+    /// Has what was left of bad ends looked up here.
+    #[must_use]
+    pub fn with_evidence(mut self, evidence: Arc<dyn Evidence>) -> Self {
+        self.evidence = Some(evidence);
+        self
     }
 
     /// Runs until it is told to stop or every handle is gone. What runs on the node goes on.
@@ -111,7 +127,12 @@ impl Driver {
                 },
                 Some(input) = self.writer.written.recv() => self.step(input).await,
                 Some(ended) = self.outside.join_next() => match ended {
-                    Ok(Ended::Input(input)) => self.step(input).await,
+                    Ok(Ended::Input(input)) => self.hear(input).await,
+                    Ok(Ended::Inputs(inputs)) => {
+                        for input in inputs {
+                            self.step(input).await;
+                        }
+                    }
                     Ok(Ended::Verb { id, input, told }) => {
                         self.history.end(id, told, (self.parts.clock)().wall);
                         self.step(input).await;
@@ -160,6 +181,36 @@ impl Driver {
             Inbox::BeginAnew(life) => self.begin_anew(*life).await,
             Inbox::Stop => {}
         }
+    }
+
+    /// A fresh bad end is looked into before the core hears of it, since a restart or a removal
+    /// leaves nothing of it. Everything else goes in at once.
+    async fn hear(&mut self, input: Input) {
+        let Some(evidence) = &self.evidence else { return self.step(input).await };
+        let fresh = match &input {
+            Input::Observed(Observation::Complete(list)) => self.agent.fresh_ends(list),
+            Input::Observed(Observation::Unknown)
+            | Input::Command(..)
+            | Input::Registered(_)
+            | Input::Heard(_)
+            | Input::Unreachable
+            | Input::Ended { .. }
+            | Input::Done { .. }
+            | Input::Persisted(_)
+            | Input::LedgerFailed
+            | Input::Stirred
+            | Input::Usage(_)
+            | Input::Tick => Vec::new(),
+        };
+        if fresh.is_empty() {
+            return self.step(input).await;
+        }
+        let evidence = Arc::clone(evidence);
+        self.outside.spawn(async move {
+            let mut inputs = evidence::gather(evidence.as_ref(), fresh).await;
+            inputs.push(input);
+            Ended::Inputs(inputs)
+        });
     }
 
     async fn step(&mut self, input: Input) {

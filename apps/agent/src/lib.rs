@@ -21,6 +21,7 @@
 
 pub mod app;
 pub mod driver;
+mod evidence;
 pub mod handle;
 pub mod history;
 pub mod host;

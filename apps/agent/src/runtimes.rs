@@ -13,10 +13,10 @@ use persys_model::id::WorkloadId;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_node::input::Seen;
 use persys_runtime::docker::Docker;
-use persys_runtime::inside::End;
+use persys_runtime::inside::{End, ExecCommand, LogRange, Output, Reading, Session};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
-use persys_runtime::{Error, Evidence, Runtime, Start, Wakeups};
+use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
 use tokio::time::timeout;
 
 use crate::handle::Handle;
@@ -34,15 +34,26 @@ struct Part {
     runtime: Arc<dyn Runtime>,
     wakeups: Arc<dyn Wakeups>,
     evidence: Arc<dyn Evidence>,
+    logs: Arc<dyn Logs>,
+    exec: Arc<dyn Exec>,
+    usage: Arc<dyn Usage>,
 }
 
 impl Part {
     fn new<R>(types: BTreeSet<WorkloadType>, runtime: R) -> Self
     where
-        R: Runtime + Wakeups + Evidence + Clone + 'static,
+        R: Runtime + Wakeups + Evidence + Logs + Exec + Usage + Clone + 'static,
     {
-        let (wakeups, evidence) = (Arc::new(runtime.clone()), Arc::new(runtime.clone()));
-        Self { types, runtime: Arc::new(runtime), wakeups, evidence }
+        let runtime = Arc::new(runtime);
+        Self {
+            types,
+            wakeups: Arc::<R>::clone(&runtime),
+            evidence: Arc::<R>::clone(&runtime),
+            logs: Arc::<R>::clone(&runtime),
+            exec: Arc::<R>::clone(&runtime),
+            usage: Arc::<R>::clone(&runtime),
+            runtime,
+        }
     }
 }
 
@@ -147,6 +158,42 @@ impl Runtimes {
         None
     }
 
+    /// What a workload printed.
+    pub async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
+        for part in &self.parts {
+            match part.logs.logs(workload, range).await {
+                Err(Error::Absent { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Err(Error::Absent { workload: workload.clone() })
+    }
+
+    /// Runs a command inside a workload.
+    pub async fn exec(
+        &self,
+        workload: &WorkloadId,
+        command: &ExecCommand,
+    ) -> Result<Session, Error> {
+        for part in &self.parts {
+            match part.exec.exec(workload, command).await {
+                Err(Error::Absent { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Err(Error::Absent { workload: workload.clone() })
+    }
+
+    /// What a workload uses, if it runs and a runtime can tell.
+    pub async fn usage(&self, workload: &WorkloadId) -> Option<Reading> {
+        for part in &self.parts {
+            if let Ok(Some(reading)) = part.usage.usage(workload).await {
+                return Some(reading);
+            }
+        }
+        None
+    }
+
     fn of(&self, spec: &Spec) -> Result<&dyn Runtime, Error> {
         let kind = spec.workload_type();
         let part = self.parts.iter().find(|part| part.types.contains(&kind));
@@ -158,6 +205,13 @@ fn unsupported() -> BTreeMap<WorkloadType, Arc<str>> {
     [WorkloadType::Compose, WorkloadType::Vm]
         .map(|kind| (kind, Arc::from("this agent has no runtime for it")))
         .into()
+}
+
+#[async_trait]
+impl Evidence for Runtimes {
+    async fn evidence(&self, workload: &WorkloadId) -> Result<Option<End>, Error> {
+        Ok(self.end_of(workload).await)
+    }
 }
 
 #[async_trait]

@@ -1,5 +1,6 @@
 //! Why something failed, in the words of the contract.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The closed set of reasons a failure can have. Every failure has exactly one.
@@ -82,7 +83,16 @@ impl Failure {
     /// A failure whose message is cut at the limit, on a character boundary.
     #[must_use]
     pub fn new(reason: FailureReason, message: &str) -> Self {
-        Self { reason, message: Arc::from(clip(message, Self::MESSAGE_LIMIT)) }
+        Self { reason, message: Arc::from(&*shorten(message, Self::MESSAGE_LIMIT)) }
+    }
+
+    /// What happened, in one line; and what was left of it, in further lines, if anything was.
+    #[must_use]
+    pub fn parts(&self) -> (&str, Option<&str>) {
+        match self.message.split_once('\n') {
+            Some((line, evidence)) => (line, Some(evidence)),
+            None => (&self.message, None),
+        }
     }
 
     /// Whether trying again can help.
@@ -90,6 +100,17 @@ impl Failure {
     pub fn retryable(&self) -> bool {
         self.reason.retryable()
     }
+}
+
+/// `text`, cut to at most `limit` bytes on a character boundary; an ellipsis says that it was cut.
+#[must_use]
+pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let kept = clip(text, limit.saturating_sub(ELLIPSIS.len()));
+    Cow::Owned(format!("{kept}{ELLIPSIS}"))
 }
 
 /// The longest prefix of `text` of at most `limit` bytes that ends on a character boundary.
@@ -109,7 +130,9 @@ mod tests {
     #[test]
     fn a_message_is_cut_on_a_character() {
         let failure = Failure::new(FailureReason::RuntimeError, &"é".repeat(1000));
-        assert_eq!(failure.message.len(), 1024);
+        assert!(failure.message.len() <= Failure::MESSAGE_LIMIT && failure.message.len() > 1020);
+        assert!(failure.message.ends_with("é…"));
+        assert_eq!(shorten("aé", 3), "aé");
         assert_eq!(clip("aé", 2), "a");
     }
 

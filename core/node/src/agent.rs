@@ -30,7 +30,7 @@ use crate::journal::Journal;
 use crate::ledger::{Goal, Intent, Ledger, LedgerChange};
 use crate::session::{Line, Welcome};
 use crate::settings::AgentSettings;
-use crate::slot::{self, Heard, Slot, Told};
+use crate::slot::{self, End, Heard, Slot, Told};
 use crate::sweep::Watch;
 
 /// One life of an agent process.
@@ -122,6 +122,9 @@ impl Agent {
             Input::Heard(answer) => self.heard(&answer, now, &mut effects),
             Input::Unreachable => self.line.unreachable(&self.settings, now.mono),
             Input::Observed(observation) => self.observed(observation, now, &mut effects),
+            Input::Ended { workload, epoch, code, text } => {
+                self.ended(&workload, End { epoch, code, text });
+            }
             Input::Done { verb, workload, outcome } => {
                 self.done(verb, &workload, outcome, now, &mut effects);
             }

@@ -1,5 +1,7 @@
 //! Everything that can happen to an agent, as data.
 
+use std::sync::Arc;
+
 use persys_model::command::Command;
 use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, WorkloadId};
@@ -32,6 +34,17 @@ pub enum Input {
     Unreachable,
     /// The runtimes were asked for everything that carries our labels.
     Observed(Observation),
+    /// What was left of a bad end, told before the observation that shows the end.
+    Ended {
+        /// Of which workload.
+        workload: WorkloadId,
+        /// From its labels: the decision it was made under.
+        epoch: Epoch,
+        /// Its exit code.
+        code: i32,
+        /// What happened, as people read it.
+        text: Arc<str>,
+    },
     /// A verb came to its end.
     Done {
         /// Which.

@@ -3,6 +3,8 @@
 //! All of it may be lost with the process: it is found again by looking at the runtimes and by
 //! hearing from the scheduler.
 
+use std::sync::Arc;
+
 use persys_model::failure::Failure;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
@@ -11,7 +13,7 @@ use persys_model::spec::container::RestartPolicy;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use crate::decide::{Case, Leave, Thing, Version};
+use crate::decide::{Case, Leave, Next, Thing, Version};
 use crate::input::{Existing, LedgerSeq, Seen, VerbId};
 use crate::ledger::{Goal, Intent};
 use crate::restart;
@@ -37,6 +39,8 @@ pub(crate) struct Slot {
     pub(crate) running_since: Option<Millis>,
     /// Restarts in a row.
     pub(crate) streak: u32,
+    /// What was left of its last bad end.
+    pub(crate) end: Option<End>,
     /// A restart that is due or waits.
     pub(crate) again: Option<Again>,
     /// Verbs that failed in a row.
@@ -80,6 +84,16 @@ pub(crate) enum Doing {
     Remove,
     /// Clears what an earlier removal left behind.
     Clear,
+}
+
+/// What was left of a bad end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The decision the thing was made under.
+    pub(crate) epoch: Epoch,
+    pub(crate) code: i32,
+    /// What happened, as people read it.
+    pub(crate) text: Arc<str>,
 }
 
 /// A restart that waits.
@@ -187,6 +201,7 @@ impl Slot {
     /// Takes in what is there. `reset_ms` of running end a row of restarts.
     pub(crate) fn see(&mut self, view: View, now: Millis, reset_ms: u64) {
         if view.runs() {
+            self.end = None;
             self.running_since.get_or_insert(now);
         } else if let Some(since) = self.running_since.take()
             && now.since(since) >= reset_ms
@@ -235,6 +250,26 @@ impl Slot {
             streak: self.streak,
             policy: intent.spec.as_deref().map_or(RestartPolicy::default(), restart::policy),
             leave,
+        }
+    }
+
+    /// The same with what was left of its end, if it is about that end.
+    pub(crate) fn explained(&self, next: Next) -> Next {
+        let View::There { epoch, state: Existing::Exited { code }, .. } = &self.view else {
+            return next;
+        };
+        let end = self.end.as_ref().filter(|end| end.epoch == *epoch && end.code == *code);
+        let Some(end) = end else { return next };
+        let tell = |failure: Failure| Failure::new(failure.reason, &end.text);
+        match next {
+            Next::Restart(failure) => Next::Restart(tell(failure)),
+            Next::GiveUp(failure) => Next::GiveUp(tell(failure)),
+            Next::Nothing
+            | Next::Start
+            | Next::Stop
+            | Next::Replace
+            | Next::Remove { .. }
+            | Next::Complete => next,
         }
     }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use persys_model::id::WorkloadId;
 use persys_model::time::{Millis, Now};
+use persys_model::token::Epoch;
 use persys_model::zoo::Bug;
 
 use crate::agent::Agent;
@@ -23,7 +24,7 @@ use crate::effects::Effects;
 use crate::input::{Existing, Observation, Seen};
 use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
-use crate::slot::{Slot, View, is_exclusive};
+use crate::slot::{End, Slot, View, is_exclusive};
 
 /// When the runtimes were asked and when they answered. One question is open at a time.
 #[derive(Debug, Clone)]
@@ -142,6 +143,35 @@ impl Agent {
         self.forget_old(now, effects);
         self.line.looked(now.mono);
         self.touch_all();
+    }
+
+    /// Those of `list` that ended badly since they were last looked at, and whose end is judged:
+    /// what was left of it is worth a look before the list is taken in. Usually there are none.
+    #[must_use]
+    pub fn fresh_ends(&self, list: &[Seen]) -> Vec<(WorkloadId, Epoch, i32)> {
+        let mut fresh = Vec::new();
+        for seen in list {
+            let Existing::Exited { code } = seen.state else { continue };
+            let intent = self.journal.ledger().intents.get(&seen.workload);
+            let judged = intent.is_some_and(|intent| {
+                intent.goal == Goal::Run && !intent.completed && intent.gave_up.is_none()
+            });
+            let known = self
+                .slots
+                .get(&seen.workload)
+                .is_some_and(|slot| slot.flight.is_some() || slot.view == View::from(seen.clone()));
+            if code != 0 && judged && !known {
+                fresh.push((seen.workload.clone(), seen.epoch, code));
+            }
+        }
+        fresh
+    }
+
+    /// Takes in what was left of an end.
+    pub(crate) fn ended(&mut self, workload: &WorkloadId, end: End) {
+        if let Some(slot) = self.slots.get_mut(workload) {
+            slot.end = Some(end);
+        }
     }
 
     /// One workload as observation `number` shows it.

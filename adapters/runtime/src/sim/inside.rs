@@ -6,6 +6,8 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use persys_model::id::WorkloadId;
 use persys_node::input::Existing;
+use tokio::io::{AsyncReadExt, AsyncWrite, DuplexStream};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{Made, Sim};
@@ -14,6 +16,9 @@ use crate::inside::{
     Chunk, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output, Reading, Session,
     SessionControl, Source, Usage, Wakeup, Wakeups,
 };
+
+/// Bytes typed to a simulated command and not yet shown.
+const TYPED_BYTES: usize = 4096;
 
 impl Sim {
     fn present(&self, workload: &WorkloadId) -> Result<Made, Error> {
@@ -33,9 +38,46 @@ fn printed(lines: Vec<String>) -> Output {
 #[async_trait]
 impl Logs for Sim {
     async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
+        // Listening begins before reading, so that nothing falls in between.
+        let hints = self.hints.subscribe();
         let made = self.present(workload)?;
-        let line = format!("{workload} in revision {} is simulated", made.seen.revision);
-        Ok(printed(if range.tail == Some(0) { Vec::new() } else { vec![line] }))
+        let tail = range.tail.and_then(|tail| usize::try_from(tail).ok()).unwrap_or(usize::MAX);
+        let from = made.printed.len().saturating_sub(tail);
+        if !range.follow {
+            return Ok(printed(made.printed.into_iter().skip(from).collect()));
+        }
+        let follow = Follow { sim: self.clone(), workload: workload.clone(), hints, at: from };
+        Ok(stream::unfold(follow, Follow::next).flatten().boxed())
+    }
+}
+
+/// One who reads on.
+struct Follow {
+    sim: Sim,
+    workload: WorkloadId,
+    hints: Receiver<Wakeup>,
+    /// How many lines were read.
+    at: usize,
+}
+
+impl Follow {
+    /// What was printed since; ends with the workload.
+    async fn next(mut self) -> Option<(Output, Self)> {
+        loop {
+            let made = self.sim.present(&self.workload).ok()?;
+            let fresh: Vec<_> = made.printed.into_iter().skip(self.at).collect();
+            if !fresh.is_empty() {
+                self.at = self.at.saturating_add(fresh.len());
+                return Some((printed(fresh), self));
+            }
+            if made.seen.state != Existing::Running {
+                return None;
+            }
+            match self.hints.recv().await {
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
     }
 }
 
@@ -45,15 +87,36 @@ impl Exec for Sim {
         if self.present(workload)?.seen.state != Existing::Running {
             return Err(Error::Refused { verb: "exec", detail: "it does not run".to_owned() });
         }
-        let input: Option<std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>> =
+        let argv: Vec<&str> = command.argv.iter().map(String::as_str).collect();
+        let code = match argv.as_slice() {
+            ["exit", code] => code.parse().unwrap_or(0),
+            _ => 0,
+        };
+        let control = Box::new(Ended(code));
+        if argv == ["cat"] && command.input {
+            let (typed, shown) = tokio::io::duplex(TYPED_BYTES);
+            return Ok(Session { output: repeated(shown), input: Some(Box::pin(typed)), control });
+        }
+        let input: Option<std::pin::Pin<Box<dyn AsyncWrite + Send>>> =
             if command.input { Some(Box::pin(tokio::io::sink())) } else { None };
-        let output = printed(vec![command.argv.join(" ")]);
-        Ok(Session { output, input, control: Box::new(Ended) })
+        Ok(Session { output: printed(vec![command.argv.join(" ")]), input, control })
     }
 }
 
-/// A simulated command: it has always ended well.
-struct Ended;
+/// Shows what is typed, until nothing more will be.
+fn repeated(typed: DuplexStream) -> Output {
+    let pieces = stream::unfold(typed, |mut typed| async move {
+        let mut piece = vec![0; TYPED_BYTES];
+        let count = typed.read(&mut piece).await.ok().filter(|count| *count > 0)?;
+        piece.truncate(count);
+        let chunk = Chunk { source: Source::Stdout, bytes: Bytes::from(piece) };
+        Some((Ok(chunk), typed))
+    });
+    pieces.boxed()
+}
+
+/// A simulated command that has ended with this code.
+struct Ended(i32);
 
 #[async_trait]
 impl SessionControl for Ended {
@@ -62,7 +125,7 @@ impl SessionControl for Ended {
     }
 
     async fn exit_code(&self) -> Result<Option<i32>, Error> {
-        Ok(Some(0))
+        Ok(Some(self.0))
     }
 }
 
@@ -84,7 +147,11 @@ impl Evidence for Sim {
         let made = self.answering()?.ours.get(workload).cloned();
         Ok(made.and_then(|made| match made.seen.state {
             Existing::Exited { code } => {
-                Some(End { code, signal: End::signal_of(code), ..End::default() })
+                let most = usize::try_from(End::LINES).unwrap_or(usize::MAX);
+                let surplus = made.printed.len().saturating_sub(most);
+                let last_lines = made.printed.into_iter().skip(surplus).collect();
+                let signal = End::signal_of(code);
+                Some(End { code, signal, last_lines, ..End::default() })
             }
             Existing::Created | Existing::Running => None,
         }))

@@ -2,7 +2,8 @@
 //!
 //! It keeps the same contract as the others. What an image does is said by its name ([`script`]):
 //! `fail:IMAGE_NOT_FOUND` fails with that reason, `exit:3` ends at once with that code, everything
-//! else runs until it is stopped.
+//! else runs until it is stopped. A command inside it repeats its arguments; `exit 3` ends with that
+//! code, and `cat` repeats what is typed.
 
 pub mod script;
 
@@ -27,6 +28,8 @@ use script::Script;
 
 /// Hints kept for a slow listener; one that misses some is told to look at everything.
 const HINTS: usize = 256;
+/// Lines of output kept for each workload.
+const MOST_LINES: usize = 1_000;
 /// The first port given to who does not care which.
 const FIRST_FREE_PORT: u16 = 32_768;
 
@@ -67,6 +70,8 @@ struct Made {
     spec: Arc<Spec>,
     id: u64,
     started: Option<u64>,
+    /// What it printed, as far as it is kept.
+    printed: Vec<String>,
 }
 
 impl Sim {
@@ -90,6 +95,16 @@ impl Sim {
             && made.seen.state == Existing::Running
         {
             made.seen.state = Existing::Exited { code };
+        }
+        self.hint(Wakeup::Workload(workload.clone()));
+    }
+
+    /// Lets a workload print a line, if it runs.
+    pub fn print(&self, workload: &WorkloadId, line: &str) {
+        if let Some(made) = self.lock().ours.get_mut(workload)
+            && made.seen.state == Existing::Running
+        {
+            made.print(line.to_owned());
         }
         self.hint(Wakeup::Workload(workload.clone()));
     }
@@ -150,6 +165,7 @@ impl Sim {
             spec: Arc::clone(&start.spec),
             id: state.count,
             started: None,
+            printed: Vec::new(),
         };
         state.ours.insert(start.workload.clone(), made);
         Ok(true)
@@ -173,6 +189,7 @@ impl Sim {
             return Ok(());
         }
         made.started = Some(count);
+        made.print(format!("{} in revision {} is simulated", start.workload, start.revision));
         made.seen.state = match script {
             Script::Exit(code) => Existing::Exited { code },
             Script::Fail(_) | Script::Run => Existing::Running,
@@ -196,6 +213,12 @@ impl State {
 }
 
 impl Made {
+    fn print(&mut self, line: String) {
+        if self.printed.len() < MOST_LINES {
+            self.printed.push(line);
+        }
+    }
+
     fn thing(&self) -> Thing {
         let runs = self.seen.state == Existing::Running;
         let moment = self.started.map(|count| format!("start {count}"));

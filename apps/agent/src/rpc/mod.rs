@@ -2,12 +2,15 @@
 //!
 //! - orders of schedulers of ours go to the core as they are, tokens and all;
 //! - [`legacy`]: orders of those who know no tokens;
-//! - [`status`]: how workloads and actions look on the wire.
+//! - [`status`]: how workloads and actions look on the wire;
+//! - [`inside`]: a service of its own, output of workloads and commands inside them.
 //!
 //! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
 
+pub mod inside;
 pub(crate) mod legacy;
+mod session;
 mod status;
 
 use std::sync::Arc;

@@ -58,13 +58,16 @@ impl World {
         let wait = backoff_ms(&self.settings, id, retry.attempts);
         retry.next_at = Some(WallMillis(self.now.wall.0.saturating_add(wait)));
         let due = self.now.mono.plus(wait);
-        let message = format!(
-            "attempt {} of {} failed: {}; next in {} s",
+        let (what, evidence) = failure.parts();
+        let mut message = format!(
+            "attempt {} of {} failed: {what}; next in {} s",
             retry.attempts,
             self.settings.retry_attempts,
-            failure.message,
             wait.div_ceil(1000)
         );
+        if let Some(evidence) = evidence {
+            message = format!("{message}\n{evidence}");
+        }
         self.keep_retry(at, Some(retry));
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.retry_due = Some(due);

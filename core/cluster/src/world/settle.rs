@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Reason, ReasonCode};
 use persys_model::event::Happening;
-use persys_model::failure::{Failure, clip};
+use persys_model::failure::{Failure, shorten};
 use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::{Phase, owner_of};
@@ -284,7 +284,7 @@ impl World {
             return self.set_reason(at, code, message);
         }
         debug_assert!(owner_of(from, to).is_some(), "no edge {from:?} -> {to:?} ({code:?})");
-        let message: Arc<str> = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+        let message: Arc<str> = Arc::from(&*shorten(message, Failure::MESSAGE_LIMIT));
         let assignment = Arc::make_mut(&mut slot.assignment);
         assignment.phase = to;
         assignment.reason = Reason { code, message: Arc::clone(&message), failure, since: wall };
@@ -306,11 +306,11 @@ impl World {
         let wall = self.now.wall;
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let reason = &slot.assignment.reason;
-        if reason.code == code && *reason.message == *clip(message, Failure::MESSAGE_LIMIT) {
+        if reason.code == code && *reason.message == *shorten(message, Failure::MESSAGE_LIMIT) {
             return;
         }
         let failure = reason.failure.clone();
-        let message = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+        let message = Arc::from(&*shorten(message, Failure::MESSAGE_LIMIT));
         Arc::make_mut(&mut slot.assignment).reason = Reason { code, message, failure, since: wall };
         self.touch_decision(at);
     }

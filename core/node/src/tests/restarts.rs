@@ -1,12 +1,14 @@
 //! What ends and what is started again.
 
+use persys_model::failure::{Failure, FailureReason};
 use persys_model::inventory::State;
 use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
+use persys_model::token::Epoch;
 
 use super::rig::{Rig, apply, id, plain, seen, spec};
 use crate::effects::Verb;
-use crate::input::{Existing, Outcome};
+use crate::input::{Existing, Input, Outcome};
 use crate::restart::ended;
 
 fn dies(rig: &mut Rig, code: i32) {
@@ -136,4 +138,45 @@ fn a_start_of_unknown_outcome_waits_for_a_look() {
     assert!(rig.verbs.is_empty());
     rig.observe(vec![seen(5, "a", Existing::Running)]);
     assert_eq!(rig.state(), Some(State::Running));
+}
+
+fn left(rig: &mut Rig, code: i32, text: &str) {
+    let (workload, epoch) = (id("web"), Epoch(5));
+    rig.step(Input::Ended { workload, epoch, code, text: text.into() });
+}
+
+#[test]
+fn what_was_left_of_an_end_is_told_and_kept() {
+    let exited = |code| vec![seen(5, "a", Existing::Exited { code })];
+    let failure = |text: &str| Failure::new(FailureReason::RuntimeError, text);
+    let mut rig = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
+    assert_eq!(rig.agent.fresh_ends(&exited(3)), [(id("web"), Epoch(5), 3)]);
+    left(&mut rig, 3, "exited with code 3\nlast lines:\nno config");
+    dies(&mut rig, 3);
+    let told = failure("exited with code 3\nlast lines:\nno config");
+    assert_eq!(rig.state(), Some(State::Failed(told.clone())));
+    assert_eq!(rig.disk.intents[&id("web")].gave_up, Some(told));
+    assert!(rig.agent.fresh_ends(&exited(3)).is_empty(), "it is judged already");
+
+    let mut rig = Rig::running(5, "a", &plain());
+    dies(&mut rig, 1);
+    lives(&mut rig);
+    left(&mut rig, 2, "exited with code 2 for a reason");
+    dies(&mut rig, 2);
+    assert_eq!(rig.state(), Some(State::Restarting(failure("exited with code 2 for a reason"))));
+    assert!(rig.agent.fresh_ends(&exited(2)).is_empty(), "it was looked at already");
+    rig.wait(1_000);
+    lives(&mut rig);
+    // What is known of one end says nothing of the next.
+    dies(&mut rig, 2);
+    assert_eq!(rig.state(), Some(State::Restarting(ended(2))));
+}
+
+#[test]
+fn nothing_is_looked_up_while_nothing_failed() {
+    let rig = Rig::running(5, "a", &plain());
+    for state in [Existing::Running, Existing::Created, Existing::Exited { code: 0 }] {
+        assert!(rig.agent.fresh_ends(&[seen(5, "a", state)]).is_empty());
+    }
+    assert!(rig.agent.fresh_ends(&[]).is_empty());
 }
