@@ -65,7 +65,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) verbose: bool,
 
-    /// Settings file, instead of $PERSYS_HOME/config.yaml.
+    /// Settings file, instead of `$PERSYS_HOME/config.yaml`.
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub(crate) config: Option<PathBuf>,
     /// Which cluster, by the name of its context.

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 /// Which nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Nodes {
-    /// Only those in this state: Ready, NotReady, Draining.
+    /// Only those in this state: `Ready`, `NotReady`, `Draining`.
     #[arg(long)]
     pub(crate) status: Option<String>,
     /// Go on showing them as they change.
@@ -48,7 +48,7 @@ pub(crate) enum NodeCommand {
     Taint {
         /// Which.
         node: String,
-        /// key=value:effect; the effect is NoSchedule or PreferNoSchedule.
+        /// key=value:effect; the effect is `NoSchedule` or `PreferNoSchedule`.
         taint: String,
     },
     /// Take a taint away.

@@ -74,13 +74,13 @@ fn show(shell: &Shell) -> Result<u8, Problem> {
     }
     let rows = rows.into_iter().map(|(name, value, from)| vec![name.to_owned(), value, from]);
     let mut text = table(&["SETTING", "VALUE", "FROM"], rows.collect());
-    text.push_str(&format!("\nsettings file  {}\n", settings.config.display()));
+    text.extend([format!("\nsettings file  {}\n", settings.config.display())]);
     if !contexts.is_empty() {
-        text.push_str(&format!("contexts       {}\n", contexts.join(", ")));
+        text.extend([format!("contexts       {}\n", contexts.join(", "))]);
     }
     if !settings.unused.is_empty() {
         let keys = settings.unused.join(", ");
-        text.push_str(&format!("not used       {keys} (keys of older versions)\n"));
+        text.extend([format!("not used       {keys} (keys of older versions)\n")]);
     }
     shell.print(&text)?;
     Ok(0)

@@ -14,15 +14,12 @@ use crate::show;
 /// `why`.
 pub(super) async fn why(shell: &Shell, wanted: &Why) -> Result<u8, Problem> {
     let client = shell.client()?;
-    let found = match wanted.subject.strip_prefix("node/") {
-        Some(node) => {
-            let node = find::node(&client, node).await?;
-            of_node(&client, &node).await?
-        }
-        None => {
-            let view = find::workload(&client, &wanted.subject).await?;
-            of_workload(&client, &view).await?
-        }
+    let found = if let Some(node) = wanted.subject.strip_prefix("node/") {
+        let node = find::node(&client, node).await?;
+        of_node(&client, &node).await?
+    } else {
+        let view = find::workload(&client, &wanted.subject).await?;
+        of_workload(&client, &view).await?
     };
     if shell.output().is_data() {
         shell.data(&show::compute("WhyResponse", &found))?;

@@ -87,13 +87,13 @@ async fn pass_on(shell: Shell, interactive: bool, tty: bool, to: mpsc::Sender<co
             }
         };
         let alive = tokio::select! {
-            typed = typed => match typed {
-                Some(bytes) => send(&to, Input::Data(bytes)).await,
-                None => {
+            typed = typed => {
+                let input = typed.map_or(Input::End(true), Input::Data);
+                if input == Input::End(true) {
                     keys = None;
-                    send(&to, Input::End(true)).await
                 }
-            },
+                send(&to, input).await
+            }
             _ = turned => match size() {
                 Some(size) => send(&to, Input::Size(size)).await,
                 None => true,

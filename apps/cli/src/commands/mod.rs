@@ -28,18 +28,17 @@ pub(crate) fn offline(
     cli: &Cli,
     extra: Vec<clap::Command>,
 ) -> Result<Option<u8>, Problem> {
-    match &cli.command {
-        Command::Version => {
-            world.print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
-        }
-        Command::Completion(wanted) => {
-            let mut script = Vec::new();
-            let mut command = args::command(program, extra);
-            clap_complete::generate(wanted.shell, &mut command, program, &mut script);
-            world.print(&script)?;
-        }
-        Command::Init(wanted) => init::init(world, program, wanted)?,
-        _ => return Ok(None),
+    if let Command::Version = &cli.command {
+        world.print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
+    } else if let Command::Completion(wanted) = &cli.command {
+        let mut script = Vec::new();
+        let mut command = args::command(program, extra);
+        clap_complete::generate(wanted.shell, &mut command, program, &mut script);
+        world.print(&script)?;
+    } else if let Command::Init(wanted) = &cli.command {
+        init::init(world, program, wanted)?;
+    } else {
+        return Ok(None);
     }
     Ok(Some(0))
 }

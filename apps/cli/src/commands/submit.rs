@@ -220,7 +220,7 @@ async fn done(
         (Goal::Running, _) => format!("{id} runs on node {}\n", view.assigned_node_id),
     };
     for address in &addresses {
-        text.push_str(&format!("  {}\n", link(address)));
+        text.extend([format!("  {}\n", link(address))]);
     }
     let next = match (goal, view.status.as_str()) {
         (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys delete {id}")],
@@ -229,7 +229,7 @@ async fn done(
     };
     text.push_str("next:\n");
     for command in next {
-        text.push_str(&format!("  {}\n", shell.typed(&command)));
+        text.extend([format!("  {}\n", shell.typed(&command))]);
     }
     shell.print(&text)
 }
@@ -260,7 +260,7 @@ async fn addresses(
 fn not_placed(shell: &Shell, id: &str, why: &compute::WhyResponse) {
     let mut problem = Problem::new(format!("{id} could not be placed"))
         .why("it stays pending, and is placed as soon as there is room");
-    problem.next = why.next.clone();
+    problem.next.clone_from(&why.next);
     if problem.next.is_empty() {
         problem.next = vec![format!("persys why {id}"), format!("persys delete {id}")];
     }

@@ -128,6 +128,7 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
 const ENDPOINT: Names = Names { flag: "--endpoint", variable: "PERSYS_ENDPOINT" };
 const IDENTITY: Names = Names { flag: "--identity", variable: "PERSYS_IDENTITY" };
 
+#[derive(Clone, Copy)]
 struct Names {
     flag: &'static str,
     variable: &'static str,

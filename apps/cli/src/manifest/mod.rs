@@ -114,12 +114,15 @@ pub(crate) fn text(world: &World, path: &Path) -> Result<String, Problem> {
             .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
             .map(|_| bytes)
     };
-    let bytes = bytes.map_err(|why| match why.kind() {
-        std::io::ErrorKind::NotFound => what()
-            .why("there is no such file")
-            .next("persys init       (writes a spec to start from)"),
-        std::io::ErrorKind::PermissionDenied => what().why("you may not read it"),
-        _ => what().why(why.to_string()),
+    let bytes = bytes.map_err(|why| {
+        if why.kind() == std::io::ErrorKind::NotFound {
+            let init = "persys init       (writes a spec to start from)";
+            what().why("there is no such file").next(init)
+        } else if why.kind() == std::io::ErrorKind::PermissionDenied {
+            what().why("you may not read it")
+        } else {
+            what().why(why.to_string())
+        }
     })?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MOST_BYTES) {
         return Err(what().why(format!("it has more than {} MiB", MOST_BYTES / 1024 / 1024)));

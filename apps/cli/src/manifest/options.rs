@@ -1,7 +1,7 @@
 //! A container from options of the command line.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
@@ -207,7 +207,7 @@ fn environment(
     for text in &run.env {
         match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => {
-                drop(env.insert(key.to_owned(), value.to_owned()))
+                env.insert(key.to_owned(), value.to_owned());
             }
             Some(_) => faults.push("--env", format!("{text:?} has no name; write KEY=VALUE")),
             None => match world.env.get(text) {
@@ -221,7 +221,7 @@ fn environment(
 
 fn read_env_file(
     world: &World,
-    file: &PathBuf,
+    file: &Path,
     env: &mut BTreeMap<String, String>,
     faults: &mut Faults,
 ) -> Result<(), Problem> {

@@ -44,8 +44,9 @@ pub(crate) fn since(text: &str, now: SystemTime) -> Result<Timestamp, String> {
     if let Ok(length) = crate::sizes::duration(text) {
         return Ok(Timestamp::from(now.checked_sub(length).unwrap_or(SystemTime::UNIX_EPOCH)));
     }
-    let moment = humantime::parse_rfc3339_weak(text)
-        .map_err(|_| format!("{text:?} is no time; write 10m, 2h or 2026-01-31T12:00:00Z"))?;
+    let moment = humantime::parse_rfc3339_weak(text).map_err(|why| {
+        format!("{text:?} is no time; write 10m, 2h or 2026-01-31T12:00:00Z ({why})")
+    })?;
     Ok(Timestamp::from(moment))
 }
 

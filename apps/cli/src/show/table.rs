@@ -23,7 +23,7 @@ pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         let mut name = *name;
         for line in value.lines() {
-            text.push_str(&format!("{name:width$}  {}\n", clean(line)));
+            text.extend([format!("{name:width$}  {}\n", clean(line))]);
             name = "";
         }
     }

@@ -17,7 +17,7 @@ pub(crate) fn status(view: &WorkloadView) -> String {
         status.push_str(" (node silent)");
     }
     if view.restarts > 0 && ["Running", "Restarting"].contains(&view.status.as_str()) {
-        status.push_str(&format!(" ({} restarts)", view.restarts));
+        status.extend([format!(" ({} restarts)", view.restarts)]);
     }
     status
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(shell: &Shell, group: AgentGroup) -> Result<u8, Problem>
     // What was typed is looked at before anybody is asked.
     let question = question(shell, group.command)?;
     let client = connect(shell, group.of.as_deref()).await?;
-    ask(shell, &client, question).await
+    Box::pin(ask(shell, &client, question)).await
 }
 
 /// What an agent is asked.
@@ -118,7 +118,8 @@ async fn ask(shell: &Shell, client: &Client, question: Question) -> Result<u8, P
         }
         Question::Apply(request) => {
             let what = format!("{} was not accepted", request.id);
-            let answer = client.ask(&what, agent.apply_workload(*request)).await?;
+            let asked = Box::pin(client.ask(&what, agent.apply_workload(*request)));
+            let answer = asked.await?;
             print(shell, "persys.agent.v1.ApplyWorkloadResponse", &answer)?;
             answer.applied || answer.skipped
         }

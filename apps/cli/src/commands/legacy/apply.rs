@@ -112,7 +112,7 @@ fn request(
         workload_id: spec.id.clone().or_else(|| spec.name.clone()).unwrap_or_default(),
         spec: Some(wire::WorkloadSpec {
             r#type: spec.kind.clone().unwrap_or_default(),
-            workload,
+            workload: Some(workload),
             ..wire::WorkloadSpec::default()
         }),
         revision_id: spec.revision.clone(),
@@ -131,7 +131,7 @@ fn request(
         .next("persys workload schedule --help"))
 }
 
-fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Option<Workload> {
+fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Workload {
     let mut env = std::collections::BTreeMap::new();
     for text in schedule.env.iter().filter(|text| !text.is_empty()) {
         match pair(text, "a variable") {
@@ -140,7 +140,7 @@ fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Option<Workload> {
         }
     }
     if schedule.compose.is_some() || schedule.git_repo.is_some() {
-        return Some(Workload::Compose(wire::ComposeSpec {
+        return Workload::Compose(wire::ComposeSpec {
             source_type: if schedule.git_repo.is_some() { "git" } else { "inline" }.to_owned(),
             inline_yaml: schedule.compose.clone().unwrap_or_default(),
             git_repo: schedule.git_repo.clone().unwrap_or_default(),
@@ -150,7 +150,7 @@ fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Option<Workload> {
             },
             env,
             ..wire::ComposeSpec::default()
-        }));
+        });
     }
     let mut ports = Vec::new();
     for text in &schedule.ports {
@@ -166,7 +166,7 @@ fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Option<Workload> {
             Err(why) => faults.push("--volumes", why),
         }
     }
-    Some(Workload::Container(wire::ContainerSpec {
+    Workload::Container(wire::ContainerSpec {
         image: schedule.image.clone().unwrap_or_default(),
         command: words(schedule.command.as_deref().unwrap_or_default()),
         env,
@@ -174,7 +174,7 @@ fn body(schedule: &WorkloadSchedule, faults: &mut Faults) -> Option<Workload> {
         volumes,
         restart_policy: schedule.restart_policy.clone(),
         ..wire::ContainerSpec::default()
-    }))
+    })
 }
 
 /// The old option is one text; words are set apart by spaces.
