@@ -22,6 +22,7 @@
 pub mod app;
 mod callers;
 pub mod clock;
+mod counted;
 pub mod driver;
 pub mod handle;
 mod http;
