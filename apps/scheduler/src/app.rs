@@ -208,7 +208,6 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         links: Arc::<GrpcLinks>::clone(&links),
         memory: Arc::new(memory),
     });
-    links.ask_at(handle.downgrade());
 
     let (stop, stopping) = watch::channel(false);
     let control = Control::new(

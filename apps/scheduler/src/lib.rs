@@ -29,6 +29,7 @@ mod http;
 mod known;
 pub mod links;
 mod metrics;
+mod orders;
 mod rpc;
 pub mod standing;
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
-use persys_model::inventory::{Inventory, Report, Tombstone};
+use persys_model::inventory::{Held, Inventory, Report, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::time::{Millis, Now};
@@ -190,6 +190,12 @@ impl Agent {
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()
+    }
+
+    /// What it would say it holds of one workload.
+    pub fn held(&self, workload: &WorkloadId) -> Option<&Held> {
+        let told = self.slots.get(workload)?.told.as_ref()?;
+        Some(&told.held)
     }
 
     /// All that it would say it holds. An order that is not on disk is not in it.

@@ -36,8 +36,7 @@ fn cpu() -> i64 {
 
 fn request(nth: usize) -> wire::ApplyWorkloadRequest {
     let container = wire::ContainerSpec { image: "app:1".to_owned(), ..Default::default() };
-    let resources =
-        wire::ResourceRequirements { cpu_millicores: cpu(), memory_mb: 4, disk_gb: 0 };
+    let resources = wire::ResourceRequirements { cpu_millicores: cpu(), memory_mb: 4, disk_gb: 0 };
     wire::ApplyWorkloadRequest {
         workload_id: format!("w{nth}"),
         spec: Some(wire::WorkloadSpec {

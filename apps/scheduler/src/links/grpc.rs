@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use persys_cluster::input::Probe;
@@ -20,8 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use super::obeyed::Obeyed;
-use super::{Links, Unreachable};
-use crate::handle::WeakHandle;
+use super::{Links, Target, Unreachable};
 use crate::metrics::Metrics;
 
 /// What stands before the address of an old agent where others name their machine.
@@ -51,9 +50,7 @@ pub enum Way {
 #[derive(Debug)]
 pub struct GrpcLinks {
     way: Way,
-    channels: Mutex<BTreeMap<NodeId, (String, Channel)>>,
-    /// Tells old agents from ours.
-    scheduler: OnceLock<WeakHandle>,
+    channels: Mutex<BTreeMap<NodeId, (Arc<str>, Channel)>>,
     obeyed: Arc<Obeyed>,
     metrics: Arc<Metrics>,
 }
@@ -66,8 +63,7 @@ impl GrpcLinks {
     }
 
     pub(crate) fn counting(way: Way, metrics: Arc<Metrics>) -> Self {
-        let (channels, scheduler) = (Mutex::default(), OnceLock::new());
-        Self { way, channels, scheduler, obeyed: Arc::default(), metrics }
+        Self { way, channels: Mutex::default(), obeyed: Arc::default(), metrics }
     }
 
     /// Which decisions old agents have taken.
@@ -75,20 +71,14 @@ impl GrpcLinks {
         Arc::clone(&self.obeyed)
     }
 
-    /// Where to ask about nodes. Said once, before the first order.
-    pub(crate) fn ask_at(&self, scheduler: WeakHandle) {
-        let said = self.scheduler.set(scheduler);
-        debug_assert!(said.is_ok(), "said twice");
-    }
-
     /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
-    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
+    fn client(&self, to: &Target) -> Result<Client, Unreachable> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = match channels.get(node) {
-            Some((at, channel)) if at == endpoint => channel.clone(),
+        let channel = match channels.get(&to.node) {
+            Some((at, channel)) if *at == to.endpoint => channel.clone(),
             Some(_) | None => {
-                let channel = self.open(node, endpoint)?;
-                channels.insert(node.clone(), (endpoint.to_owned(), channel.clone()));
+                let channel = self.open(&to.node, &to.endpoint)?;
+                channels.insert(to.node.clone(), (Arc::clone(&to.endpoint), channel.clone()));
                 channel
             }
         };
@@ -124,16 +114,6 @@ impl GrpcLinks {
         let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
         self.metrics.called(rpc, answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
         answer.map(Response::into_inner)
-    }
-
-    async fn is_legacy(&self, node: &NodeId) -> Result<bool, Unreachable> {
-        let Some(scheduler) = self.scheduler.get() else { return Ok(false) };
-        let handle = scheduler.upgrade().ok_or_else(|| unreachable("the scheduler is stopping"))?;
-        let node = node.clone();
-        let host = handle
-            .read(move |world| world.node(&node).map(|view| Arc::clone(&view.node.facts.host)))
-            .await;
-        Ok(host.map_err(unreachable)?.is_some_and(|host| host.starts_with(LEGACY_HOST)))
     }
 
     async fn apply(
@@ -208,14 +188,9 @@ impl GrpcLinks {
 
 #[async_trait::async_trait]
 impl Links for GrpcLinks {
-    async fn order(
-        &self,
-        node: &NodeId,
-        endpoint: &str,
-        command: Command,
-    ) -> Result<Answer, Unreachable> {
-        let client = self.client(node, endpoint)?;
-        let legacy = self.is_legacy(node).await?;
+    async fn order(&self, to: &Target, command: Command) -> Result<Answer, Unreachable> {
+        let client = self.client(to)?;
+        let legacy = to.host.starts_with(LEGACY_HOST);
         let call =
             if legacy { to_legacy_call(&command).map_err(unreachable)? } else { to_call(&command) };
         let answer = match call {
@@ -223,15 +198,17 @@ impl Links for GrpcLinks {
             Call::Delete(request) => self.delete(client, request, command.epoch).await,
         }?;
         match &answer {
-            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
-            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
+            Answer::Accepted if legacy => {
+                self.obeyed.took(&to.node, &command.workload, command.epoch)
+            }
+            Answer::Removed { .. } if legacy => self.obeyed.removed(&to.node, &command.workload),
             Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
         }
         Ok(answer)
     }
 
-    async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe {
-        let Ok(client) = self.client(node, endpoint) else { return Probe::Silent };
+    async fn probe(&self, of: &Target) -> Probe {
+        let Ok(client) = self.client(of) else { return Probe::Silent };
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
     }
 }

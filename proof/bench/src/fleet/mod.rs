@@ -120,17 +120,19 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
     say(&format!("{} agents joined in {:.1} s", options.agents, joined.as_secs_f64()));
 
     let mut watch = clients.watch(all).await?;
+    // The slow stretch comes first: every agent gets its first orders, and with them its
+    // connection, so that the burst finds a fleet at work.
     let before = process.sample().await?;
-    let burst = clients.burst(0..options.workloads, options.concurrency).await?;
-    watch.wait(options.workloads).await?;
-    let burst = Phase::new(&burst, &watch.running(), before, process.sample().await?);
-    say(&burst.line("burst"));
-
-    let before = process.sample().await?;
-    let slow = clients.paced(options.workloads..all, rate).await?;
-    watch.wait(all).await?;
+    let slow = clients.paced(0..paced, rate).await?;
+    watch.wait(paced).await?;
     let slow = Phase::new(&slow, &watch.running(), before, process.sample().await?);
     say(&slow.line("paced"));
+
+    let before = process.sample().await?;
+    let burst = clients.burst(paced..all, options.concurrency).await?;
+    watch.wait(all).await?;
+    let burst = Phase::new(&burst, &watch.running(), before, process.sample().await?);
+    say(&burst.line("burst"));
     drop(watch);
     clients.check(all).await?;
     fleet.check(all).await?;

@@ -167,10 +167,8 @@ async fn states(channel: &Channel) {
     state_is(channel, "web", wire::ACTUALLY_RUNNING).await;
     let again = apply(channel, request("web", 1, "rev-1")).await;
     assert!(again.applied && again.skipped, "{again:?}");
-    let stop = wire::ApplyWorkloadRequest {
-        desired_state: wire::STOPPED,
-        ..request("web", 1, "rev-1")
-    };
+    let stop =
+        wire::ApplyWorkloadRequest { desired_state: wire::STOPPED, ..request("web", 1, "rev-1") };
     let stopped = apply(channel, stop).await;
     assert!(stopped.applied && !stopped.skipped, "{stopped:?}");
     state_is(channel, "web", wire::ACTUALLY_STOPPED).await;
