@@ -262,7 +262,9 @@ fn broken(draw: &mut Draw, whole: &[u8]) -> [Vec<u8>; 3] {
     let mut flipped = whole.to_vec();
     // The name is left out of it: another good name would be another good request.
     let at = whole.len() - 1 - usize::from(draw.byte()) % (whole.len() / 2);
-    flipped[at] ^= 0x80 | draw.byte();
+    if let Some(byte) = flipped.get_mut(at) {
+        *byte ^= 0x80 | draw.byte();
+    }
     [noise, cut, flipped]
 }
 

@@ -199,7 +199,7 @@ impl Links for GrpcLinks {
         }?;
         match &answer {
             Answer::Accepted if legacy => {
-                self.obeyed.took(&to.node, &command.workload, command.epoch)
+                self.obeyed.took(&to.node, &command.workload, command.epoch);
             }
             Answer::Removed { .. } if legacy => self.obeyed.removed(&to.node, &command.workload),
             Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}

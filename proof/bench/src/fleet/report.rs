@@ -71,10 +71,12 @@ impl Phase {
         let until = |one: &Submitted| Some(seen(one)?.saturating_duration_since(one.due));
         let workloads = real(submitted.len());
         let each = |from: u64, to: u64| real64(to.saturating_sub(from)) / workloads;
-        let micros = |from: Duration, to: Duration| (to - from).as_secs_f64() * 1e6 / workloads;
+        let micros =
+            |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / workloads;
         let wall = (after.at - before.at).as_secs_f64();
-        let ours = (after.scheduler - before.scheduler) + (after.others - before.others);
-        let foreign = (after.machine - before.machine).saturating_sub(ours);
+        let ours = after.scheduler.saturating_sub(before.scheduler)
+            + after.others.saturating_sub(before.others);
+        let foreign = after.machine.saturating_sub(before.machine).saturating_sub(ours);
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| real(cores.get()));
         Self {
             workloads,
@@ -132,7 +134,8 @@ impl Phase {
 impl Idle {
     pub(super) fn new(before: Sample, after: Sample) -> Self {
         let seconds = (after.at - before.at).as_secs_f64();
-        let share = |from: Duration, to: Duration| 100.0 * (to - from).as_secs_f64() / seconds;
+        let share =
+            |from: Duration, to: Duration| 100.0 * to.saturating_sub(from).as_secs_f64() / seconds;
         let transactions = real64(after.transactions.saturating_sub(before.transactions));
         Self {
             seconds,

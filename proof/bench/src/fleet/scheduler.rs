@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use persys_cluster::settings::Settings;
 use persys_scheduler::app::{self, Config, Security};
+use persys_scheduler::standing::Standing;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -33,7 +34,7 @@ pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
         settings: Settings::default(),
     })
     .await?;
-    running.handle.standing().wait_for(|standing| standing.is_normal()).await?;
+    running.handle.standing().wait_for(Standing::is_normal).await?;
     let mut out = std::io::stdout();
     writeln!(out, "{} {}", running.grpc, running.http)?;
     out.flush()?;
