@@ -13,15 +13,15 @@ const USAGE: &str =
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let result = match args.as_slice() {
-        [word, folder] if word == "scheduler" => fleet::scheduler(folder.as_ref()).map(|()| true),
-        options => match Options::parse(options) {
-            Some(options) => fleet::run(&options),
-            None => {
-                say(USAGE);
-                return ExitCode::from(2);
-            }
-        },
+    let result = if let [word, folder] = args.as_slice()
+        && word == "scheduler"
+    {
+        fleet::scheduler(folder.as_ref()).map(|()| true)
+    } else if let Some(options) = Options::parse(&args) {
+        fleet::run(&options)
+    } else {
+        say(USAGE);
+        return ExitCode::from(2);
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

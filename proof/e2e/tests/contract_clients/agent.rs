@@ -196,7 +196,7 @@ async fn refusals(channel: &Channel) {
     };
     for bad in [
         without(&|request| request.id.clear()),
-        without(&|request| request.id = "../etc/passwd".to_owned()),
+        without(&|request| "../etc/passwd".clone_into(&mut request.id)),
         without(&|request| request.kind = 99),
         without(&|request| request.kind = 3),
         without(&|request| request.desired_state = 9),

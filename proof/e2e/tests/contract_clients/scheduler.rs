@@ -186,7 +186,7 @@ async fn vm(channel: &Channel) {
 /// What goes wrong with a request that can be read is in its answer, not in the call.
 async fn in_band(channel: &Channel) {
     let mut wrong = container("wrong", "r1");
-    wrong.spec.as_mut().unwrap().kind = "balloon".to_owned();
+    "balloon".clone_into(&mut wrong.spec.as_mut().unwrap().kind);
     let answer = apply(channel, wrong).await;
     assert!(!answer.success && answer.error_message.contains("type"), "{answer:?}");
     assert_eq!(answer.failure_reason, INVALID_SPEC);
