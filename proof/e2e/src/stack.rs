@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use persys_agent::app as agent;
 use persys_cluster::record::Head;
@@ -76,18 +76,15 @@ impl Stack {
         Self { scheduler: running, sims, agents, authority, folder }
     }
 
-    /// A node with all of this machine's room, known to the scheduler.
+    /// A node with all of this machine's room. It has joined, and that is on disk, when this returns.
     pub async fn add_agent(&mut self, name: &str) {
         self.launch(name, vec![self.scheduler.grpc.to_string()]).await;
         let node = NodeId::new(name).expect("a name");
-        let deadline = std::time::Instant::now() + PATIENCE;
-        loop {
-            let wanted = node.clone();
-            let known = self.scheduler.handle.read(move |world| world.node(&wanted).is_some());
-            if known.await == Ok(true) {
-                return;
-            }
-            assert!(std::time::Instant::now() < deadline, "{node} does not join");
+        let handle = self.agents.get(&node).map(|agent| agent.handle.clone()).expect("an agent");
+        let deadline = Instant::now() + PATIENCE;
+        // A session is told only once it is durable.
+        while handle.read(|agent, _| agent.session().is_none()).await.expect("an agent") {
+            assert!(Instant::now() < deadline, "{node} does not join");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
