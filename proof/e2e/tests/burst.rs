@@ -96,7 +96,7 @@ impl Eyes {
 
     /// Looks until so many run.
     async fn until(&mut self, count: usize) -> BTreeMap<NodeId, usize> {
-        let deadline = Instant::now() + Duration::from_secs(40);
+        let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             let counts = self.look().await;
             if counts.values().sum::<usize>() == count {
