@@ -1,10 +1,12 @@
 # Persys Compute. `make up` shows it working, `make test` proves it.
 
 SEEDS ?= 2000
+AGENTS ?= 1000
+WORKLOADS ?= 20000
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit sim zoo bench-placement bench-core
+.PHONY: up down demo test prepare lint unit sim zoo bench-placement bench-core bench-fleet
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers
 	@hack/up
@@ -45,3 +47,7 @@ bench-placement:
 bench-core:
 	@mkdir -p target/bench
 	$(BENCH) core_cost -- target/bench/core.json
+
+bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n from submission to running
+	@mkdir -p target/bench
+	$(BENCH) fleet -- --agents $(AGENTS) --workloads $(WORKLOADS) --json target/bench/fleet.json

@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use tonic::transport::Server;
 
 use crate::clock::{Clock, HostClock};
+use crate::counted::Counted;
 use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::http::{self, Pages};
@@ -192,10 +193,10 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
     let store = Embedded::open(&config.state_dir.join("store.redb"), StoreSettings::default())?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let metrics = Arc::new(Metrics::default());
+    let store: Arc<dyn Store> = Arc::new(Counted::new(Arc::new(store), Arc::clone(&metrics)));
 
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
-    let metrics = Arc::new(Metrics::default());
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
     let candidate = Arc::from(format!("{}#{:016x}", host_name(), getrandom::u64()?));
@@ -209,7 +210,6 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         links: Arc::<GrpcLinks>::clone(&links),
         memory: Arc::new(memory),
     });
-    links.ask_at(handle.downgrade());
 
     let (stop, stopping) = watch::channel(false);
     let control = Control::new(

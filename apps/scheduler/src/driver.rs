@@ -24,7 +24,8 @@ use tokio::time::timeout;
 use crate::callers::{Caller, Callers};
 use crate::clock::Clock;
 use crate::handle::{Handle, Inbox};
-use crate::links::Links;
+use crate::links::{Links, Target};
+use crate::orders;
 use crate::standing::Standing;
 
 /// Longest wait for the store; beyond it the outcome is unknown.
@@ -73,7 +74,7 @@ pub struct Driver {
     /// Calls, orders and probes under way; each ends as an input.
     outside: JoinSet<Option<ReplicaInput>>,
     /// One queue of orders per node, so that a stuck agent holds up nobody else.
-    queues: BTreeMap<NodeId, mpsc::Sender<(String, Command)>>,
+    queues: BTreeMap<NodeId, mpsc::Sender<(Target, Command)>>,
     answers: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     wake_at: Option<Millis>,
     standing: watch::Sender<Standing>,
@@ -206,53 +207,41 @@ impl Driver {
         }
     }
 
-    fn endpoint_of(&self, node: &NodeId) -> Option<String> {
-        let view = self.parts.replica.world()?.node(node)?;
-        Some(view.node.facts.endpoint.to_string())
+    fn target(&self, node: &NodeId) -> Option<Target> {
+        let facts = &self.parts.replica.world()?.node(node)?.node.facts;
+        let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
+        Some(Target { node: node.clone(), endpoint, host })
     }
 
     fn order(&mut self, node: &NodeId, command: Command) {
-        let Some(endpoint) = self.endpoint_of(node) else { return };
+        let Some(to) = self.target(node) else { return };
         if self.queues.get(node).is_none_or(mpsc::Sender::is_closed) {
-            let queue = self.open_queue(node.clone());
+            let queue = self.open_queue();
             self.queues.insert(node.clone(), queue);
         }
         if let Some(queue) = self.queues.get(node)
-            && queue.try_send((endpoint, command)).is_err()
+            && queue.try_send((to, command)).is_err()
         {
             tracing::warn!(%node, "too many orders wait for this agent; they are sent again later");
         }
     }
 
-    fn open_queue(&mut self, node: NodeId) -> mpsc::Sender<(String, Command)> {
-        let (to_queue, mut queue) = mpsc::channel::<(String, Command)>(MOST_ORDERS);
+    fn open_queue(&mut self) -> mpsc::Sender<(Target, Command)> {
+        let (to_queue, queue) = mpsc::channel(MOST_ORDERS);
         let links = Arc::clone(&self.parts.links);
         let answers = self.answers.0.clone();
         self.outside.spawn(async move {
-            while let Some((endpoint, command)) = queue.recv().await {
-                let (session, workload, epoch) =
-                    (command.session, command.workload.clone(), command.epoch);
-                match links.order(&node, &endpoint, command).await {
-                    Ok(answer) => {
-                        let node = node.clone();
-                        let input = Input::Answered { node, session, workload, epoch, answer };
-                        if answers.send(input).await.is_err() {
-                            break;
-                        }
-                    }
-                    Err(error) => tracing::debug!(%node, %workload, %error, "order"),
-                }
-            }
+            orders::give(links, queue, answers).await;
             None
         });
         to_queue
     }
 
     fn probe(&mut self, node: NodeId, session: Session) {
-        let Some(endpoint) = self.endpoint_of(&node) else { return };
+        let Some(of) = self.target(&node) else { return };
         let links = Arc::clone(&self.parts.links);
         self.outside.spawn(async move {
-            let found = links.probe(&node, &endpoint).await;
+            let found = links.probe(&of).await;
             let input = Input::Probed { node, session, found };
             Some(ReplicaInput::Cluster(Box::new(input)))
         });

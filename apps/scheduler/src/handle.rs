@@ -50,29 +50,6 @@ pub struct Handle {
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
-/// A way to the driver that does not keep it running.
-#[derive(Clone)]
-pub struct WeakHandle {
-    inbox: mpsc::WeakSender<Inbox>,
-    events: broadcast::Sender<Arc<Event>>,
-    standing: watch::Receiver<Standing>,
-}
-
-impl std::fmt::Debug for WeakHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WeakHandle").finish_non_exhaustive()
-    }
-}
-
-impl WeakHandle {
-    /// The handle, while the driver runs.
-    #[must_use]
-    pub fn upgrade(&self) -> Option<Handle> {
-        let inbox = self.inbox.upgrade()?;
-        Some(Handle { inbox, events: self.events.clone(), standing: self.standing.clone() })
-    }
-}
-
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
@@ -121,16 +98,6 @@ impl Handle {
     #[must_use]
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.clone()
-    }
-
-    /// A way to the driver for those whom the driver itself keeps.
-    #[must_use]
-    pub fn downgrade(&self) -> WeakHandle {
-        WeakHandle {
-            inbox: self.inbox.downgrade(),
-            events: self.events.clone(),
-            standing: self.standing.clone(),
-        }
     }
 
     async fn call<T>(&self, message: impl FnOnce(To<T>) -> Inbox) -> Result<T, Unanswered> {

@@ -23,6 +23,7 @@
 pub mod app;
 mod callers;
 pub mod clock;
+mod counted;
 pub mod driver;
 pub mod handle;
 mod http;
@@ -30,6 +31,7 @@ mod known;
 pub mod links;
 mod metrics;
 mod moment;
+mod orders;
 mod rpc;
 pub mod standing;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use persys_cluster::world::World;
@@ -14,6 +15,15 @@ use tonic::Code;
 pub(crate) struct Metrics {
     served: Counter,
     called: Counter,
+    stored: Stored,
+}
+
+/// What went into the store.
+#[derive(Debug, Default)]
+struct Stored {
+    transactions: AtomicU64,
+    records: AtomicU64,
+    events: AtomicU64,
 }
 
 type Counter = Mutex<BTreeMap<(&'static str, &'static str), u64>>;
@@ -29,11 +39,24 @@ impl Metrics {
         count(&self.called, rpc, code);
     }
 
+    /// A transaction with so many changes is durable.
+    pub(crate) fn committed(&self, records: usize, events: usize) {
+        let add = |to: &AtomicU64, more: usize| {
+            to.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
+        };
+        add(&self.stored.transactions, 1);
+        add(&self.stored.records, records);
+        add(&self.stored.events, events);
+    }
+
     /// Everything, as text.
     pub(crate) fn text(&self, gauges: &Gauges) -> String {
         let mut text = String::new();
         counter(&mut text, "grpc_server_requests_total", "method", &self.served);
         counter(&mut text, "agent_rpc_requests_total", "rpc", &self.called);
+        total(&mut text, "store_transactions_total", &self.stored.transactions);
+        total(&mut text, "store_records_written_total", &self.stored.records);
+        total(&mut text, "store_events_written_total", &self.stored.events);
         gauge(&mut text, "nodes_status", "status", &gauges.nodes);
         gauge(&mut text, "workloads_status", "status", &gauges.workloads);
         gauge(&mut text, "workloads_desired_state", "desired_state", &gauges.desired);
@@ -146,6 +169,12 @@ fn counter(text: &mut String, name: &str, label: &str, counter: &Counter) {
         let labels = format_args!("{label}=\"{what}\",code=\"{code}\"");
         line(text, format_args!("persys_scheduler_{name}{{{labels}}} {count}"));
     }
+}
+
+fn total(text: &mut String, name: &str, count: &AtomicU64) {
+    let count = count.load(Ordering::Relaxed);
+    line(text, format_args!("# TYPE persys_scheduler_{name} counter"));
+    line(text, format_args!("persys_scheduler_{name} {count}"));
 }
 
 fn gauge(text: &mut String, name: &str, label: &str, counts: &BTreeMap<&'static str, u64>) {

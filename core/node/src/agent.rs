@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
-use persys_model::inventory::{Inventory, Report, Tombstone};
+use persys_model::inventory::{Held, Inventory, Report, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::time::{Millis, Now};
@@ -208,6 +208,12 @@ impl Agent {
     /// Why it takes nothing new because of what the machine uses, if so.
     pub fn too_busy(&self) -> Option<String> {
         self.load.busy()
+    }
+
+    /// What it would say it holds of one workload.
+    pub fn held(&self, workload: &WorkloadId) -> Option<&Held> {
+        let told = self.slots.get(workload)?.told.as_ref()?;
+        Some(&told.held)
     }
 
     /// All that it would say it holds. An order that is not on disk is not in it.

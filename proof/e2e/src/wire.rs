@@ -8,7 +8,7 @@ use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command};
 use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
-use persys_scheduler::links::{Links, Unreachable as NoAgent};
+use persys_scheduler::links::{Links, Target, Unreachable as NoAgent};
 
 /// Everybody who can be reached.
 #[derive(Debug, Clone, Default)]
@@ -62,18 +62,13 @@ impl Wire {
 
 #[async_trait::async_trait]
 impl Links for Wire {
-    async fn order(
-        &self,
-        node: &NodeId,
-        _endpoint: &str,
-        command: Command,
-    ) -> Result<Answer, NoAgent> {
-        let agent = self.agent(node).ok_or_else(|| NoAgent("cut off".to_owned()))?;
+    async fn order(&self, to: &Target, command: Command) -> Result<Answer, NoAgent> {
+        let agent = self.agent(&to.node).ok_or_else(|| NoAgent("cut off".to_owned()))?;
         agent.command(command).await.map_err(|error| NoAgent(error.to_string()))
     }
 
-    async fn probe(&self, node: &NodeId, _endpoint: &str) -> Probe {
-        match self.agent(node) {
+    async fn probe(&self, of: &Target) -> Probe {
+        match self.agent(&of.node) {
             Some(agent) if agent.read(|_, _| ()).await.is_ok() => Probe::Answered,
             Some(_) => Probe::Refused,
             None => Probe::Silent,

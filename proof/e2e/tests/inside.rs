@@ -50,7 +50,7 @@ impl Bench {
             http: any(),
             state_dir: folder.path().join("scheduler"),
             cluster: "inside".to_owned(),
-            security: scheduler::Security::Insecure,
+            security: scheduler::Security::Insecure(persys_identity::Exposure::Loopback),
             settings: Settings::default(),
         });
         let scheduler = scheduler.await.unwrap();
@@ -66,6 +66,10 @@ impl Bench {
             security: agent::Security::Insecure(Exposure::Loopback),
             labels: BTreeMap::new(),
             settings: AgentSettings::default(),
+            reach: agent::Reach::Called,
+            watchdog: None,
+            registry_auth: None,
+            http: None,
         });
         let agent = agent.await.unwrap();
         let endpoint = Channel::from_shared(format!("http://{}", scheduler.grpc)).unwrap();

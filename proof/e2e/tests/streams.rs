@@ -77,7 +77,7 @@ impl Rig {
             state_dir: self.folder.path().join("scheduler"),
             cluster: "east".to_owned(),
             security: security.map_or(
-                scheduler::Security::Insecure(persys_identity::Exposure::Loopback),
+                scheduler::Security::Insecure(Exposure::Loopback),
                 scheduler::Security::Mtls,
             ),
             settings: quick(),
@@ -122,6 +122,9 @@ impl Rig {
                 register_cap_ms: 200,
                 ..AgentSettings::default()
             },
+            watchdog: None,
+            registry_auth: None,
+            http: None,
         };
         let running = agent::start(config).await.unwrap();
         assert_eq!(running.grpc, None, "it listens");

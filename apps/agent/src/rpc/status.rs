@@ -28,9 +28,9 @@ pub(super) fn one(
     history: &History,
     workload: &WorkloadId,
 ) -> Option<wire::WorkloadStatus> {
-    let held = agent.inventory().held.into_iter().find(|held| held.report.workload == *workload)?;
+    let held = agent.held(workload)?;
     let actions: Vec<_> = history.iter().filter(|action| action.workload == *workload).collect();
-    Some(of(&held, &actions))
+    Some(of(held, &actions))
 }
 
 /// How all are.

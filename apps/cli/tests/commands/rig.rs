@@ -76,6 +76,10 @@ impl Rig {
             security: agent::Security::Mtls(certificates.issue(Role::Agent, "n1")),
             labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
             settings: AgentSettings::default(),
+            reach: agent::Reach::Called,
+            watchdog: None,
+            registry_auth: None,
+            http: None,
         })
         .await
         .unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use persys_cluster::input::Probe;
@@ -22,8 +22,7 @@ use tonic::{Code, Response, Status};
 
 use super::obeyed::Obeyed;
 use super::streams::{Carries, Open, Streams};
-use super::{Links, Unreachable};
-use crate::handle::WeakHandle;
+use super::{Links, Target, Unreachable};
 use crate::metrics::Metrics;
 
 /// What stands before the address of an old agent where others name their machine.
@@ -55,9 +54,7 @@ pub enum Way {
 #[derive(Debug)]
 pub struct GrpcLinks {
     way: Way,
-    channels: Mutex<BTreeMap<NodeId, (String, Channel)>>,
-    /// Tells old agents from ours.
-    scheduler: OnceLock<WeakHandle>,
+    channels: Mutex<BTreeMap<NodeId, (Arc<str>, Channel)>>,
     obeyed: Arc<Obeyed>,
     streams: Arc<Streams>,
     metrics: Arc<Metrics>,
@@ -71,9 +68,8 @@ impl GrpcLinks {
     }
 
     pub(crate) fn counting(way: Way, metrics: Arc<Metrics>) -> Self {
-        let (channels, scheduler) = (Mutex::default(), OnceLock::new());
-        let (obeyed, streams) = (Arc::default(), Arc::default());
-        Self { way, channels, scheduler, obeyed, streams, metrics }
+        let (channels, obeyed, streams) = (Mutex::default(), Arc::default(), Arc::default());
+        Self { way, channels, obeyed, streams, metrics }
     }
 
     /// Which decisions old agents have taken.
@@ -86,32 +82,26 @@ impl GrpcLinks {
         Arc::clone(&self.streams)
     }
 
-    /// Where to ask about nodes. Said once, before the first order.
-    pub(crate) fn ask_at(&self, scheduler: WeakHandle) {
-        let said = self.scheduler.set(scheduler);
-        debug_assert!(said.is_ok(), "said twice");
-    }
-
     /// The kept connection; a new one when the node has moved. Dropping the old one ends its calls.
-    pub(crate) fn channel(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
-        if endpoint == BY_STREAM {
-            let channel = self.streams.tunnel(node);
+    pub(crate) fn channel(&self, to: &Target) -> Result<Channel, Unreachable> {
+        if *to.endpoint == *BY_STREAM {
+            let channel = self.streams.tunnel(&to.node);
             return channel.ok_or_else(|| unreachable("it keeps no stream open"));
         }
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = match channels.get(node) {
-            Some((at, channel)) if at == endpoint => channel.clone(),
+        let channel = match channels.get(&to.node) {
+            Some((at, channel)) if *at == to.endpoint => channel.clone(),
             Some(_) | None => {
-                let channel = self.open(node, endpoint)?;
-                channels.insert(node.clone(), (endpoint.to_owned(), channel.clone()));
+                let channel = self.open(&to.node, &to.endpoint)?;
+                channels.insert(to.node.clone(), (Arc::clone(&to.endpoint), channel.clone()));
                 channel
             }
         };
         Ok(channel)
     }
 
-    fn client(&self, node: &NodeId, endpoint: &str) -> Result<Client, Unreachable> {
-        self.channel(node, endpoint).map(AgentServiceClient::new)
+    fn client(&self, to: &Target) -> Result<Client, Unreachable> {
+        self.channel(to).map(AgentServiceClient::new)
     }
 
     fn open(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
@@ -145,22 +135,12 @@ impl GrpcLinks {
         answer.map(Response::into_inner)
     }
 
-    async fn is_legacy(&self, node: &NodeId) -> Result<bool, Unreachable> {
-        let Some(scheduler) = self.scheduler.get() else { return Ok(false) };
-        let handle = scheduler.upgrade().ok_or_else(|| unreachable("the scheduler is stopping"))?;
-        let node = node.clone();
-        let host = handle
-            .read(move |world| world.node(&node).map(|view| Arc::clone(&view.node.facts.host)))
-            .await;
-        Ok(host.map_err(unreachable)?.is_some_and(|host| host.starts_with(LEGACY_HOST)))
-    }
-
     /// The stream of a node that takes its orders as messages, if it has one.
-    async fn messages(&self, node: &NodeId, endpoint: &str) -> Option<Arc<Open>> {
-        if endpoint == BY_STREAM {
-            self.streams.await_one(node).await;
+    async fn messages(&self, to: &Target) -> Option<Arc<Open>> {
+        if *to.endpoint == *BY_STREAM {
+            self.streams.await_one(&to.node).await;
         }
-        let open = self.streams.of(node)?;
+        let open = self.streams.of(&to.node)?;
         let messages = matches!(open.carries(), Carries::Messages(_));
         (messages && open.ready().await).then_some(open)
     }
@@ -169,20 +149,21 @@ impl GrpcLinks {
     async fn order_on(
         &self,
         open: &Open,
-        node: &NodeId,
+        to: &Target,
         command: &Command,
-        legacy: bool,
     ) -> Option<Result<Answer, Unreachable>> {
         let Carries::Messages(messages) = open.carries() else { return None };
+        let legacy = is_legacy(to);
         let answer = if legacy {
             messages.tell(open, command).await.map(|()| Answer::Accepted)
         } else {
             messages.ask(open, command).await
         };
         if legacy && answer.is_ok() {
+            let (node, workload) = (&to.node, &command.workload);
             match &command.order {
-                Order::Apply(_) => self.obeyed.took(node, &command.workload, command.epoch),
-                Order::Remove { .. } => self.obeyed.leaves(node, &command.workload, command.epoch),
+                Order::Apply(_) => self.obeyed.took(node, workload, command.epoch),
+                Order::Remove { .. } => self.obeyed.leaves(node, workload, command.epoch),
             }
         }
         let code = if answer.is_ok() { Code::Ok } else { Code::Unavailable };
@@ -190,19 +171,14 @@ impl GrpcLinks {
         Some(answer)
     }
 
-    async fn order_once(
-        &self,
-        node: &NodeId,
-        endpoint: &str,
-        command: &Command,
-    ) -> Result<Answer, Unreachable> {
-        let legacy = self.is_legacy(node).await?;
-        if let Some(open) = self.messages(node, endpoint).await
-            && let Some(answer) = self.order_on(&open, node, command, legacy).await
+    async fn order_once(&self, to: &Target, command: &Command) -> Result<Answer, Unreachable> {
+        if let Some(open) = self.messages(to).await
+            && let Some(answer) = self.order_on(&open, to, command).await
         {
             return answer;
         }
-        let client = self.client(node, endpoint)?;
+        let legacy = is_legacy(to);
+        let client = self.client(to)?;
         let call =
             if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
         let answer = match call {
@@ -210,8 +186,10 @@ impl GrpcLinks {
             Call::Delete(request) => self.delete(client, request, command.epoch).await,
         }?;
         match &answer {
-            Answer::Accepted if legacy => self.obeyed.took(node, &command.workload, command.epoch),
-            Answer::Removed { .. } if legacy => self.obeyed.removed(node, &command.workload),
+            Answer::Accepted if legacy => {
+                self.obeyed.took(&to.node, &command.workload, command.epoch);
+            }
+            Answer::Removed { .. } if legacy => self.obeyed.removed(&to.node, &command.workload),
             Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
         }
         Ok(answer)
@@ -289,26 +267,21 @@ impl GrpcLinks {
 
 #[async_trait::async_trait]
 impl Links for GrpcLinks {
-    async fn order(
-        &self,
-        node: &NodeId,
-        endpoint: &str,
-        command: Command,
-    ) -> Result<Answer, Unreachable> {
-        let stream = self.streams.of(node).filter(|_| endpoint == BY_STREAM);
-        let answer = self.order_once(node, endpoint, &command).await;
+    async fn order(&self, to: &Target, command: Command) -> Result<Answer, Unreachable> {
+        let stream = self.streams.of(&to.node).filter(|_| *to.endpoint == *BY_STREAM);
+        let answer = self.order_once(to, &command).await;
         if answer.is_err()
             && let Some(stream) = stream
             && timeout(BREAKING, stream.over()).await.is_ok()
         {
             // It broke off with the stream. The agent opens another, and an order may be repeated.
-            return self.order_once(node, endpoint, &command).await;
+            return self.order_once(to, &command).await;
         }
         answer
     }
 
-    async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe {
-        let Ok(client) = self.client(node, endpoint) else { return Probe::Silent };
+    async fn probe(&self, of: &Target) -> Probe {
+        let Ok(client) = self.client(of) else { return Probe::Silent };
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
     }
 }
@@ -339,6 +312,10 @@ fn is_stale(why: &Status) -> bool {
     let broken = [Code::Cancelled, Code::Unavailable, Code::Unknown, Code::Internal];
     let came_from_here = std::error::Error::source(why).is_some();
     broken.contains(&why.code()) && came_from_here && ConnectError::within(why).is_none()
+}
+
+fn is_legacy(to: &Target) -> bool {
+    to.host.starts_with(LEGACY_HOST)
 }
 
 fn is_gone(why: &Status) -> bool {

@@ -6,25 +6,33 @@ pub(crate) mod obeyed;
 pub(crate) mod streams;
 pub(crate) mod tunnel;
 
+use std::sync::Arc;
+
 use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command};
 use persys_model::id::NodeId;
+
+/// One agent, as it was when something was to be sent to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its node.
+    pub node: NodeId,
+    /// Where it listens.
+    pub endpoint: Arc<str>,
+    /// The machine it is on; tells old agents from ours.
+    pub host: Arc<str>,
+}
 
 /// Reaches agents. An order that cannot be delivered is an error; whether it arrived may be
 /// unknown, and the core sends it again.
 #[async_trait::async_trait]
 pub trait Links: Send + Sync {
-    /// Gives one order and waits for its answer. Orders for one node are given one after another,
-    /// in the order of the calls; different nodes do not wait for each other.
-    async fn order(
-        &self,
-        node: &NodeId,
-        endpoint: &str,
-        command: Command,
-    ) -> Result<Answer, Unreachable>;
+    /// Gives one order and waits for its answer. Orders about one workload are given one after
+    /// another, in the order of the calls; others do not wait for each other.
+    async fn order(&self, to: &Target, command: Command) -> Result<Answer, Unreachable>;
 
     /// Asks whether a silent node lives.
-    async fn probe(&self, node: &NodeId, endpoint: &str) -> Probe;
+    async fn probe(&self, of: &Target) -> Probe;
 }
 
 /// An agent did not answer.

@@ -6,24 +6,23 @@ use persys_cluster::input::Probe;
 use persys_cluster::replica::Replica;
 use persys_cluster::store::HighWater;
 use persys_model::command::{Answer as AgentAnswer, Command};
-use persys_model::id::NodeId;
 use persys_store::Memory as MemoryStore;
 use tonic::Code;
 
 use super::*;
 use crate::clock::HostClock;
 use crate::driver::{Driver, Memory, Parts};
-use crate::links::{Links, Unreachable};
+use crate::links::{Links, Target, Unreachable};
 
 struct Nobody;
 
 #[async_trait::async_trait]
 impl Links for Nobody {
-    async fn order(&self, _: &NodeId, _: &str, _: Command) -> Result<AgentAnswer, Unreachable> {
+    async fn order(&self, _: &Target, _: Command) -> Result<AgentAnswer, Unreachable> {
         Err(Unreachable("nobody is there".to_owned()))
     }
 
-    async fn probe(&self, _: &NodeId, _: &str) -> Probe {
+    async fn probe(&self, _: &Target) -> Probe {
         Probe::Silent
     }
 }

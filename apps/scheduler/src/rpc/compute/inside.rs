@@ -1,5 +1,6 @@
 //! Where a workload is, and how its agent is asked about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use persys_cluster::world::World;
@@ -13,6 +14,7 @@ use tonic::{Code, Status};
 
 use super::Compute;
 use super::words::first_line;
+use crate::links::Target;
 use crate::rpc::LARGEST;
 use crate::rpc::refusal::unavailable;
 
@@ -26,7 +28,7 @@ pub(super) struct Agent {
 }
 
 /// The node of a workload's present place, and where it is called.
-fn place_of(world: &World, id: &WorkloadId) -> Result<(NodeId, String), Status> {
+fn place_of(world: &World, id: &WorkloadId) -> Result<Target, Status> {
     let Some(view) = world.workload(id) else {
         return Err(Status::not_found(format!("there is no workload {id}")));
     };
@@ -42,7 +44,11 @@ fn place_of(world: &World, id: &WorkloadId) -> Result<(NodeId, String), Status> 
         )));
     };
     match world.node(&place.node) {
-        Some(node) => Ok((place.node.clone(), node.node.facts.endpoint.to_string())),
+        Some(view) => {
+            let facts = &view.node.facts;
+            let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
+            Ok(Target { node: place.node.clone(), endpoint, host })
+        }
         None => Err(unavailable(format!("{} is no longer in the cluster", place.node))),
     }
 }
@@ -51,8 +57,9 @@ impl Compute {
     /// The way to the agent that has a workload.
     pub(super) async fn agent_of(&self, id: &WorkloadId) -> Result<Agent, Status> {
         let wanted = id.clone();
-        let (node, endpoint) = self.handle.read(move |world| place_of(world, &wanted)).await??;
-        let channel = self.links.channel(&node, &endpoint);
+        let target = self.handle.read(move |world| place_of(world, &wanted)).await??;
+        let channel = self.links.channel(&target);
+        let node = target.node;
         let channel = channel.map_err(|why| unavailable(format!("{node}: {why}")))?;
         let client = InsideClient::new(channel).max_decoding_message_size(LARGEST);
         Ok(Agent { node, client })

@@ -52,6 +52,7 @@ fn facts(id: &str) -> NodeFacts {
         drivers: std::collections::BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: false,
+        missing: BTreeMap::new(),
     }
 }
 
@@ -144,6 +145,7 @@ impl Rig {
             removed,
             inventory: None,
             used: Amounts::new(250, 100),
+            busy: None,
         };
         self.step(Input::Beat(RequestId(3), beat));
     }

@@ -1,0 +1,161 @@
+//! A whole fleet on one machine: from submission to running, and how quiet it is when nothing
+//! happens.
+//!
+//! ```text
+//!   this process                                     fleet scheduler FOLDER (its own process)
+//!   ┌ clients ── ApplyWorkload, WatchEvents ───────►┐
+//!   │                                     mTLS      │ persys_scheduler::app, embedded store on disk
+//!   └ N agents ◄── orders, registration, beats ────►┘
+//! ```
+//!
+//! Each agent is the real core, driver and gRPC service with a certificate, a listener and a
+//! connection of its own; only its ledger and its runtime are in memory. All of it shares the cores
+//! of one machine, so the rate printed is that of scheduler, agents and clients together.
+
+mod agents;
+mod load;
+mod names;
+mod report;
+mod scheduler;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+
+use self::agents::Fleet;
+use self::load::{Clients, Sample};
+use self::names::Names;
+use self::report::{Idle, Phase, Results};
+use self::scheduler::Process;
+use crate::placement::say;
+
+/// What went wrong, in words.
+pub type Fault = Box<dyn Error + Send + Sync>;
+
+/// Share of the bar at which latency is looked at, and for how long: a queue that never empties
+/// tells nothing about how long one workload takes.
+const PACED: (u32, u32) = (400, 5);
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many agents.
+    pub agents: usize,
+    /// How many workloads are submitted at once.
+    pub workloads: usize,
+    /// How many submissions wait for their answer at a time.
+    pub concurrency: usize,
+    /// How long nothing happens at the end.
+    pub idle: Duration,
+    /// Where the numbers go.
+    pub json: PathBuf,
+}
+
+impl Options {
+    /// Reads the command line.
+    #[must_use]
+    pub fn parse(args: &[String]) -> Option<Self> {
+        let mut options = Self {
+            agents: 1_000,
+            workloads: 20_000,
+            concurrency: 64,
+            idle: Duration::from_mins(1),
+            json: PathBuf::from("target/bench/fleet.json"),
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let value = args.next()?;
+            match arg.as_str() {
+                "--agents" => options.agents = positive(value)?,
+                "--workloads" => options.workloads = positive(value)?,
+                "--concurrency" => options.concurrency = positive(value)?,
+                "--idle" => options.idle = Duration::from_secs(value.parse().ok()?),
+                "--json" => options.json = PathBuf::from(value),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+fn positive(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|number| *number > 0)
+}
+
+/// Runs as the scheduler's process until its input ends.
+pub fn scheduler(folder: &Path) -> Result<(), Fault> {
+    runtime()?.block_on(scheduler::serve(folder))
+}
+
+/// Measures, prints and keeps. Says whether every bar was met.
+pub fn run(options: &Options) -> Result<bool, Fault> {
+    let results = runtime()?.block_on(measure(options))?;
+    say(&results.table());
+    if let Some(folder) = options.json.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(&options.json, results.json())?;
+    Ok(results.met())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Fault> {
+    Ok(Builder::new_multi_thread().enable_all().build()?)
+}
+
+async fn measure(options: &Options) -> Result<Results, Fault> {
+    let folder = tempfile::tempdir()?;
+    let names = Names::create(folder.path())?;
+    let process = Process::start(folder.path()).await?;
+    let (rate, seconds) = PACED;
+    let paced = usize::try_from(rate * seconds)?;
+    let all = options.workloads + paced;
+
+    let begun = Instant::now();
+    let fleet = Fleet::start(options.agents, all, &names, process.grpc).await?;
+    let mut clients = Clients::connect(&names, process.grpc).await?;
+    clients.nodes_ready(options.agents).await?;
+    let joined = begun.elapsed();
+    say(&format!("{} agents joined in {:.1} s", options.agents, joined.as_secs_f64()));
+
+    let mut watch = clients.watch(all).await?;
+    // The slow stretch comes first: every agent gets its first orders, and with them its
+    // connection, so that the burst finds a fleet at work.
+    let before = process.sample().await?;
+    let slow = clients.paced(0..paced, rate).await?;
+    watch.wait(paced).await?;
+    let slow = Phase::new(&slow, &watch.running(), before, process.sample().await?);
+    say(&slow.line("paced"));
+
+    let before = process.sample().await?;
+    let burst = clients.burst(paced..all, options.concurrency).await?;
+    watch.wait(all).await?;
+    let burst = Phase::new(&burst, &watch.running(), before, process.sample().await?);
+    say(&burst.line("burst"));
+    drop(watch);
+    clients.check(all).await?;
+    fleet.check(all).await?;
+
+    let idle = idle(options.idle, &process).await?;
+    let stored = process.stop().await?;
+    Ok(Results {
+        agents: options.agents,
+        concurrency: options.concurrency,
+        joined,
+        burst,
+        slow,
+        idle,
+        stored,
+    })
+}
+
+/// Lets nothing happen and looks at what it costs.
+async fn idle(length: Duration, process: &Process) -> Result<Idle, Fault> {
+    // What was under way comes to rest first: the last mark outside the store, the last beats.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before: Sample = process.sample().await?;
+    tokio::time::sleep(length).await;
+    let after = process.sample().await?;
+    Ok(Idle::new(before, after))
+}

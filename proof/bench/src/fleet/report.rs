@@ -1,0 +1,293 @@
+//! Numbers, bars, table and JSON.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::load::{Sample, Submitted};
+use super::scheduler::Stored;
+
+/// Workloads per second, at least.
+const RATE: f64 = 2_000.0;
+/// Share of the machine, in percent, beyond which somebody else disturbed a rate.
+const QUIET: f64 = 10.0;
+/// Writes of records per workload, at most.
+const WRITES: f64 = 3.0;
+
+/// What one stretch of submissions cost.
+#[derive(Debug)]
+pub(super) struct Phase {
+    workloads: f64,
+    per_second: f64,
+    submits_per_second: f64,
+    /// From when it was due until it was seen running: p50, p99, most.
+    running_ms: [f64; 3],
+    /// The call alone.
+    submit_ms: [f64; 3],
+    scheduler_us: f64,
+    others_us: f64,
+    /// Share of the machine that neither process used, yet somebody did.
+    foreign_percent: f64,
+    cores: f64,
+    transactions: f64,
+    records: f64,
+    events: f64,
+    memory_mib: f64,
+}
+
+/// What it costs to do nothing.
+#[derive(Debug)]
+pub(super) struct Idle {
+    seconds: f64,
+    transactions_per_minute: f64,
+    untouched: bool,
+    scheduler_percent: f64,
+    others_percent: f64,
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub(super) agents: usize,
+    pub(super) concurrency: usize,
+    pub(super) joined: Duration,
+    pub(super) burst: Phase,
+    pub(super) slow: Phase,
+    pub(super) idle: Idle,
+    pub(super) stored: Stored,
+}
+
+impl Phase {
+    pub(super) fn new(
+        submitted: &[Submitted],
+        running: &[Option<Instant>],
+        before: Sample,
+        after: Sample,
+    ) -> Self {
+        let seen = |one: &Submitted| running.get(one.nth).copied().flatten();
+        let first = submitted.iter().map(|one| one.due).min().unwrap_or(before.at);
+        let last = submitted.iter().filter_map(seen).max().unwrap_or(after.at);
+        let answered = submitted.iter().map(|one| one.answered).max().unwrap_or(after.at);
+        let until = |one: &Submitted| Some(seen(one)?.saturating_duration_since(one.due));
+        let workloads = real(submitted.len());
+        let each = |from: u64, to: u64| real64(to.saturating_sub(from)) / workloads;
+        let micros =
+            |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / workloads;
+        let wall = (after.at - before.at).as_secs_f64();
+        let ours = after.scheduler.saturating_sub(before.scheduler)
+            + after.others.saturating_sub(before.others);
+        let foreign = after.machine.saturating_sub(before.machine).saturating_sub(ours);
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| real(cores.get()));
+        Self {
+            workloads,
+            per_second: workloads / (last - first).as_secs_f64(),
+            submits_per_second: workloads / (answered - first).as_secs_f64(),
+            running_ms: percentiles(submitted.iter().filter_map(until)),
+            submit_ms: percentiles(submitted.iter().map(|one| one.answered - one.called)),
+            scheduler_us: micros(before.scheduler, after.scheduler),
+            others_us: micros(before.others, after.others),
+            foreign_percent: 100.0 * foreign.as_secs_f64() / wall / cores,
+            cores,
+            transactions: each(before.transactions, after.transactions),
+            records: each(before.records, after.records),
+            events: each(before.events, after.events),
+            memory_mib: f64::from(after.memory_kib) / 1024.0,
+        }
+    }
+
+    pub(super) fn line(&self, name: &str) -> String {
+        let [run50, run99, _] = self.running_ms;
+        let [_, sub99, _] = self.submit_ms;
+        format!(
+            "{name:<7}{:>7.0} workloads{:>8.0}/s   running p50 {run50:>7.1} ms  p99 {run99:>7.1} ms   submit p99 \
+             {sub99:>6.1} ms   cpu/workload: scheduler {:>4.0} us, agents and clients {:>4.0} us",
+            self.workloads, self.per_second, self.scheduler_us, self.others_us
+        )
+    }
+
+    /// What the processors would do if nobody else used them, by what a workload costs.
+    fn alone_per_second(&self) -> f64 {
+        self.cores * 1e6 / (self.scheduler_us + self.others_us)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "per_second_by_cpu_alone": self.alone_per_second(),
+            "workloads": self.workloads,
+            "per_second": self.per_second,
+            "submits_per_second": self.submits_per_second,
+            "submit_to_running_ms": { "p50": self.running_ms[0], "p99": self.running_ms[1], "max": self.running_ms[2] },
+            "submit_ms": { "p50": self.submit_ms[0], "p99": self.submit_ms[1], "max": self.submit_ms[2] },
+            "cpu_us_per_workload": { "scheduler": self.scheduler_us, "agents_and_clients": self.others_us },
+            "foreign_cpu_percent": self.foreign_percent,
+            "cores": self.cores,
+            "store_per_workload": {
+                "transactions": self.transactions,
+                "record_writes": self.records,
+                "events": self.events,
+            },
+            "scheduler_rss_mib": self.memory_mib,
+        })
+    }
+}
+
+impl Idle {
+    pub(super) fn new(before: Sample, after: Sample) -> Self {
+        let seconds = (after.at - before.at).as_secs_f64();
+        let share =
+            |from: Duration, to: Duration| 100.0 * to.saturating_sub(from).as_secs_f64() / seconds;
+        let transactions = real64(after.transactions.saturating_sub(before.transactions));
+        Self {
+            seconds,
+            transactions_per_minute: transactions * 60.0 / seconds,
+            untouched: before.touched == after.touched,
+            scheduler_percent: share(before.scheduler, after.scheduler),
+            others_percent: share(before.others, after.others),
+        }
+    }
+}
+
+struct Bar {
+    name: &'static str,
+    value: f64,
+    limit: f64,
+    met: bool,
+}
+
+impl Results {
+    fn bars(&self) -> [Bar; 3] {
+        let (rate, writes) = (self.burst.per_second, self.burst.records);
+        let idle = self.idle.transactions_per_minute;
+        [
+            Bar {
+                name: "workloads per second, at least",
+                value: rate,
+                limit: RATE,
+                met: rate >= RATE,
+            },
+            Bar {
+                name: "writes of records per workload besides events, at most",
+                value: writes,
+                limit: WRITES,
+                // A retry or a drift of one among thousands is no third key.
+                met: writes <= WRITES * 1.001,
+            },
+            Bar {
+                name: "store transactions per idle minute, at most",
+                value: idle,
+                limit: 0.0,
+                met: idle <= 0.0 && self.idle.untouched,
+            },
+        ]
+    }
+
+    pub(super) fn met(&self) -> bool {
+        self.bars().iter().all(|bar| bar.met)
+    }
+
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let mut lines = vec![format!(
+            "\n{} agents, {} submissions at a time, {} cores for everything; running = seen in WatchEvents; \
+             joined in {:.1} s",
+            self.agents,
+            self.concurrency,
+            self.burst.cores,
+            self.joined.as_secs_f64()
+        )];
+        for (name, phase) in [("burst", &self.burst), ("paced", &self.slow)] {
+            lines.push(phase.line(name));
+            lines.push(format!(
+                "       per workload: {:.2} writes of records, {:.2} events, {:.3} transactions;  others used \
+                 {:.0} % of the machine, without them {:.0}/s by CPU;  scheduler {:.0} MiB",
+                phase.records,
+                phase.events,
+                phase.transactions,
+                phase.foreign_percent,
+                phase.alone_per_second(),
+                phase.memory_mib
+            ));
+        }
+        let idle = &self.idle;
+        lines.push(format!(
+            "idle   {:.0} s: {:.2} transactions a minute, file {}; scheduler {:.1} % of a core, agents {:.1} %",
+            idle.seconds,
+            idle.transactions_per_minute,
+            if idle.untouched { "untouched" } else { "WRITTEN TO" },
+            idle.scheduler_percent,
+            idle.others_percent
+        ));
+        let all = self.burst.workloads + self.slow.workloads;
+        for (word, (count, bytes)) in &self.stored.records {
+            let (count, bytes) = (real64(*count), real64(*bytes));
+            lines.push(format!(
+                "store  /{word}: {count} keys, {:.3} per workload, {:.0} bytes each",
+                count / all,
+                bytes / count
+            ));
+        }
+        let file = real64(self.stored.file_bytes);
+        lines.push(format!("store  file: {:.0} bytes per workload", file / all));
+        for Bar { name, value, limit, met } in self.bars() {
+            let verdict = match met {
+                true => "PASS",
+                // A rate that others held down says nothing about us.
+                false if limit >= RATE && self.burst.foreign_percent > QUIET => "INVALID",
+                false => "FAIL",
+            };
+            lines.push(format!("{verdict}  {name}: {value:.2} (bar {limit})"));
+        }
+        lines.join("\n")
+    }
+
+    /// For machines.
+    pub(super) fn json(&self) -> String {
+        let stored: serde_json::Map<String, Value> = self
+            .stored
+            .records
+            .iter()
+            .map(|(word, (keys, bytes))| (word.clone(), json!({ "keys": keys, "bytes": bytes })))
+            .collect();
+        let bars = self.bars().map(|bar| {
+            json!({ "name": bar.name, "value": bar.value, "limit": bar.limit, "met": bar.met })
+        });
+        let all = json!({
+            "agents": self.agents,
+            "concurrency": self.concurrency,
+            "joined_seconds": self.joined.as_secs_f64(),
+            "burst": self.burst.json(),
+            "paced": self.slow.json(),
+            "idle": {
+                "seconds": self.idle.seconds,
+                "store_transactions_per_minute": self.idle.transactions_per_minute,
+                "store_file_untouched": self.idle.untouched,
+                "scheduler_cpu_percent": self.idle.scheduler_percent,
+                "agents_cpu_percent": self.idle.others_percent,
+            },
+            "store": { "keys": stored, "file_bytes": self.stored.file_bytes },
+            "bars": bars,
+        });
+        format!("{all:#}\n")
+    }
+}
+
+/// p50, p99 and the most, in milliseconds.
+fn percentiles(of: impl Iterator<Item = Duration>) -> [f64; 3] {
+    let mut all: Vec<Duration> = of.collect();
+    all.sort_unstable();
+    let at = |percent: usize| {
+        let nth = all.len().saturating_sub(1) * percent / 100;
+        all.get(nth).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    [at(50), at(99), at(100)]
+}
+
+fn real(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Counts here have fewer bits than the mantissa.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a count for a ratio")]
+fn real64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,196 @@
+//! Scheduler and agents as programs: real listeners, real gRPC, files on disk. Only what runs the
+//! workloads is in memory.
+
+#![expect(clippy::expect_used, reason = "a test stops at what cannot be")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use persys_agent::app as agent;
+use persys_cluster::record::Head;
+use persys_cluster::settings::Settings;
+use persys_identity::{
+    Authority, Bundle, ClusterName, Connector, Credentials, Expected, Exposure, Grant, Issued,
+    Name, Role, Source, TrustDomain, Validity,
+};
+use persys_model::id::NodeId;
+use persys_node::settings::AgentSettings;
+use persys_runtime::Clock;
+use persys_runtime::sim::{Settings as SimSettings, Sim};
+use persys_scheduler::app as scheduler;
+use persys_scheduler::standing::Standing;
+use tempfile::TempDir;
+use tonic::transport::{Channel, Endpoint};
+
+const CLUSTER: &str = "stack";
+/// How long a test waits for a program to be ready.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How peers prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// They do not.
+    Plain,
+    /// With certificates, both sides.
+    Mtls,
+}
+
+/// One scheduler and its agents. Dropping it ends them.
+#[derive(Debug)]
+pub struct Stack {
+    /// The scheduler.
+    pub scheduler: scheduler::Running,
+    /// What runs on which node.
+    pub sims: BTreeMap<NodeId, Sim>,
+    agents: BTreeMap<NodeId, agent::Running>,
+    authority: Option<Authority>,
+    folder: TempDir,
+}
+
+impl Stack {
+    /// A scheduler that leads, and no nodes yet.
+    pub async fn start(wire: Wire) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = (wire == Wire::Mtls).then(|| authority(&folder));
+        let security = match &authority {
+            None => scheduler::Security::Insecure(Exposure::Loopback),
+            Some(authority) => {
+                scheduler::Security::Mtls(keep(authority, &folder, Role::Scheduler, "s1"))
+            }
+        };
+        let config = scheduler::Config {
+            grpc: any(),
+            http: any(),
+            state_dir: folder.path().join("scheduler"),
+            cluster: CLUSTER.to_owned(),
+            security,
+            settings: Settings::default(),
+        };
+        let running = scheduler::start(config).await.expect("a scheduler");
+        let mut standing = running.handle.standing();
+        let leads = standing.wait_for(Standing::is_normal);
+        tokio::time::timeout(PATIENCE, leads).await.expect("in time").expect("a leader");
+        let (agents, sims) = (BTreeMap::new(), BTreeMap::new());
+        Self { scheduler: running, sims, agents, authority, folder }
+    }
+
+    /// A node with all of this machine's room. It has joined, and that is on disk, when this returns.
+    pub async fn add_agent(&mut self, name: &str) {
+        self.launch(name, vec![self.scheduler.grpc.to_string()]).await;
+        let node = NodeId::new(name).expect("a name");
+        let handle = self.agents.get(&node).map(|agent| agent.handle.clone()).expect("an agent");
+        let deadline = Instant::now() + PATIENCE;
+        // A session is told only once it is durable.
+        while handle.read(|agent, _| agent.session().is_none()).await.expect("an agent") {
+            assert!(Instant::now() < deadline, "{node} does not join");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// An agent that no scheduler commands.
+    pub async fn add_lone_agent(&mut self, name: &str) {
+        self.launch(name, Vec::new()).await;
+    }
+
+    async fn launch(&mut self, name: &str, schedulers: Vec<String>) {
+        let sim = Sim::new(SimSettings::default(), Clock::since_boot());
+        let security = match &self.authority {
+            None => agent::Security::Insecure(Exposure::Loopback),
+            Some(authority) => {
+                agent::Security::Mtls(keep(authority, &self.folder, Role::Agent, name))
+            }
+        };
+        let config = agent::Config {
+            node: Some(name.to_owned()),
+            grpc: any(),
+            advertise: None,
+            schedulers,
+            state_dir: self.folder.path().join(name),
+            cluster: CLUSTER.to_owned(),
+            runtime: agent::RuntimeChoice::Sim(Some(sim.clone())),
+            security,
+            labels: BTreeMap::new(),
+            // How busy the machine of the test is must not matter.
+            settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+            reach: agent::Reach::Called,
+            watchdog: None,
+            registry_auth: None,
+            http: None,
+        };
+        let running = agent::start(config).await.expect("an agent");
+        self.sims.insert(running.node.clone(), sim);
+        self.agents.insert(running.node.clone(), running);
+    }
+
+    /// A connection to the scheduler.
+    pub async fn channel(&self, role: Role, name: &str) -> Channel {
+        self.connect(self.scheduler.grpc, role, name, Expected::Scheduler).await
+    }
+
+    /// An operator's connection to an agent.
+    pub async fn agent_channel(&self, node: &str) -> Channel {
+        let id = NodeId::new(node).expect("a name");
+        let at = self.agents.get(&id).and_then(|agent| agent.grpc).expect("an agent");
+        let expected = Expected::Agent(Name::new(node).expect("a name"));
+        self.connect(at, Role::Operator, "alice", expected).await
+    }
+
+    async fn connect(&self, at: SocketAddr, role: Role, name: &str, other: Expected) -> Channel {
+        let connector = match &self.authority {
+            None => Connector::plain(),
+            Some(authority) => {
+                let issued = issue(authority, role, name);
+                let bundle = Bundle::from_issued(&issued, SystemTime::now()).expect("a bundle");
+                Connector::tls(&Credentials::new(bundle), other).expect("a connector")
+            }
+        };
+        let endpoint = Endpoint::from_shared(format!("http://{at}")).expect("an address");
+        endpoint.connect_with_connector(connector).await.expect("a connection")
+    }
+
+    /// How far the store has come; it moves with every write.
+    pub async fn head(&self) -> Head {
+        self.scheduler.handle.read(|world| world.head().clone()).await.expect("a leader")
+    }
+
+    /// The file of the store.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join("scheduler/store.redb")
+    }
+
+    /// Ends everything in good order.
+    pub async fn stop(self) {
+        for (_, agent) in self.agents {
+            agent.stop().await;
+        }
+        self.scheduler.stop().await;
+    }
+}
+
+fn any() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn authority(folder: &TempDir) -> Authority {
+    let ca = folder.path().join("ca");
+    std::fs::create_dir(&ca).expect("a folder");
+    let domain = TrustDomain::new("example.org").expect("a domain");
+    let cluster = ClusterName::new(CLUSTER).expect("a name");
+    let begun = SystemTime::now() - Duration::from_hours(1);
+    Authority::open_or_create(&ca, &domain, &cluster, begun).expect("an authority")
+}
+
+fn issue(authority: &Authority, role: Role, name: &str) -> Issued {
+    let grant = Grant::new(role, Name::new(name).expect("a name"));
+    let validity = Validity { now: SystemTime::now(), lifetime: Duration::from_hours(1) };
+    authority.issue(&grant, validity).expect("a certificate")
+}
+
+fn keep(authority: &Authority, folder: &TempDir, role: Role, name: &str) -> Source {
+    let source = Source::Bundle(folder.path().join(format!("{name}.pem")));
+    source.save(&issue(authority, role, name)).expect("a file");
+    source
+}
