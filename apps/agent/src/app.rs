@@ -21,6 +21,7 @@ use persys_identity::{
 use persys_model::id::NodeId;
 use persys_model::node::{BY_STREAM, NodeFacts};
 use persys_node::agent::Agent;
+use persys_node::effects::Effects;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use persys_runtime::docker::Docker;
@@ -237,19 +238,9 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let scheduler: Arc<dyn Scheduler> =
         if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
-    let clock = host::clock();
     let ledger = keeper.load().await;
-    let (agent, effects) = Agent::start(first, ledger, config.settings.clone(), clock());
-    let (driver, handle) = Driver::new(
-        Parts {
-            clock,
-            keeper: Arc::new(keeper.clone()),
-            runtime: Arc::new(runtimes.clone()),
-            scheduler,
-        },
-        agent,
-    );
-    let driver = driver.with_evidence(Arc::new(runtimes.clone()));
+    let begun = Agent::start(first, ledger, config.settings.clone(), host::clock()());
+    let (driver, handle) = drive(begun, &keeper, &runtimes, scheduler);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
         Some(incoming) => incoming.boxed(),
@@ -258,7 +249,6 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
     let service = rpc::service(handle.clone(), runtimes.clone(), Arc::clone(&meter));
     let server = serve(incoming, (service, inside), until)?;
-    let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
     beside.spawn(actions::write_behind(keeper.clone()));
     beside.spawn(measure(Arc::clone(&meter), handle.clone()));
@@ -286,6 +276,24 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         goodbye,
         beside,
     })
+}
+
+/// Sets the core going between its ledger, its runtimes and its scheduler.
+fn drive(
+    (agent, effects): (Agent, Effects),
+    keeper: &FileKeeper,
+    runtimes: &Runtimes,
+    scheduler: Arc<dyn Scheduler>,
+) -> (JoinHandle<()>, Handle) {
+    let parts = Parts {
+        clock: host::clock(),
+        keeper: Arc::new(keeper.clone()),
+        runtime: Arc::new(runtimes.clone()),
+        scheduler,
+    };
+    let (driver, handle) = Driver::new(parts, agent);
+    let driver = driver.with_evidence(Arc::new(runtimes.clone()));
+    (tokio::spawn(driver.run(effects)), handle)
 }
 
 /// Where others call, unless nobody is to.

@@ -11,7 +11,7 @@ use super::options::Options;
 use super::{Error, serve, system};
 
 /// How long it may take until it serves.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How much of a log is shown.
 const TAIL_LINES: usize = 20;

@@ -50,7 +50,7 @@ impl Bench {
             http: any(),
             state_dir: folder.path().join("scheduler"),
             cluster: "inside".to_owned(),
-            security: scheduler::Security::Insecure(persys_identity::Exposure::Loopback),
+            security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
         });
         let scheduler = scheduler.await.unwrap();

@@ -1,6 +1,7 @@
 //! Agents that nobody can call: they open a stream and are reached over that.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use persys_cluster::input::Probe;
@@ -10,8 +11,8 @@ use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::control_message::Message;
 use persys_proto::convert::{answer, command};
 use persys_proto::tunnel::NODE_HEADER;
-use persys_scheduler::links::Links;
 use persys_scheduler::links::grpc::{GrpcLinks, Way};
+use persys_scheduler::links::{Links, Target};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -308,10 +309,14 @@ async fn open_streams_do_not_hold_up_the_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_stream_a_node_is_silent() {
     let links = GrpcLinks::new(Way::Plain);
-    let node = NodeId::new("n1").unwrap();
+    let to = Target {
+        node: NodeId::new("n1").unwrap(),
+        endpoint: Arc::from("stream.invalid:1"),
+        host: Arc::from("machine"),
+    };
     let begun = Instant::now();
-    assert_eq!(links.probe(&node, "stream.invalid:1").await, Probe::Silent);
+    assert_eq!(links.probe(&to).await, Probe::Silent);
     assert!(begun.elapsed() < Duration::from_secs(1));
-    let refused = links.order(&node, "stream.invalid:1", removal(1)).await.unwrap_err();
+    let refused = links.order(&to, removal(1)).await.unwrap_err();
     assert!(refused.to_string().contains("no stream"), "{refused}");
 }
