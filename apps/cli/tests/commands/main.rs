@@ -1,11 +1,19 @@
 //! Commands as people type them, against a scheduler and an agent over mTLS in this process; what
 //! runs is simulated.
 
+#[cfg(test)]
 mod apply;
+#[cfg(test)]
 mod inside;
+#[cfg(test)]
 mod legacy;
+#[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
 mod look;
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
 mod run;
+#[cfg(test)]
 mod trouble;
