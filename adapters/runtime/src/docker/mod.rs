@@ -7,7 +7,8 @@
 //! - [`pull`]: fetching images; [`image`] reads their names.
 //! - [`observe`]: inspect, list, health.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
-//! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means.
+//! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means;
+//!   [`holder`]: who has a port.
 //!
 //! Every request opens its own connection and has its own deadline, so a container the daemon is
 //! stuck on holds up nothing but the calls about itself. What is changed is addressed by the id that
@@ -21,6 +22,7 @@ pub mod pull;
 pub mod settings;
 
 mod call;
+mod holder;
 mod identity;
 mod lifecycle;
 mod observe;
