@@ -184,6 +184,15 @@ impl Running {
 
 /// Starts an agent; it serves when this returns.
 pub async fn start(config: Config) -> Result<Running, Error> {
+    start_with(config, |parts| parts).await
+}
+
+/// Starts an agent whose driver works with what `between` makes of its parts: a proof puts something
+/// between the agent and the outside.
+pub async fn start_with(
+    config: Config,
+    between: impl FnOnce(Parts) -> Parts + Send,
+) -> Result<Running, Error> {
     let node = host::node_id(config.node.as_deref());
     let cluster = ClusterName::new(&config.cluster)?;
     let keeper = open_ledger(&config).await?;
@@ -205,15 +214,13 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let clock = host::clock();
     let ledger = keeper.load().await;
     let (agent, effects) = Agent::start(first, ledger, config.settings.clone(), clock());
-    let (driver, handle) = Driver::new(
-        Parts {
-            clock,
-            keeper: Arc::new(keeper.clone()),
-            runtime: Arc::new(runtimes.clone()),
-            scheduler,
-        },
-        agent,
-    );
+    let parts = Parts {
+        clock,
+        keeper: Arc::new(keeper.clone()),
+        runtime: Arc::new(runtimes.clone()),
+        scheduler,
+    };
+    let (driver, handle) = Driver::new(between(parts), agent);
     let driver = tokio::spawn(driver.run(effects));
     beside.spawn(runtimes.clone().listen(handle.clone()));
     beside.spawn(measure(Arc::clone(&meter), handle.clone()));
