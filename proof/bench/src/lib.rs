@@ -1,4 +1,5 @@
 //! Benchmarks that print ratios from one interleaved run.
 
 pub mod cpu;
+pub mod docker;
 pub mod placement;
