@@ -245,6 +245,7 @@ async fn submit(stack: &mut Stack, round: usize, count: usize) -> Result<Duratio
         .map(|number| {
             let mut wish = Wish::shell(&name(stack, round, number), "");
             wish.container.command = peers::COMMAND.map(ToOwned::to_owned).to_vec();
+            wish.cpu_millicores = peers::MILLICORES;
             wish.request()
         })
         .collect();

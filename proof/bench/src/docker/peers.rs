@@ -20,7 +20,8 @@ use persys_e2e::engine::{IMAGE, LABEL};
 pub(super) const COMMAND: [&str; 2] = ["/bin/sleep", "100000"];
 /// Between two looks.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
-const CPU_NANOS: i64 = 10_000_000;
+/// What each container reserves. With much less, its own limit is what slows its start.
+pub(super) const MILLICORES: i64 = 30;
 const MEMORY: i64 = 16 << 20;
 /// How many containers are removed at a time.
 const AT_A_TIME: usize = 8;
@@ -112,8 +113,8 @@ fn body() -> ContainerCreateBody {
         labels: Some([(key.to_owned(), value.to_owned())].into()),
         host_config: Some(HostConfig {
             cpu_period: Some(100_000),
-            cpu_quota: Some(1_000),
-            cpu_shares: Some(10),
+            cpu_quota: Some(MILLICORES * 100),
+            cpu_shares: Some(MILLICORES * 1024 / 1000),
             memory: Some(MEMORY),
             pids_limit: Some(4096),
             cap_drop: Some(vec!["NET_RAW".to_owned()]),
@@ -139,7 +140,7 @@ fn service(number: usize) -> ServiceSpec {
             }),
             resources: Some(TaskSpecResources {
                 limits: Some(Limit {
-                    nano_cpus: Some(CPU_NANOS),
+                    nano_cpus: Some(MILLICORES * 1_000_000),
                     memory_bytes: Some(MEMORY),
                     ..Limit::default()
                 }),
