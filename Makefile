@@ -6,7 +6,8 @@ WORKLOADS ?= 20000
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit sim zoo bench-placement bench-core bench-fleet
+.PHONY: up down demo test prepare lint unit live live-tests sweep sim zoo \
+  bench-placement bench-core bench-fleet bench-docker
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers
 	@hack/up
@@ -17,7 +18,7 @@ down:                  ## undoes `make up`
 demo: prepare          ## a simulated cluster, narrated: nodes join, work runs, a node dies, work moves
 	$(SIM) --demo
 
-test: prepare lint unit sim zoo   ## all that CI runs
+test: prepare lint unit live sim zoo   ## all that CI runs
 
 prepare:
 	@hack/prepare
@@ -29,6 +30,17 @@ lint:
 
 unit:
 	cargo test --workspace --quiet
+
+live:                  ## against a real Docker, which is started if there is none
+	hack/with-docker $(MAKE) --no-print-directory live-tests
+
+live-tests:
+	cargo test --quiet -p persys-runtime --test docker
+	cargo test --quiet -p persys-agent --test live
+	cargo test --quiet -p persys-e2e --test live -- --test-threads=4
+
+sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
+	hack/with-docker cargo test --quiet -p persys-e2e --test sweep
 
 sim:                   ## SEEDS=n fresh seeds, or SEED=n for one with its trace
 ifdef SEED
@@ -51,3 +63,7 @@ bench-core:
 bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n from submission to running
 	@mkdir -p target/bench
 	$(BENCH) fleet -- --agents $(AGENTS) --workloads $(WORKLOADS) --json target/bench/fleet.json
+
+bench-docker:          ## against Docker itself and Swarm, on a daemon of its own
+	@mkdir -p target/bench
+	hack/with-docker $(BENCH) docker -- target/bench/docker.json

@@ -1,7 +1,7 @@
 //! Docker keeps the contract of all runtimes, and what only Docker can be asked.
 //!
 //! Needs a daemon at `DOCKER_HOST` or the default socket: `hack/docker-up` starts one. Without it
-//! these tests fail. They are built only with the feature `live-docker`.
+//! these tests fail. They run only when they are named, as `make live` does.
 
 #[cfg(test)]
 mod contract;

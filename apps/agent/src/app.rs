@@ -215,6 +215,15 @@ impl Running {
 
 /// Starts an agent; it serves when this returns.
 pub async fn start(config: Config) -> Result<Running, Error> {
+    start_with(config, |parts| parts).await
+}
+
+/// Starts an agent whose driver works with what `between` makes of its parts: a proof puts something
+/// between the agent and the outside.
+pub async fn start_with(
+    config: Config,
+    between: impl FnOnce(Parts) -> Parts + Send,
+) -> Result<Running, Error> {
     let node = host::node_id(config.node.as_deref());
     let cluster = ClusterName::new(&config.cluster)?;
     let on_its_own = config.schedulers.is_empty();
@@ -240,7 +249,13 @@ pub async fn start(config: Config) -> Result<Running, Error> {
 
     let ledger = keeper.load().await;
     let begun = Agent::start(first, ledger, config.settings.clone(), host::clock()());
-    let (driver, handle) = drive(begun, &keeper, &runtimes, scheduler);
+    let parts = between(Parts {
+        clock: host::clock(),
+        keeper: Arc::new(keeper.clone()),
+        runtime: Arc::new(runtimes.clone()),
+        scheduler,
+    });
+    let (driver, handle) = drive(begun, parts, &runtimes);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
         Some(incoming) => incoming.boxed(),
@@ -278,19 +293,12 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     })
 }
 
-/// Sets the core going between its ledger, its runtimes and its scheduler.
+/// Sets the core going.
 fn drive(
     (agent, effects): (Agent, Effects),
-    keeper: &FileKeeper,
+    parts: Parts,
     runtimes: &Runtimes,
-    scheduler: Arc<dyn Scheduler>,
 ) -> (JoinHandle<()>, Handle) {
-    let parts = Parts {
-        clock: host::clock(),
-        keeper: Arc::new(keeper.clone()),
-        runtime: Arc::new(runtimes.clone()),
-        scheduler,
-    };
     let (driver, handle) = Driver::new(parts, agent);
     let driver = driver.with_evidence(Arc::new(runtimes.clone()));
     (tokio::spawn(driver.run(effects)), handle)

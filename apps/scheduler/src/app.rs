@@ -182,6 +182,15 @@ impl Running {
 
 /// Starts a scheduler. It answers as soon as this returns, and leads soon after.
 pub async fn start(config: Config) -> Result<Running, Error> {
+    start_with(config, |parts| parts).await
+}
+
+/// Starts a scheduler whose driver works with what `between` makes of its parts: a proof puts
+/// something between the scheduler and the outside.
+pub async fn start_with(
+    config: Config,
+    between: impl FnOnce(Parts) -> Parts + Send,
+) -> Result<Running, Error> {
     let cluster = ClusterName::new(&config.cluster).map_err(Error::Cluster)?;
     let door = Door::open(&config.security, cluster)?;
     let (grpc, grpc_at) = listen(config.grpc).await?;
@@ -203,13 +212,14 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
     let settings = config.settings.clone();
     let replica = Replica::start(candidate, fresh, known, settings, clock.now());
-    let (driver, handle) = Driver::new(Parts {
+    let parts = Parts {
         replica,
         clock: Arc::clone(&clock),
         store: Arc::clone(&store),
         links: Arc::<GrpcLinks>::clone(&links),
         memory: Arc::new(memory),
-    });
+    };
+    let (driver, handle) = Driver::new(between(parts));
 
     let (stop, stopping) = watch::channel(false);
     let control = Control::new(

@@ -14,7 +14,7 @@ use bollard::query_parameters::{
     StartContainerOptions, StopContainerOptionsBuilder,
 };
 use persys_model::id::WorkloadId;
-use persys_model::spec::ContainerSpec;
+use persys_model::spec::{ContainerSpec, HostPort, Protocol};
 use persys_node::input::Existing;
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::runtime::Start;
 use super::call::{self, No, Reply};
 use super::observe::{Found, Ours};
 use super::refusal::{self, Refusal};
-use super::{Docker, identity, shape};
+use super::{Docker, holder, identity, shape};
 
 /// How often something that is just being made or removed is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -35,23 +35,32 @@ impl Docker {
         start: &Start,
         container: &ContainerSpec,
     ) -> Result<(), Error> {
-        let (id, paused) = match self.have(start, container).await? {
-            Have::Runs => return Ok(()),
-            Have::Paused(id) => (id, true),
-            Have::Rests(id) => (id, false),
-        };
+        let deadline = Instant::now() + self.settings.deadlines.act;
+        loop {
+            let (id, paused) = match self.have(start, container).await? {
+                Have::Runs => return Ok(()),
+                Have::Paused(id) => (id, true),
+                Have::Rests(id) => (id, false),
+            };
+            match self.set_going(start, &id, paused).await? {
+                Reply::Yes(()) => return self.not_too_late(start, &id).await,
+                // Somebody is removing it: it is gone soon, and then another one is made.
+                Reply::No(no) if refusal::is_going(&no) && Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Reply::No(no) => return Err(self.explain("start", container, no).await),
+            }
+        }
+    }
+
+    async fn set_going(&self, start: &Start, id: &str, paused: bool) -> Result<Reply<()>, Error> {
         let limit = self.time_left(start)?;
         let client = self.client()?;
-        let reply = if paused {
-            call::ask("start", limit, client.unpause_container(&id)).await
-        } else {
-            call::ask("start", limit, client.start_container(&id, None::<StartContainerOptions>))
-                .await
-        };
-        match reply? {
-            Reply::Yes(()) => self.not_too_late(start, &id).await,
-            Reply::No(no) => Err(self.explain("start", container, no).await),
+        if paused {
+            return call::ask("start", limit, client.unpause_container(id)).await;
         }
+        let options = None::<StartContainerOptions>;
+        call::ask("start", limit, client.start_container(id, options)).await
     }
 
     /// Sees to it that the container exists, in this revision.
@@ -169,17 +178,29 @@ impl Docker {
             Refusal::Other(error) => error,
             Refusal::Port(None) => Error::Network { detail: words },
             Refusal::Port(Some(port)) => {
-                let holder = self.holder_of(port).await;
-                let holder = holder.unwrap_or_else(|| "a process that is no container".to_owned());
                 let known = container.host_ports().into_iter().find(|host| host.port == port);
+                let holder = self.holder_of(port, known).await;
                 let port = known.map_or_else(|| port.to_string(), |host| host.to_string());
                 Error::PortTaken { port, holder }
             }
         }
     }
 
+    /// Who has `port`: the container that published it, or the process that listens on it.
+    async fn holder_of(&self, port: u16, known: Option<HostPort>) -> String {
+        if let Some(name) = self.publisher_of(port).await {
+            return format!("the container {name}");
+        }
+        // The ports of a daemon elsewhere are not those of this host.
+        let here = self.settings.host.starts_with("unix://");
+        let protocol = known.map_or(Protocol::Tcp, |host| host.protocol);
+        let look = tokio::task::spawn_blocking(move || here.then(|| holder::of(port, protocol)));
+        let found = look.await.ok().flatten().flatten();
+        found.unwrap_or_else(|| "a process that is no container".to_owned())
+    }
+
     /// The container that has published `port`, if there is one and Docker says so in time.
-    async fn holder_of(&self, port: u16) -> Option<String> {
+    async fn publisher_of(&self, port: u16) -> Option<String> {
         let options = ListContainersOptionsBuilder::default().build();
         let client = self.client().ok()?;
         let call = client.list_containers(Some(options));
@@ -190,7 +211,7 @@ impl Docker {
             summary.ports.iter().flatten().any(|published| published.public_port == Some(port))
         })?;
         let name = holder.names?.into_iter().next()?;
-        Some(format!("the container {}", name.trim_start_matches('/')))
+        Some(name.trim_start_matches('/').to_owned())
     }
 }
 

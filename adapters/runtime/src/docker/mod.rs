@@ -8,7 +8,8 @@
 //! - [`observe`]: inspect, list, health.
 //! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
-//! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means.
+//! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means;
+//!   [`holder`]: who has a port.
 //!
 //! Every request opens its own connection and has its own deadline, so a container the daemon is
 //! stuck on holds up nothing but the calls about itself. What is changed is addressed by the id that
@@ -23,6 +24,7 @@ pub mod settings;
 
 mod call;
 mod exclusive;
+mod holder;
 mod identity;
 mod lifecycle;
 mod logins;

@@ -44,6 +44,14 @@ pub(super) fn of_start(verb: &'static str, image: &str, no: No) -> Refusal {
     })
 }
 
+/// Whether a container was not started because somebody is removing it, or just has.
+pub(super) fn is_going(no: &No) -> bool {
+    let words = no.message.to_lowercase();
+    let going = ["marked for removal", "removal of container"].iter().any(|w| words.contains(w));
+    let gone = no.status == 404 && words.contains("no such container");
+    going || gone
+}
+
 /// What a refusal to fetch `image` means.
 pub(super) fn of_pull(image: &str, no: No) -> Error {
     let words = no.message.to_lowercase();
@@ -127,6 +135,18 @@ mod tests {
                 panic!("{words}")
             };
             assert_eq!(error.reason(), reason, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_container_that_is_being_removed_is_told_from_one_that_cannot_start() {
+        for (status, words, going) in [
+            (409, "container is marked for removal and cannot be started", true),
+            (404, "No such container: 0123abcd", true),
+            (404, "network 0123abcd not found", false),
+            (409, "cannot start a paused container, try unpause instead", false),
+        ] {
+            assert_eq!(is_going(&no(status, words)), going, "{words}");
         }
     }
 

@@ -2,14 +2,20 @@
 //!
 //! The stream finds the daemon again after an outage and then says "look at everything". It asks for
 //! events since just before that, so nothing falls between looking and listening.
+//!
+//! Docker tells of some changes before its lists show them: a container that ended is listed as
+//! running for a moment after its `die`. Whoever looked at once would see nothing, and no other event
+//! would come. Docker holds the container's lock until its lists are right, and an inspection waits
+//! for that lock; so such an event is passed on when an inspection has come back.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bollard::models::EventMessage;
-use bollard::query_parameters::EventsOptionsBuilder;
+use bollard::query_parameters::{EventsOptionsBuilder, InspectContainerOptions};
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, FuturesUnordered};
 use persys_model::id::WorkloadId;
 
 use crate::error::Error;
@@ -20,6 +26,8 @@ use super::{Docker, call, identity};
 /// What can change how a container is.
 const EVENTS: [&str; 8] =
     ["create", "start", "die", "oom", "pause", "unpause", "destroy", "rename"];
+/// Events after which lists are right at once.
+const SHOWN: [&str; 3] = ["create", "start", "destroy"];
 /// The first wait after a lost connection; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait.
@@ -33,13 +41,20 @@ struct Listener {
     events: Option<Events>,
     wait: Duration,
     ready: VecDeque<Wakeup>,
+    /// What lists may not show yet. Each waits on its own: a container the daemon is stuck on holds
+    /// up no other.
+    unsettled: FuturesUnordered<BoxFuture<'static, Wakeup>>,
 }
 
 impl Wakeups for Docker {
     fn wakeups(&self) -> BoxStream<'static, Wakeup> {
-        let docker = self.clone();
-        let listener =
-            Listener { docker, events: None, wait: Duration::ZERO, ready: VecDeque::new() };
+        let listener = Listener {
+            docker: self.clone(),
+            events: None,
+            wait: Duration::ZERO,
+            ready: VecDeque::new(),
+            unsettled: FuturesUnordered::new(),
+        };
         stream::unfold(listener, |mut listener| async {
             let wakeup = listener.next().await;
             Some((wakeup, listener))
@@ -58,10 +73,14 @@ impl Listener {
                 self.connect().await;
                 continue;
             };
-            match events.next().await {
+            let event = tokio::select! {
+                event = events.next() => event,
+                Some(wakeup) = self.unsettled.next() => return wakeup,
+            };
+            match event {
                 Some(Ok(event)) => {
                     self.wait = Duration::ZERO;
-                    self.ready.extend(workload_of(event).map(Wakeup::Workload));
+                    self.hear(event);
                 }
                 // One event we cannot read is still a sign that something happened.
                 Some(Err(bollard::errors::Error::JsonDataError { .. })) => {
@@ -69,6 +88,17 @@ impl Listener {
                 }
                 Some(Err(_)) | None => self.lost(),
             }
+        }
+    }
+
+    fn hear(&mut self, event: EventMessage) {
+        let shown = event.action.as_deref().is_some_and(|action| SHOWN.contains(&action));
+        let Some((id, workload)) = subject_of(event) else { return };
+        let wakeup = Wakeup::Workload(workload);
+        if shown {
+            self.ready.push_back(wakeup);
+        } else {
+            self.unsettled.push(Box::pin(settled(self.docker.clone(), id, wakeup)));
         }
     }
 
@@ -105,7 +135,19 @@ async fn open(docker: &Docker, since: Duration) -> Result<Events, Error> {
     Ok(client.events(Some(options)).boxed())
 }
 
-fn workload_of(event: EventMessage) -> Option<WorkloadId> {
-    let attributes = event.actor?.attributes?;
-    WorkloadId::new(attributes.get(identity::WORKLOAD)?).ok()
+/// Passes `wakeup` on when lists show what happened to the container.
+async fn settled(docker: Docker, id: String, wakeup: Wakeup) -> Wakeup {
+    if let Ok(client) = docker.client() {
+        let inspection = client.inspect_container(&id, None::<InspectContainerOptions>);
+        // Whatever it says: it has come back, or never will.
+        drop(call::ask("events", docker.settings.deadlines.ask, inspection).await);
+    }
+    wakeup
+}
+
+/// The container and the workload an event is about.
+fn subject_of(event: EventMessage) -> Option<(String, WorkloadId)> {
+    let actor = event.actor?;
+    let workload = WorkloadId::new(actor.attributes?.get(identity::WORKLOAD)?).ok()?;
+    Some((actor.id?, workload))
 }

@@ -4,5 +4,7 @@ mod bench;
 mod daemon;
 mod keeps;
 mod outage;
+mod race;
 mod registry;
 mod shape;
+mod wakeups;

@@ -145,7 +145,8 @@ async fn a_port_of_another_process_is_named() {
     let error = bench.docker.start(&order).await.unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, Error::PortTaken { .. }), "{words}");
-    assert!(words.contains(&number.to_string()) && words.contains("no container"), "{words}");
+    let holder = format!("process {} (", std::process::id());
+    assert!(words.contains(&number.to_string()) && words.contains(&holder), "{words}");
     drop(listener);
     bench.docker.start(&order).await.unwrap();
     bench.docker.remove(&order.workload, true).await.unwrap();

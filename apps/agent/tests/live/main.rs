@@ -1,8 +1,8 @@
 //! An agent, its watchdog and Docker, each a process of its own, so that they can be killed.
 //!
-//! Needs a daemon at `DOCKER_HOST` or the default socket: `hack/docker-up` starts one. Built only
-//! with the feature `live-docker`. This program is the tests, the agent and the watchdog, by its
-//! first argument.
+//! Needs a daemon at `DOCKER_HOST` or the default socket: `hack/docker-up` starts one. It
+//! runs only when it is named, as `make live` does. This program is the tests, the agent and the
+//! watchdog, by its first argument.
 
 #![allow(
     clippy::unwrap_used,

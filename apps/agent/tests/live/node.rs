@@ -8,7 +8,7 @@ use std::process::{Child, Command as Process, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use persys_agent::app::{self, Config, Running, RuntimeChoice, Security};
+use persys_agent::app::{self, Config, Reach, Running, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_model::command::{Answer, Apply, Command, Order};
 use persys_model::id::{RevisionId, WorkloadId};
@@ -61,6 +61,7 @@ pub(crate) fn config(state: &Path, cluster: &str, watchdog: bool) -> Config {
         node: Some(NODE.to_owned()),
         grpc: ([127, 0, 0, 1], 0).into(),
         advertise: None,
+        reach: Reach::Called,
         schedulers: Vec::new(),
         state_dir: state.to_path_buf(),
         cluster: cluster.to_owned(),

@@ -1,0 +1,28 @@
+//! The body against real Docker: scheduler and agent as processes, over mTLS, on the embedded store.
+//!
+//! Needs a daemon at `DOCKER_HOST` or the default socket: `hack/docker-up` starts one. Without it
+//! these tests fail. They run only when they are named, as `make live` does.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod daemon;
+#[cfg(test)]
+mod forgetting;
+#[cfg(test)]
+mod healing;
+#[cfg(test)]
+mod idle;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod refusals;
+
+#[cfg(test)]
+use std::path::Path;
+
+/// The program that is a scheduler or an agent.
+#[cfg(test)]
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_node"))
+}
