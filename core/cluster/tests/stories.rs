@@ -48,6 +48,22 @@ fn a_workload_is_placed_runs_and_leaves_nothing_when_deleted() {
 }
 
 #[test]
+fn a_busy_node_gets_nothing_new_and_keeps_what_it_has() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("old", container(500, 512), "r1");
+    let node = c.node_of("old").unwrap();
+    c.beat_of(&node, Some("92 % of its disk is in use"));
+    c.apply("new", container(500, 512), "r1");
+    assert_eq!((c.phase("old"), c.phase("new")), (Some(Phase::Running), Some(Phase::Pending)));
+    let verdicts = c.world.judge(&workload_id("new"), 5).unwrap();
+    let told = format!("{verdicts:?}");
+    assert!(told.contains("92 % of its disk"), "it must say why: {told}");
+    c.beat_of(&node, None);
+    c.obey();
+    assert_eq!(c.phase("new"), Some(Phase::Running));
+}
+
+#[test]
 fn a_workload_costs_three_keys_from_submission_to_running() {
     let mut c = Cluster::with_nodes(1, 4000, 8192);
     let before = c.store.writes - c.store.events.len();

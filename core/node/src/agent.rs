@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
-use persys_model::inventory::{Held, Inventory, Report, Tombstone};
+use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::time::{Millis, Now};
@@ -419,8 +419,11 @@ impl Agent {
         Beat { node, session, seq, reports, removed, inventory, used, busy }
     }
 
+    /// Whether there is something that should not wait for the next beat. That work is being
+    /// started can: the answer to the order said so, and how it came out follows.
     fn has_news(&self) -> bool {
-        let news = |told: &Told| told.heard == Heard::Unsent;
+        let news =
+            |told: &Told| told.heard == Heard::Unsent && told.held.report.state != State::Pending;
         self.slots.values().any(|slot| slot.told.as_ref().is_some_and(news))
             || self
                 .graves

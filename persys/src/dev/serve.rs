@@ -87,7 +87,11 @@ async fn start_agent(
         security: agent::Security::Mtls(certificates.agent.clone()),
         labels: BTreeMap::new(),
         // A developer's machine is busy with building; its use says nothing about what fits.
-        settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+        settings: AgentSettings {
+            admit_percent: 0,
+            admit_disk_percent: 0,
+            ..AgentSettings::default()
+        },
         watchdog: match options.runtime {
             RuntimeName::Docker => watchdog_command(),
             RuntimeName::Sim => None,

@@ -94,7 +94,8 @@ impl Pace {
 
     fn agent(self) -> AgentSettings {
         // How busy the machine is must not decide whether a test passes.
-        let calm = AgentSettings { admit_percent: 0, ..AgentSettings::default() };
+        let calm =
+            AgentSettings { admit_percent: 0, admit_disk_percent: 0, ..AgentSettings::default() };
         match self {
             Self::Product => calm,
             Self::Quick => AgentSettings {

@@ -113,7 +113,11 @@ impl Stack {
             security,
             labels: BTreeMap::new(),
             // How busy the machine of the test is must not matter.
-            settings: AgentSettings { admit_percent: 0, ..AgentSettings::default() },
+            settings: AgentSettings {
+                admit_percent: 0,
+                admit_disk_percent: 0,
+                ..AgentSettings::default()
+            },
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,

@@ -75,6 +75,7 @@ struct Eyes {
     sims: BTreeMap<NodeId, Sim>,
     /// Where each workload was first seen.
     seen: BTreeMap<WorkloadId, NodeId>,
+    client: Client,
 }
 
 impl Eyes {
@@ -96,13 +97,20 @@ impl Eyes {
 
     /// Looks until so many run.
     async fn until(&mut self, count: usize) -> BTreeMap<NodeId, usize> {
-        let deadline = Instant::now() + Duration::from_mins(2);
+        let deadline = Instant::now() + Duration::from_secs(40);
         loop {
             let counts = self.look().await;
             if counts.values().sum::<usize>() == count {
                 return counts;
             }
-            assert!(Instant::now() < deadline, "not {count} in time: {counts:?}");
+            if Instant::now() >= deadline {
+                let mut client = self.client.clone();
+                let all = client.list_workloads(wire::ListWorkloadsRequest::default()).await;
+                let mut all = all.unwrap().into_inner().workloads;
+                all.retain(|one| one.status != "Running");
+                all.truncate(3);
+                panic!("not {count} in time: {counts:?}; among the others: {all:#?}");
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -123,7 +131,12 @@ async fn told(client: &mut Client, count: usize) -> Vec<wire::WorkloadView> {
         if running.len() == count {
             return running;
         }
-        assert!(Instant::now() < deadline, "{} of {count} run", running.len());
+        if Instant::now() >= deadline {
+            let all = client.list_workloads(wire::ListWorkloadsRequest::default()).await.unwrap();
+            let mut left = all.into_inner().workloads;
+            left.retain(|one| one.status != "Running");
+            panic!("{} of {count} run; the others: {left:#?}", running.len());
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -137,7 +150,7 @@ async fn a_burst_fills_the_cluster_exactly_and_evenly() {
     let mut client = AgentControlClient::new(stack.channel(Role::Operator, "alice").await)
         .max_decoding_message_size(usize::MAX);
     let all = NODES * PER_NODE;
-    let mut eyes = Eyes { sims: stack.sims.clone(), seen: BTreeMap::new() };
+    let mut eyes = Eyes { sims: stack.sims.clone(), seen: BTreeMap::new(), client: client.clone() };
 
     let (counts, ()) = tokio::join!(eyes.until(FIRST), submit(&client, 0..FIRST));
     let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());

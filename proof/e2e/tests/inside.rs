@@ -65,7 +65,12 @@ impl Bench {
             runtime: agent::RuntimeChoice::Sim(Some(sim.clone())),
             security: agent::Security::Insecure(Exposure::Loopback),
             labels: BTreeMap::new(),
-            settings: AgentSettings::default(),
+            // How busy the machine of the test is must not matter.
+            settings: AgentSettings {
+                admit_percent: 0,
+                admit_disk_percent: 0,
+                ..AgentSettings::default()
+            },
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,

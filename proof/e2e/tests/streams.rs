@@ -117,6 +117,7 @@ impl Rig {
             labels: BTreeMap::new(),
             settings: AgentSettings {
                 admit_percent: 0,
+                admit_disk_percent: 0,
                 beat_ms: 100,
                 register_base_ms: 50,
                 register_cap_ms: 200,

@@ -75,7 +75,12 @@ impl Rig {
             runtime: agent::RuntimeChoice::Sim(None),
             security: agent::Security::Mtls(certificates.issue(Role::Agent, "n1")),
             labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
-            settings: AgentSettings::default(),
+            // How busy the machine of the test is must not matter.
+            settings: AgentSettings {
+                admit_percent: 0,
+                admit_disk_percent: 0,
+                ..AgentSettings::default()
+            },
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,

@@ -37,9 +37,14 @@ impl World {
             slot.renewed_at = self.now.mono;
         }
         slot.used = beat.used;
+        let (was_busy, is_busy) = (slot.busy.is_some(), beat.busy.is_some());
         slot.busy = beat.busy;
         if slot.node.condition != Condition::Ready {
             self.ready_again(at);
+        }
+        if was_busy != is_busy {
+            self.index.set_open(at, self.is_open(at));
+            self.room_changed |= was_busy;
         }
         if let Some(inventory) = beat.inventory {
             self.take_inventory(at, inventory, false);
@@ -94,7 +99,7 @@ impl World {
         self.happen(Happening::NodeCondition { id, from, to: Condition::Ready, why });
         self.touch_node(at);
         self.close_unit();
-        self.index.set_open(at, self.nodes.get(at.0).is_some_and(|slot| slot.node.is_open()));
+        self.index.set_open(at, self.is_open(at));
         self.room_changed = true;
         self.silent.remove(&at);
         self.look_at_brake();

@@ -93,7 +93,10 @@ impl World {
             (Condition::NotReady, _) => "is not ready: its heartbeats stay away".to_owned(),
             (Condition::Ready, Some(why)) if why.is_empty() => "is being drained".to_owned(),
             (Condition::Ready, Some(why)) => format!("is being drained: {why}"),
-            (Condition::Ready, None) => Reason::Closed.of_one(),
+            (Condition::Ready, None) => match &slot.busy {
+                Some(why) => format!("takes nothing new: {why}"),
+                None => Reason::Closed.of_one(),
+            },
         }
     }
 

@@ -18,6 +18,7 @@ use persys_model::token::Session;
 use persys_model::zoo::Bug;
 
 use super::World;
+use super::slots::NodeSlot;
 use super::timers::Timer;
 use crate::effects::{Mark, Outbound};
 use crate::input::Probe;
@@ -127,8 +128,8 @@ impl World {
         self.close_unit();
     }
 
-    fn is_open(&self, at: NodeIndex) -> bool {
-        self.nodes.get(at.0).is_some_and(|slot| slot.node.is_open())
+    pub(super) fn is_open(&self, at: NodeIndex) -> bool {
+        self.nodes.get(at.0).is_some_and(NodeSlot::is_open)
     }
 
     /// Puts the brake on when too many nodes are silent together, and off when they are back.

@@ -240,7 +240,7 @@ impl World {
             drivers: node.facts.drivers.clone(),
         };
         self.index.set_node(at, node.facts.capacity, &node.facts.pools, traits);
-        self.index.set_open(at, node.is_open());
+        self.index.set_open(at, slot.is_open());
         self.room_changed = true;
     }
 

@@ -14,7 +14,7 @@ use persys_model::zoo::Bug;
 
 use super::World;
 use super::open::FENCE_LABEL;
-use super::slots::WorkloadIndex;
+use super::slots::{NodeSlot, WorkloadIndex};
 use crate::effects::Mark;
 use crate::placement::{NodeIndex, Request};
 use crate::record::Write;
@@ -158,7 +158,7 @@ impl World {
         else {
             return false;
         };
-        let open = self.nodes.get(node.0).is_some_and(|slot| slot.node.is_open());
+        let open = self.nodes.get(node.0).is_some_and(NodeSlot::is_open);
         let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
         let request = request(&spec, &demands, &ports, &drivers, &[]);
         if !open {

@@ -101,6 +101,12 @@ impl NodeSlot {
         }
     }
 
+    /// Whether it takes new work: a node whose machine is busy is left alone until it says
+    /// otherwise, rather than given work that it would refuse.
+    pub(crate) fn is_open(&self) -> bool {
+        self.node.is_open() && self.busy.is_none()
+    }
+
     /// Forgets what belonged to an earlier life of the agent.
     pub(crate) fn begin_session(&mut self, now: Millis, lease_ms: u64) {
         self.busy = None;

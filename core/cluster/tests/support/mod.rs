@@ -326,6 +326,11 @@ impl Cluster {
 
     /// A beat that tells the state of everything the agent holds.
     pub fn beat(&mut self, id: &NodeId) -> BeatAnswer {
+        self.beat_of(id, None)
+    }
+
+    /// The same of a machine that is busy, or not.
+    pub fn beat_of(&mut self, id: &NodeId, busy: Option<&str>) -> BeatAnswer {
         let agent = self.agents.get_mut(id).unwrap();
         agent.seq += 1;
         let beat = Beat {
@@ -336,7 +341,7 @@ impl Cluster {
             removed: Vec::new(),
             inventory: None,
             used: Compute::ZERO,
-            busy: None,
+            busy: busy.map(Arc::from),
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));

@@ -123,7 +123,8 @@ impl One {
             missing: BTreeMap::new(),
         };
         let clock = host::clock();
-        let settings = AgentSettings::default();
+        let settings =
+            AgentSettings { admit_percent: 0, admit_disk_percent: 0, ..AgentSettings::default() };
         let (agent, effects) = Agent::start(facts, Ledger::default(), settings, clock());
         let parts = Parts {
             clock,
