@@ -1,6 +1,6 @@
 //! As much as fits is submitted at once: all of it runs, once, evenly, and nothing more.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop")]
 
 use std::collections::BTreeMap;
 use std::ops::Range;

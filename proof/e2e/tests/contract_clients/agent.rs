@@ -4,8 +4,8 @@ use persys_e2e::stack::{Stack, Wire};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use crate::calls::{call, standard_services, until};
 use crate::messages::agent as wire;
-use crate::{call, standard_services, until};
 
 /// `services: {web: {image: "nginx:1"}}` in base64, as old schedulers send it.
 const COMPOSE: &str = "c2VydmljZXM6IHt3ZWI6IHtpbWFnZTogIm5naW54OjEifX0K";

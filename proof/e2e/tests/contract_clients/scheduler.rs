@@ -5,8 +5,8 @@ use persys_identity::Role;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use crate::calls::{call, standard_services, until};
 use crate::messages::control as wire;
-use crate::{call, standard_services, until};
 
 const ID: &str = "e2e-workload-1";
 const INSUFFICIENT_RESOURCES: i32 = 3;
