@@ -131,8 +131,10 @@ pub(crate) struct List {
 /// What to explain.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
-    /// A workload's id, or node/NAME.
+    /// A workload's id, or `node`.
     pub(crate) subject: String,
+    /// With `node`: which one; `node/NAME` says the same.
+    pub(crate) name: Option<String>,
 }
 
 /// Output of a workload.
@@ -174,7 +176,10 @@ pub(crate) struct Events {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Only about this workload.
-    #[arg(long, alias = "workload-id")]
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) about: Option<String>,
+    /// The same.
+    #[arg(long, alias = "workload-id", conflicts_with = "about")]
     pub(crate) workload: Option<String>,
     /// Only about this node.
     #[arg(long, alias = "node-id")]

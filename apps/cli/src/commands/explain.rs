@@ -13,8 +13,13 @@ use crate::show;
 
 /// `why`.
 pub(super) async fn why(shell: &Shell, wanted: &Why) -> Result<u8, Problem> {
+    let node = match (wanted.subject.as_str(), wanted.name.as_deref()) {
+        ("node", Some(name)) => Some(name),
+        (_, Some(name)) => return Err(Problem::usage(format!("{name:?} is one word too many"))),
+        (subject, None) => subject.strip_prefix("node/"),
+    };
     let client = shell.client()?;
-    let found = if let Some(node) = wanted.subject.strip_prefix("node/") {
+    let found = if let Some(node) = node {
         let node = find::node(&client, node).await?;
         of_node(&client, &node).await?
     } else {

@@ -51,7 +51,7 @@ pub(super) async fn logs(shell: &Shell, logs: &Logs) -> Result<u8, Problem> {
 
 /// `events`.
 pub(super) async fn events(shell: &Shell, events: &Events) -> Result<u8, Problem> {
-    let workload = match &events.workload {
+    let workload = match events.workload.as_ref().or(events.about.as_ref()) {
         None => String::new(),
         // What is gone has events, too: the id need not exist.
         Some(typed) => WorkloadId::new(typed)

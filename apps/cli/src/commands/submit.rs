@@ -283,10 +283,15 @@ async fn unhealthy(
     let id = &view.workload_id;
     let reason = show::workload::reason(view);
     let mut problem = Problem::new(format!("{id} does not become healthy")).code(UNHEALTHY);
-    problem.why.push(if reason.is_empty() { why.summary.clone() } else { reason });
+    let reason = if reason.is_empty() { why.summary.clone() } else { reason };
     let evidence =
         if why.evidence.is_empty() { last_lines(client, id).await } else { why.evidence.clone() };
-    problem.why.extend(evidence.iter().map(|line| show::table::clean(line)));
+    // A reason of several lines ends with the evidence.
+    let first = reason.lines().next().unwrap_or_default().to_owned();
+    let more = evidence.iter().map(|line| show::table::clean(line));
+    let more: Vec<_> = more.filter(|line| !first.contains(line.as_str())).collect();
+    problem.why.push(if more.is_empty() { reason } else { first });
+    problem.why.extend(more);
     if let Some(at) = &view.retry_next_at {
         let (tried, most) = (view.retry_attempts, view.retry_max_attempts);
         let when = show::moment::clock(Some(at));
