@@ -1,5 +1,7 @@
 # Persys Compute. `make up` shows it working, `make test` proves it.
 
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
 SEEDS ?= 2000
 AGENTS ?= 1000
 WORKLOADS ?= 20000

@@ -12,12 +12,11 @@ use persys_model::command::Answer;
 use persys_model::time::{Millis, Now};
 use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
-use persys_node::input::{Input, LedgerSeq, Observation, RequestId};
-use persys_node::ledger::LedgerChange;
+use persys_node::input::{Input, Observation, RequestId};
 use persys_runtime::runtime::observation;
 use persys_runtime::{Evidence, Runtime};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::evidence;
 use crate::handle::{Handle, Inbox, Life};
@@ -25,11 +24,10 @@ use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
 use crate::upward::Scheduler;
 use crate::verbs;
+use crate::writer::Writer;
 
 /// Orders and questions that may wait for the driver.
 const MOST_REQUESTS: usize = 1024;
-/// Ledger writes that may wait for the disk.
-const MOST_WRITES: usize = 1024;
 /// Longest sleep; wake-ups come earlier when the core asks for it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
@@ -288,59 +286,5 @@ impl Driver {
                 Input::Unreachable
             }))
         });
-    }
-}
-
-/// Writes beside the loop.
-struct Writer {
-    /// Changes on their way to the disk, in order.
-    writes: mpsc::Sender<Vec<(LedgerSeq, LedgerChange)>>,
-    written: mpsc::Receiver<Input>,
-    task: JoinHandle<()>,
-}
-
-impl Writer {
-    fn start(keeper: Arc<dyn Keeper>) -> Self {
-        let (writes, queue) = mpsc::channel(MOST_WRITES);
-        let (to_written, written) = mpsc::channel(MOST_WRITES);
-        let task = tokio::spawn(write_in_order(keeper, queue, to_written));
-        Self { writes, written, task }
-    }
-
-    /// Waits until all that is queued is on disk, or has failed. Nobody hears of it any more.
-    async fn finish(self) {
-        let Self { writes, mut written, task } = self;
-        drop(writes);
-        while written.recv().await.is_some() {}
-        if let Err(error) = task.await {
-            tracing::error!(%error, "the ledger's writer ended badly");
-        }
-    }
-}
-
-/// Writes what is queued, in order, as much as waits at a time.
-async fn write_in_order(
-    keeper: Arc<dyn Keeper>,
-    mut queue: mpsc::Receiver<Vec<(LedgerSeq, LedgerChange)>>,
-    written: mpsc::Sender<Input>,
-) {
-    while let Some(mut batch) = queue.recv().await {
-        while let Ok(more) = queue.try_recv() {
-            batch.extend(more);
-        }
-        let last = batch.last().map(|(seq, _)| *seq).unwrap_or_default();
-        let changes = batch.into_iter().map(|(_, change)| change).collect();
-        let input = match keeper.write(changes).await {
-            Ok(()) => Input::Persisted(last),
-            Err(error) => {
-                tracing::error!(%error, "ledger");
-                // What waits behind a failed write is dropped: the core sends it again, in order.
-                while queue.try_recv().is_ok() {}
-                Input::LedgerFailed
-            }
-        };
-        if written.send(input).await.is_err() {
-            break;
-        }
     }
 }

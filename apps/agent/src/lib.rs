@@ -36,5 +36,6 @@ pub mod runtimes;
 pub mod upward;
 mod verbs;
 pub mod watchdog;
+mod writer;
 
 pub use handle::Handle;

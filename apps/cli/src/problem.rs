@@ -93,8 +93,11 @@ pub(crate) fn as_called(program: &str, line: &str) -> String {
 
 impl From<std::io::Error> for Problem {
     /// The one place where an error of the system reaches us bare is printing.
-    fn from(_: std::io::Error) -> Self {
-        Self::unread()
+    fn from(why: std::io::Error) -> Self {
+        if why.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::unread();
+        }
+        Self::new("the answer cannot be printed").why(why.to_string())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use persys_agent::ledger::{FileKeeper, Keeper as _};
 use persys_cli::context;
 use persys_model::id::NodeId;
 use persys_runtime::docker::Docker;
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::folder::Folder;
 use super::options::Options;
-use super::{Error, NODE, home, system};
+use super::{Error, NODE, docker_host, home};
 
 /// How long the process may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,7 +30,12 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         println!("removed {removed} containers");
         persys_agent::watchdog::end(&folder.path.join("agent"));
     }
-    context::remove(&home(), context::DEV)?;
+    // Another cluster may have taken the context over since.
+    let context = context::path(&home(), context::DEV)?;
+    let text = std::fs::read_to_string(context).unwrap_or_default();
+    if text.contains(&folder.path.display().to_string()) {
+        context::remove(&home(), context::DEV)?;
+    }
     println!("removed {}", folder.path.display());
     folder.remove()
 }
@@ -41,16 +47,17 @@ async fn end_process(folder: &Folder) -> Result<(), Error> {
     let pid = folder.note().map_or(0, |note| note.pid);
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(process) = process.filter(|_| pid > 1) {
-        kill_process(process, Signal::TERM).map_err(|error| system("the process")(error.into()))?;
+        // One that is gone already has let go of the folder, or will.
+        kill_process(process, Signal::TERM).ok();
     }
     let begun = Instant::now();
     while folder.is_taken() {
         if begun.elapsed() > PATIENCE {
-            return Err(Error::Stuck { pid });
+            return Err(Error::Stuck { path: folder.path.clone() });
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    println!("ended process {pid}");
+    println!("ended the process");
     Ok(())
 }
 
@@ -58,10 +65,32 @@ async fn end_process(folder: &Folder) -> Result<(), Error> {
 async fn remove_containers(folder: &Folder) -> Result<usize, Error> {
     let node = NodeId::new(NODE).unwrap_or_else(|_| NodeId::fixed("dev"));
     let owner = Owner { cluster: Arc::from(folder.cluster.as_str()), node };
-    let docker = Docker::new(owner, DockerSettings::default(), Clock::since_boot());
-    let found = docker.list().await.map_err(Error::Containers)?;
+    let mut settings = DockerSettings::default();
+    if let Some(host) = docker_host() {
+        settings.host = host;
+    }
+    let docker = Docker::new(owner, settings, Clock::since_boot());
+    let stays = |source| Error::Containers { path: folder.path.clone(), source };
+    let found = match docker.list().await {
+        Ok(found) => found,
+        Err(_) if holds_nothing(folder).await => Vec::new(),
+        Err(source) => return Err(stays(source)),
+    };
     for seen in &found {
-        docker.remove(&seen.workload, true).await.map_err(Error::Containers)?;
+        docker.remove(&seen.workload, true).await.map_err(stays)?;
     }
     Ok(found.len())
+}
+
+/// Whether the agent has nothing to run: then there are no containers, whether Docker says so or not.
+async fn holds_nothing(folder: &Folder) -> bool {
+    let dir = folder.path.join("agent");
+    match FileKeeper::open(&dir, persys_agent::host::date()) {
+        Ok(keeper) => {
+            let ledger = keeper.load().await;
+            keeper.close().await;
+            ledger.intents.is_empty()
+        }
+        Err(_) => false,
+    }
 }

@@ -46,16 +46,19 @@ enum Error {
         path: PathBuf,
     },
     /// It does not end.
-    #[error("process {pid} does not end; `kill -9 {pid}` and this again")]
+    #[error("the process that holds {} does not end; end it and try again", path.display())]
     Stuck {
-        /// Which process.
-        pid: u32,
+        /// What it holds.
+        path: PathBuf,
     },
     /// What runs on Docker cannot be removed.
-    #[error(
-        "the containers cannot be removed, so nothing else was; with Docker running, try again"
-    )]
-    Containers(#[source] persys_runtime::Error),
+    #[error("the containers cannot be removed, so {} stays; try again with Docker", path.display())]
+    Containers {
+        /// What stays.
+        path: PathBuf,
+        /// Why.
+        source: persys_runtime::Error,
+    },
     /// In the background it ended at once.
     #[error("it ended at once; its log {} ends with:\n{tail}", log.display())]
     Ended {
@@ -138,7 +141,7 @@ fn hint(error: &Error) -> Option<&'static str> {
         | Error::Running { .. }
         | Error::Nothing { .. }
         | Error::Stuck { .. }
-        | Error::Containers(_)
+        | Error::Containers { .. }
         | Error::Ended { .. }
         | Error::Name(_)
         | Error::Authority(_)
@@ -154,6 +157,11 @@ fn hint(error: &Error) -> Option<&'static str> {
 fn new_cluster() -> Result<ClusterName, Error> {
     let id = persys_agent::host::random_id().map_err(system("/dev/urandom"))?;
     Ok(ClusterName::new(&format!("dev-{}", id.get(..8).unwrap_or("0")))?)
+}
+
+/// The Docker the `docker` command would talk to.
+fn docker_host() -> Option<String> {
+    std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty())
 }
 
 /// Where the person who types keeps things.

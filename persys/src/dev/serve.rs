@@ -12,7 +12,7 @@ use persys_scheduler::app as scheduler;
 use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
-use super::{Error, NODE, home};
+use super::{Error, NODE, docker_host, home};
 use crate::component::{until_told, watchdog_command};
 
 /// Serves, tells where, and waits.
@@ -21,6 +21,8 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     drop(crate::tell::log("warn", "text"));
     let folder = Folder::open_or_make(&options.folder())?;
     folder.take()?;
+    // What a killed process left there names a process that may be anybody's by now.
+    folder.take_note_away();
     println!("starting, with everything kept in {}", folder.path.display());
     let certificates = certify(&folder)?;
     let scheduler = start_scheduler(options, &folder, &certificates).await?;
@@ -40,9 +42,9 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     println!("Ctrl-C stops it; containers go on, and everything is known again next time");
     until_told().await;
     println!("stopping");
-    folder.take_note_away();
     agent.stop().await;
     scheduler.stop().await;
+    folder.take_note_away();
     Ok(())
 }
 
@@ -71,7 +73,7 @@ async fn start_agent(
     let runtime = match options.runtime {
         RuntimeName::Docker => {
             folder.use_docker()?;
-            agent::RuntimeChoice::Docker { host: None }
+            agent::RuntimeChoice::Docker { host: docker_host() }
         }
         RuntimeName::Sim => agent::RuntimeChoice::Sim(None),
     };
@@ -96,7 +98,7 @@ async fn start_agent(
             RuntimeName::Docker => watchdog_command(),
             RuntimeName::Sim => None,
         },
-        registry_auth: None,
+        registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
         http: None,
     };
     Ok(agent::start(config).await?)
@@ -137,6 +139,6 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!("next, in another terminal:");
     println!();
     println!("  persys nodes");
-    println!("  persys run nginx -p 8080:80");
+    println!("  persys run nginx --name web -p 8081:80");
     println!();
 }

@@ -37,6 +37,8 @@ pub(super) struct Guard<O> {
     /// The last moment that is known to have been granted.
     granted: Option<Millis>,
     pulse: Pulse,
+    /// Whether the runtime answered last time.
+    sees: bool,
 }
 
 impl<O: Fn() -> bool> Guard<O> {
@@ -50,7 +52,7 @@ impl<O: Fn() -> bool> Guard<O> {
         let (born_ms, pid) = (clock.now().0, std::process::id());
         let pulse = Pulse { boot, born_ms, pid, alive_ms: born_ms, saw_ms: None };
         let dog = Watchdog::new(Zoo::NONE);
-        Self { dir, clock, runtime, orphaned, dog, granted: None, pulse }
+        Self { dir, clock, runtime, orphaned, dog, granted: None, pulse, sees: true }
     }
 
     /// Guards until it is no longer needed.
@@ -105,12 +107,16 @@ impl<O: Fn() -> bool> Guard<O> {
             Ok(running) => {
                 let now = self.now();
                 self.pulse.saw_ms = Some(now.mono.0);
+                self.sees = true;
                 let count = running.len();
                 drop(self.dog.step(WatchdogInput::Seen(running), now));
                 Some(count)
             }
             Err(error) => {
-                tracing::warn!(%error, "the runtime cannot be looked at");
+                // Once is enough: it is tried twice a second.
+                if std::mem::replace(&mut self.sees, false) {
+                    tracing::warn!(%error, "the runtime cannot be looked at");
+                }
                 None
             }
         }
@@ -129,8 +135,11 @@ impl<O: Fn() -> bool> Guard<O> {
     /// Proves that it is alive; says whether it is still the one in charge.
     fn beat(&mut self) -> bool {
         let now = self.clock.now();
-        let newer = Pulse::read(&self.dir)
-            .filter(|other| self.pulse.yields_to(other) && other.is_able(&self.pulse.boot, now));
+        let newer =
+            Pulse::read(&self.dir).filter(|other| self.pulse.yields_to(other)).filter(|other| {
+                let blind = self.pulse.saw_ms.is_none() && other.is_alive(&self.pulse.boot, now);
+                blind || other.is_able(&self.pulse.boot, now)
+            });
         if let Some(newer) = newer {
             tracing::info!(pid = newer.pid, "another watchdog has taken over");
             return false;

@@ -37,12 +37,14 @@ pub(super) async fn exec(shell: &Shell, exec: Exec) -> Result<u8, Problem> {
     };
     send(&to, Input::Start(start)).await;
     let mut output = client.ask(&what, client.compute().exec(ReceiverStream::new(input))).await?;
-    let raw = exec.tty.then(Raw::new);
+    // Without input nobody would pass the keys on, Ctrl-C included.
+    let keyboard = exec.tty && exec.interactive;
+    let raw = keyboard.then(Raw::new);
     let typing = tokio::spawn(pass_on(shell.clone(), exec.interactive, exec.tty, to));
     let ended = loop {
         let next = tokio::select! {
             // On a terminal of its own Ctrl-C is a key like any other.
-            () = shell.world.interrupted(), if !exec.tty => break Ok(130),
+            () = shell.world.interrupted(), if !keyboard => break Ok(130),
             next = output.next() => next,
         };
         match next {

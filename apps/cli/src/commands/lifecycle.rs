@@ -56,7 +56,7 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
     }
     let mut marks = Vec::new();
     for id in &found {
-        marks.push(wait::mark(&client, id).await);
+        marks.push(wait::mark(&client).await);
         order(shell, &client, id, verb).await?;
     }
     let mut shown = Vec::new();
@@ -74,7 +74,11 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
             continue;
         }
         let told = (id.as_str(), verb.goal());
+        let interrupted = matches!(ended, Ended::Interrupted);
         code = code.max(submit::tell(shell, &client, told, (ended, Vec::new()), &mut shown).await?);
+        if interrupted {
+            break;
+        }
     }
     if shell.output().is_data() {
         let one = if found.len() == 1 { shown.pop() } else { None };
@@ -136,7 +140,7 @@ pub(super) async fn restart(shell: &Shell, client: &Client, id: &str) -> Result<
         Err(status) if status.code() == Code::Unimplemented => {}
         Err(status) => return Err(client.refused(&format!("{id} cannot be restarted"), &status)),
     }
-    let mark = wait::mark(client, id).await;
+    let mark = wait::mark(client).await;
     desired(client, id, "Stopped").await?;
     match wait::wait(shell, client, (id, Goal::Stopped), mark).await? {
         Ended::Verdict(..) => desired(client, id, "Running").await,

@@ -11,7 +11,7 @@ use super::explain;
 use crate::args::{Apply, Run};
 use crate::connect::Client;
 use crate::manifest::{self, Beside, Wanted};
-use crate::problem::{NOT_PLACED, Problem, UNHEALTHY};
+use crate::problem::{ERROR, NOT_PLACED, Problem, UNHEALTHY};
 use crate::shell::Shell;
 use crate::show;
 use crate::show::link::link;
@@ -57,7 +57,7 @@ async fn submit(
 ) -> Result<u8, Problem> {
     let mut marks = Vec::new();
     for one in wanted {
-        marks.push(wait::mark(client, &one.request.workload_id).await);
+        marks.push(wait::mark(client).await);
         send(client, &one.request).await?;
     }
     let mut shown = Vec::new();
@@ -71,7 +71,11 @@ async fn submit(
         let goal = goal_of(&one.request);
         let ended = wait::wait(shell, client, (id, goal), mark).await?;
         let ports = ports_of(&one.request);
+        let interrupted = matches!(ended, Ended::Interrupted);
         code = code.max(tell(shell, client, (id, goal), (ended, ports), &mut shown).await?);
+        if interrupted {
+            break;
+        }
     }
     if shell.output().is_data() {
         let one = if wanted.len() == 1 { shown.pop() } else { None };
@@ -147,9 +151,10 @@ pub(super) async fn tell(
         }
         Ended::TooLong(view) => {
             let view = view.map(|view| *view).unwrap_or_default();
-            let problem = too_long(id, &view);
+            let problem = too_long(id, goal, &view);
             shown.push(json!({"workload": show::control("WorkloadView", &view)}));
-            return Err(problem);
+            remark(shell, &problem);
+            return Ok(problem.code);
         }
     };
     match verdict {
@@ -176,12 +181,20 @@ pub(super) async fn tell(
             remark(shell, &problem);
             Ok(UNHEALTHY)
         }
-        Verdict::Vanished => Err(Problem::new(format!("{id} is gone"))
-            .why("it was deleted while we waited")
-            .next(format!("persys events --workload {id}"))),
-        Verdict::Overruled => Err(Problem::new(format!("{id} is wanted otherwise by now"))
-            .why(format!("somebody asked for {} while we waited", view.desired_state))
-            .next(format!("persys events --workload {id}"))),
+        Verdict::Vanished => {
+            let problem = Problem::new(format!("{id} is gone"))
+                .why("it was deleted while we waited")
+                .next(format!("persys events {id}"));
+            remark(shell, &problem);
+            Ok(problem.code)
+        }
+        Verdict::Overruled => {
+            let problem = Problem::new(format!("{id} is wanted otherwise by now"))
+                .why(format!("somebody asked for {} while we waited", view.desired_state))
+                .next(format!("persys events {id}"));
+            remark(shell, &problem);
+            Ok(problem.code)
+        }
         Verdict::Wait => Ok(0),
     }
 }
@@ -331,8 +344,12 @@ async fn last_lines(client: &Client, id: &str) -> Vec<String> {
     lines.iter().skip(from).map(|line| (*line).to_owned()).collect()
 }
 
-fn too_long(id: &str, view: &wire::WorkloadView) -> Problem {
-    let code = if view.status == "Pending" { NOT_PLACED } else { UNHEALTHY };
+fn too_long(id: &str, goal: Goal, view: &wire::WorkloadView) -> Problem {
+    let code = match (goal, view.status.as_str()) {
+        (Goal::Running, "Pending") => NOT_PLACED,
+        (Goal::Running, status) if !status.is_empty() => UNHEALTHY,
+        _ => ERROR,
+    };
     let reason = show::workload::reason(view);
     let status = if view.status.is_empty() { "not known".to_owned() } else { view.status.clone() };
     let mut problem = Problem::new(format!("{id} is not there yet: it is {status}")).code(code);

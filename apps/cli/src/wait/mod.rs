@@ -39,12 +39,8 @@ pub(crate) enum Ended {
 }
 
 /// The place in history where waiting begins: what was before is no news.
-pub(crate) async fn mark(client: &Client, id: &str) -> String {
-    let request = wire::ListEventsRequest {
-        limit: 1,
-        workload_id: id.to_owned(),
-        ..wire::ListEventsRequest::default()
-    };
+pub(crate) async fn mark(client: &Client) -> String {
+    let request = wire::ListEventsRequest { limit: 1, ..wire::ListEventsRequest::default() };
     let found = client.answer(client.control().list_events(request)).await;
     let last = found.ok().and_then(|mut found| found.events.pop());
     last.map(|event| event.id).unwrap_or_default()
@@ -81,7 +77,11 @@ pub(crate) async fn wait(
             },
             _ = rhythm.tick() => {}
         }
-        let verdict = waiting.look().await?;
+        // A scheduler that hangs must not make us deaf.
+        let verdict = tokio::select! {
+            () = shell.world.interrupted() => return Ok(Ended::Interrupted),
+            verdict = waiting.look() => verdict?,
+        };
         if verdict != Verdict::Wait {
             // What was said up to now is told before the end is.
             while let Some(Some(event)) = ready(&mut events).await {
