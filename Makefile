@@ -39,7 +39,8 @@ live:                  ## against a real Docker, which is started if there is no
 live-tests:
 	cargo test --quiet -p persys-runtime --test docker
 	cargo test --quiet -p persys-agent --test live
-	cargo test --quiet -p persys-e2e --test live -- --test-threads=4
+	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
+	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker cargo test --quiet -p persys-e2e --test sweep
