@@ -20,7 +20,7 @@ const TEXT_BYTES: usize = 940;
 /// Longest remark of the runtime.
 const REMARK_BYTES: usize = 300;
 /// How long all ends of one observation may take together; the core waits for them.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(250);
 /// How many are looked at at a time.
 const AT_A_TIME: usize = 8;
 

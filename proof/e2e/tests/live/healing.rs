@@ -39,7 +39,12 @@ async fn back(stack: &Stack, before: (&str, &str), limit: Duration) -> Container
             && one.running
             && (&*one.id, &*Engine::shared().started(&one.id).await.0) != before
         {
-            assert!(begun.elapsed() <= limit, "back only after {:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() <= limit,
+                "back only after {:?}\n{}",
+                begun.elapsed(),
+                stack.log("n1")
+            );
             return one.clone();
         }
         assert!(begun.elapsed() <= limit, "not back: {all:?}\n{}", stack.log("n1"));
