@@ -477,6 +477,8 @@ fn a_node_without_a_runtime_says_how_to_get_it_and_takes_work_once_it_has() {
     let expected = format!("no node fits: 1 of 1 cannot run container; {}: {advice}", node_id(1));
     assert_eq!(&*c.assignment("web").reason.message, expected);
     assert_eq!(c.world.explain(&workload_id("web")).unwrap().to_string(), expected);
+    let judged = format!("{:?}", c.world.judge(&workload_id("web"), 5).unwrap().verdicts);
+    assert!(judged.contains(advice), "the node's own verdict says so, too: {judged}");
     assert_eq!(c.store.snapshot.nodes[0].facts.missing.len(), 1, "it is stored");
 
     let mut whole = facts(&node_id(1), 4000, 8192);

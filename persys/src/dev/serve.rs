@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use persys_agent::app as agent;
 use persys_cli::context::{self, Context};
 use persys_cluster::settings::Settings;
+use persys_model::spec::WorkloadType;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 
@@ -34,7 +35,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         agent: agent.grpc.unwrap_or_else(|| local(options.agent_port)),
         runtime: options.runtime.word().to_owned(),
         operator: certificates.operator,
-        missing: Vec::new(),
+        missing: missing(&agent).await,
     };
     folder.leave_note(&note)?;
     leave_context(&note)?;
@@ -102,6 +103,15 @@ async fn start_agent(
         http: None,
     };
     Ok(agent::start(config).await?)
+}
+
+/// What containers lack here, if anything: the other kinds come with later releases.
+async fn missing(agent: &agent::Running) -> Vec<String> {
+    let lacks = agent.handle.read(|agent, _| {
+        let why = agent.facts().missing.get(&WorkloadType::Container);
+        why.map(|why| format!("containers: {why}"))
+    });
+    lacks.await.ok().flatten().into_iter().collect()
 }
 
 fn local(port: u16) -> SocketAddr {

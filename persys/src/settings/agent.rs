@@ -1,24 +1,17 @@
 //! What an agent is told.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use persys_agent::app::{Config, Reach, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
-use super::read::Reader;
+use super::read::{Reach as Exposed, Reader};
 use super::scheduler::certificates;
 use super::{Setting, Unused, Values};
 use crate::component::watchdog_command;
 
 pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on this node";
-
-macro_rules! setting {
-    ($key:literal, [$($variable:literal),*], $default:literal, $help:literal) => {
-        Setting { key: $key, variables: &[$($variable),*], default: $default, help: $help }
-    };
-}
 
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Setting] = &[
@@ -73,10 +66,8 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         (true, true) => Security::Insecure(Exposure::Anywhere),
         (true, false) => Security::Insecure(Exposure::Loopback),
     };
-    let local = insecure && !anywhere && !values.is_given("grpc-addr");
-    let grpc = read
-        .address("grpc-addr", "grpc-port")
-        .map(|address| if local { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address });
+    let reached = Exposed::of(insecure, anywhere);
+    let grpc = read.address("grpc-addr", "grpc-port", reached);
     let runtime = match values.text("runtime") {
         "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
         "sim" => RuntimeChoice::Sim(None),
@@ -108,8 +99,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
             Reach::Called
         }
     };
-    let http = read.address("grpc-addr", "metrics-port").filter(|at| at.port() != 0);
-    let http = http.map(|at| if local { (Ipv4Addr::LOCALHOST, at.port()).into() } else { at });
+    let http = read.address("grpc-addr", "metrics-port", reached).filter(|at| at.port() != 0);
     let simulated = matches!(runtime, RuntimeChoice::Sim(_));
     let watchdog = if read.switch("watchdog") && !simulated { watchdog_command() } else { None };
     let made = grpc.map(|grpc| Config {

@@ -4,6 +4,18 @@
 //! configuration file (`grpc_port`) and, mostly, a variable (`GRPC_PORT`); the first of flag,
 //! variable, file and default that says something counts. All that is wrong is named at once.
 
+/// One row of a table.
+macro_rules! setting {
+    ($key:literal, [$($variable:literal),*], $default:literal, $help:literal) => {
+        $crate::settings::Setting {
+            key: $key,
+            variables: &[$($variable),*],
+            default: $default,
+            help: $help,
+        }
+    };
+}
+
 pub(crate) mod agent;
 pub(crate) mod read;
 pub(crate) mod scheduler;

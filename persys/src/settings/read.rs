@@ -1,10 +1,24 @@
 //! Values as what they stand for; whatever is wrong is collected, so that all of it can be said.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Values;
+
+/// From where a component is to be reached when nobody says more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    ThisMachine,
+    Anywhere,
+}
+
+impl Reach {
+    /// Without certificates only from here, unless somebody insists.
+    pub(crate) fn of(insecure: bool, anywhere: bool) -> Self {
+        if insecure && !anywhere { Self::ThisMachine } else { Self::Anywhere }
+    }
+}
 
 /// Reads settings and remembers what is wrong with them.
 #[derive(Debug)]
@@ -51,10 +65,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An address and a port from two settings.
-    pub(crate) fn address(&mut self, ip: &str, port: &str) -> Option<SocketAddr> {
+    /// An address and a port from two settings. Without certificates that is this machine alone,
+    /// unless somebody named an address or insists.
+    pub(crate) fn address(&mut self, ip: &str, port: &str, reach: Reach) -> Option<SocketAddr> {
         let host = self.parsed::<IpAddr>(ip, "an address such as 0.0.0.0");
         let port = self.parsed::<u16>(port, "a port from 0 to 65535");
+        let local = reach == Reach::ThisMachine && !self.values.is_given(ip);
+        let host = if local { host.map(|_| Ipv4Addr::LOCALHOST.into()) } else { host };
         Some(SocketAddr::new(host?, port?))
     }
 

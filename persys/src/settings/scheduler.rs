@@ -4,16 +4,10 @@ use persys_cluster::settings::Settings;
 use persys_identity::{Exposure, Source};
 use persys_scheduler::app::{Config, Security};
 
-use super::read::Reader;
+use super::read::{Reach, Reader};
 use super::{Setting, Unused, Values};
 
 pub(crate) const ABOUT: &str = "The scheduler: owns what you want, places it, sees that it runs";
-
-macro_rules! setting {
-    ($key:literal, [$($variable:literal),*], $default:literal, $help:literal) => {
-        Setting { key: $key, variables: &[$($variable),*], default: $default, help: $help }
-    };
-}
 
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Setting] = &[
@@ -66,13 +60,9 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     } else {
         Security::Mtls(certificates(&read))
     };
-    // Without certificates the documented `-insecure` means this machine, unless somebody insists.
-    let local = insecure && !anywhere && !values.is_given("grpc-addr");
-    let loopback = |address: std::net::SocketAddr| {
-        if local { (std::net::Ipv4Addr::LOCALHOST, address.port()).into() } else { address }
-    };
-    let grpc = read.address("grpc-addr", "grpc-port").map(loopback);
-    let http = read.address("grpc-addr", "metrics-port").map(loopback);
+    let reach = Reach::of(insecure, anywhere);
+    let grpc = read.address("grpc-addr", "grpc-port", reach);
+    let http = read.address("grpc-addr", "metrics-port", reach);
     let settings = Settings {
         drift_interval_ms: read.duration_ms("drift-detect-interval"),
         failover_grace_ms: read.duration_ms("node-unavailable-grace"),

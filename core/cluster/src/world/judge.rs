@@ -76,8 +76,11 @@ impl World {
                 Some(holder) => format!("port {port} is taken by {holder}"),
                 None => fault.of_one(),
             },
-            Reason::WorkloadType(_)
-            | Reason::Driver(_)
+            Reason::WorkloadType(kind) => {
+                let lacks = self.nodes.get(at.0).and_then(|slot| slot.node.facts.missing.get(kind));
+                lacks.map_or_else(|| fault.of_one(), |why| format!("{}: {why}", fault.of_one()))
+            }
+            Reason::Driver(_)
             | Reason::Constraint(..)
             | Reason::Taint(_)
             | Reason::Cpu(_)
