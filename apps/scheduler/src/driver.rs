@@ -146,7 +146,9 @@ impl Driver {
                 Input::Register(self.callers.join(Caller::Registration(to)), *registration)
             }
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
-            Inbox::Ask(ask, to) => Input::Ask(self.callers.join(Caller::Ask(to)), *ask),
+            Inbox::Ask(author, ask, to) => {
+                Input::Ask(self.callers.join(Caller::Ask(to)), author, *ask)
+            }
             Inbox::Read(look) => return look(self.parts.replica.world()),
         };
         self.step(ReplicaInput::Cluster(Box::new(input)));

@@ -6,11 +6,12 @@ use std::time::Duration;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
-use persys_model::event::Event;
+use persys_model::event::{Author, Event};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::author;
 use crate::callers::To;
 use crate::standing::Standing;
 
@@ -35,7 +36,7 @@ pub enum Unanswered {
 pub(crate) enum Inbox {
     Register(Box<Registration>, To<RegistrationAnswer>),
     Beat(Box<Beat>, To<BeatAnswer>),
-    Ask(Box<Ask>, To<Reply>),
+    Ask(Arc<Author>, Box<Ask>, To<Reply>),
     Read(Reader),
 }
 
@@ -70,9 +71,10 @@ impl Handle {
         self.call(|to| Inbox::Beat(Box::new(beat), to)).await
     }
 
-    /// Somebody wants something.
+    /// Somebody wants something: whoever the request under way is from.
     pub async fn ask(&self, ask: Ask) -> Result<Reply, Unanswered> {
-        self.call(|to| Inbox::Ask(Box::new(ask), to)).await
+        let author = author::current();
+        self.call(|to| Inbox::Ask(author, Box::new(ask), to)).await
     }
 
     /// Looks at the cluster.

@@ -21,6 +21,7 @@
 //! others talk to it through a [`Handle`].
 
 pub mod app;
+mod author;
 mod callers;
 pub mod clock;
 mod counted;

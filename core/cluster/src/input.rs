@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Answer;
+use persys_model::event::Author;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
@@ -47,7 +48,7 @@ pub enum Input {
         found: Probe,
     },
     /// Somebody wants something.
-    Ask(RequestId, Ask),
+    Ask(RequestId, Arc<Author>, Ask),
     /// Units up to this one are durable.
     Committed(CommitSeq),
     /// The store cannot be written, or the outcome of a write is unknown: freeze.
@@ -112,6 +113,42 @@ pub enum Ask {
     Orphan(NodeId, WorkloadId, OrphanVerdict),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
+}
+
+impl Ask {
+    /// What is asked for, in a word, and of which workload and node.
+    pub fn summary(&self) -> (&'static str, Option<&WorkloadId>, Option<&NodeId>) {
+        match self {
+            Self::Apply { workload, .. } => ("apply", Some(workload), None),
+            Self::Delete(workload) => ("delete", Some(workload), None),
+            Self::Retry(workload) => ("retry", Some(workload), None),
+            Self::Drain(node, _) => ("drain", None, Some(node)),
+            Self::Undrain(node) => ("undrain", None, Some(node)),
+            Self::Taint(node, _) => ("taint", None, Some(node)),
+            Self::Untaint(node, ..) => ("untaint", None, Some(node)),
+            Self::SetLabel(node, ..) => ("set a label", None, Some(node)),
+            Self::DeleteLabel(node, _) => ("delete a label", None, Some(node)),
+            Self::ConfirmGone(node) => ("confirm that it is gone", None, Some(node)),
+            Self::RemoveNode(node) => ("remove", None, Some(node)),
+            Self::ReleaseBrake => ("release the brake", None, None),
+            Self::Orphan(node, workload, verdict) => {
+                let what = match verdict {
+                    OrphanVerdict::Adopt => "adopt",
+                    OrphanVerdict::Delete => "delete an orphan",
+                    OrphanVerdict::Ignore => "ignore an orphan",
+                };
+                (what, Some(workload), Some(node))
+            }
+            Self::Recover(recovery) => {
+                let what = match recovery {
+                    Recovery::FromAgents => "recover from the agents",
+                    Recovery::AcceptEmpty => "accept the empty store",
+                    Recovery::FromSnapshot(_) => "recover from a snapshot",
+                };
+                (what, None, None)
+            }
+        }
+    }
 }
 
 /// What is to become of an orphan.

@@ -169,7 +169,7 @@ impl Replica {
             return self.step_world(input, now);
         }
         match input {
-            Input::Register(request, _) | Input::Beat(request, _) | Input::Ask(request, _) => {
+            Input::Register(request, _) | Input::Beat(request, _) | Input::Ask(request, ..) => {
                 self.effects.not_leader.push(request);
             }
             Input::Answered { .. }

@@ -14,12 +14,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_cluster::effects::{Effects, Outbound};
+use persys_cluster::effects::{Effects, Outbound, Reply};
 use persys_cluster::input::{Ask, Input, OrphanVerdict, Probe, Recovery, RequestId};
-use persys_cluster::record::Snapshot;
+use persys_cluster::record::{Snapshot, Write};
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::command::{Answer, Refusal};
+use persys_model::event::Author;
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
@@ -116,8 +117,12 @@ impl Trial {
 
     fn step(&mut self, input: Input) {
         let before = self.world.mode().0;
-        let unfreezes = matches!(input, Input::Loaded(_) | Input::Ask(_, Ask::Recover(_)));
+        let unfreezes = matches!(input, Input::Loaded(_) | Input::Ask(_, _, Ask::Recover(_)));
+        let asked = matches!(input, Input::Ask(..));
         let effects = self.world.step(input, self.now);
+        if asked && effects.out.iter().all(|message| !is_refusal(message)) {
+            check_audit(&effects);
+        }
         if before != Mode::Normal && !unfreezes {
             assert!(effects.units.is_empty(), "a frozen scheduler wrote");
             let commands =
@@ -240,15 +245,15 @@ impl Trial {
                     desired: [Desired::Running, Desired::Stopped, Desired::Running]
                         [usize::from(*desired)],
                 };
-                self.step(Input::Ask(request, ask));
+                self.step(Input::Ask(request, ann(), ask));
             }
             Move::Delete { workload } => {
                 let request = self.request();
-                self.step(Input::Ask(request, Ask::Delete(name(*workload))));
+                self.step(Input::Ask(request, ann(), Ask::Delete(name(*workload))));
             }
             Move::Retry { workload } => {
                 let request = self.request();
-                self.step(Input::Ask(request, Ask::Retry(name(*workload))));
+                self.step(Input::Ask(request, ann(), Ask::Retry(name(*workload))));
             }
             Move::Operate { node, kind, workload } => self.operate(*node, *kind, *workload),
             Move::StoreLost => self.step(Input::StoreLost { why: Arc::from("lost") }),
@@ -261,7 +266,7 @@ impl Trial {
                     _ => Recovery::FromSnapshot(Box::new(self.store.snapshot.clone())),
                 };
                 self.forget_if_recovering(&how);
-                self.step(Input::Ask(request, Ask::Recover(how)));
+                self.step(Input::Ask(request, ann(), Ask::Recover(how)));
             }
             Move::Pass { ms } => {
                 self.now.mono = self.now.mono.plus(*ms);
@@ -366,7 +371,7 @@ impl Trial {
             8 => Ask::Orphan(id, name(workload), OrphanVerdict::Adopt),
             _ => Ask::Orphan(id, name(workload), OrphanVerdict::Delete),
         };
-        self.step(Input::Ask(request, ask));
+        self.step(Input::Ask(request, ann(), ask));
     }
 }
 
@@ -455,4 +460,26 @@ proptest! {
         };
         prop_assert_eq!(run(), run());
     }
+}
+
+fn ann() -> Arc<Author> {
+    Arc::new(Author::new("operator ann"))
+}
+
+fn is_refusal(message: &Outbound) -> bool {
+    matches!(message, Outbound::Reply(_, Reply::Refused { .. }))
+}
+
+/// Whatever a wish changed, an event of its first unit names who wished it.
+fn check_audit(effects: &Effects) {
+    let Some(first) = effects.units.first() else { return };
+    let named = first.writes.iter().any(|write| match write {
+        Write::PutEvent(event) => event.by.is_some(),
+        _ => false,
+    });
+    let timers_alone = effects.units.iter().flat_map(|unit| &unit.writes).all(|write| match write {
+        Write::PutEvent(event) => event.by.is_none(),
+        _ => true,
+    });
+    assert!(named || timers_alone, "a change without its author: {first:?}");
 }

@@ -20,6 +20,28 @@ pub struct Event {
     pub at: WallMillis,
     /// What.
     pub what: Happening,
+    /// Who asked for it, where somebody did.
+    pub by: Option<Arc<Author>>,
+}
+
+/// Who asked for a change. Each change somebody asked for has an event with its author, in the same
+/// commit: the events are the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// Role and name, as the certificate says.
+    pub who: Arc<str>,
+    /// The reason they gave; empty when they gave none.
+    pub why: Arc<str>,
+}
+
+impl Author {
+    /// Longest reason that is kept, in bytes.
+    pub const LONGEST_WHY: usize = 512;
+
+    /// Somebody who gives no reason.
+    pub fn new(who: &str) -> Self {
+        Self { who: Arc::from(who), why: Arc::from("") }
+    }
 }
 
 /// What happened.
@@ -84,6 +106,15 @@ pub enum Happening {
         kind: DriftKind,
         /// `false` when it is noticed, `true` when it is settled.
         resolved: bool,
+    },
+    /// Somebody changed something that shows in no other event.
+    Asked {
+        /// What they asked for, in a few words.
+        what: Arc<str>,
+        /// About which workload, if about one.
+        workload: Option<WorkloadId>,
+        /// About which node, if about one.
+        node: Option<NodeId>,
     },
     /// The scheduler changed its mode.
     ModeChanged {

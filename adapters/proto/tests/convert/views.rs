@@ -7,7 +7,7 @@ use persys_cluster::placement::Explanation;
 use persys_cluster::world::{NodeView, WorkloadView};
 use persys_model::assignment::{Assignment, Place, Reason, ReasonCode, Version};
 use persys_model::drift::DriftKind;
-use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Labels, Taint, TaintEffect};
@@ -222,7 +222,19 @@ fn a_summary_counts_each_once() {
 }
 
 fn shown(what: Happening) -> wire::SchedulerEventView {
-    view::event::to_wire(&Event { seq: EventSeq(7), at: WallMillis(3_000), what })
+    view::event::to_wire(&Event { seq: EventSeq(7), at: WallMillis(3_000), what, by: None })
+}
+
+#[test]
+fn who_asked_is_among_the_details() {
+    let (what, workload) = (Arc::from("apply"), Some(WorkloadId::fixed("web")));
+    let what = Happening::Asked { what, workload, node: None };
+    let by = Author { who: Arc::from("operator ann"), why: Arc::from("a new disk") };
+    let event = Event { seq: EventSeq(1), at: WallMillis(0), what, by: Some(Arc::new(by)) };
+    let view = view::event::to_wire(&event);
+    assert_eq!((&*view.r#type, &*view.workload_id), ("ChangeRequested", "web"));
+    assert_eq!(view.details["by"], "operator ann");
+    assert_eq!(view.details["because"], "a new disk");
 }
 
 fn moved(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> Happening {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::mode::Mode;
 use persys_model::time::WallMillis;
@@ -20,6 +20,10 @@ pub(crate) struct EventShape {
     seq: u64,
     at_ms: u64,
     what: HappeningShape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    because: Option<Arc<str>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +66,13 @@ enum HappeningShape {
         kind: DriftKindShape,
         resolved: bool,
     },
+    Asked {
+        what: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workload: Option<Arc<str>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Arc<str>>,
+    },
     ModeChanged {
         from: ModeShape,
         to: ModeShape,
@@ -78,8 +89,10 @@ impl Record for Event {
     type Shape = EventShape;
 
     fn shape(&self) -> EventShape {
-        let Self { seq, at, what } = self;
-        EventShape { v: VERSION, seq: seq.0, at_ms: at.0, what: what.into() }
+        let Self { seq, at, what, by } = self;
+        let because = by.as_ref().map(|by| Arc::clone(&by.why)).filter(|why| !why.is_empty());
+        let by = by.as_ref().map(|by| Arc::clone(&by.who));
+        EventShape { v: VERSION, seq: seq.0, at_ms: at.0, what: what.into(), by, because }
     }
 
     fn version(shape: &EventShape) -> u32 {
@@ -87,8 +100,10 @@ impl Record for Event {
     }
 
     fn read(shape: EventShape) -> Result<Self, String> {
-        let EventShape { v: _, seq, at_ms, what } = shape;
-        Ok(Self { seq: EventSeq(seq), at: WallMillis(at_ms), what: what.read()? })
+        let EventShape { v: _, seq, at_ms, what, by, because } = shape;
+        let why = because.unwrap_or_else(|| Arc::from(""));
+        let by = by.map(|who| Arc::new(Author { who, why }));
+        Ok(Self { seq: EventSeq(seq), at: WallMillis(at_ms), what: what.read()?, by })
     }
 }
 
@@ -126,6 +141,11 @@ impl From<&Happening> for HappeningShape {
                 id: text(id.as_str()),
                 kind: (*kind).into(),
                 resolved: *resolved,
+            },
+            Happening::Asked { what, workload, node } => Self::Asked {
+                what: Arc::clone(what),
+                workload: workload.as_ref().map(|id| text(id.as_str())),
+                node: node.as_ref().map(|id| text(id.as_str())),
             },
             Happening::ModeChanged { from, to, why } => {
                 Self::ModeChanged { from: (*from).into(), to: (*to).into(), why: Arc::clone(why) }
@@ -166,6 +186,11 @@ impl HappeningShape {
                 id: workload_id(&id)?,
                 kind: kind.into(),
                 resolved,
+            },
+            Self::Asked { what, workload, node } => Happening::Asked {
+                what,
+                workload: workload.map(|id| workload_id(&id)).transpose()?,
+                node: node.map(|id| node_id(&id)).transpose()?,
             },
             Self::ModeChanged { from, to, why } => {
                 Happening::ModeChanged { from: from.into(), to: to.into(), why }

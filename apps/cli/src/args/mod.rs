@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Exec(Exec),
     /// Show what happened.
     Events(Events),
+    /// Show who asked for which change, and why.
+    Audit(Events),
     /// Stop workloads; they keep their place in the list.
     Stop(Ids),
     /// Start workloads that were stopped.

@@ -187,6 +187,12 @@ pub(crate) struct Events {
     /// Only of this type.
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) kind: Option<String>,
+    /// Only what somebody asked for, with who it was and why.
+    #[arg(long)]
+    pub(crate) asked: bool,
+    /// Only what happened after this event, by its id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<String>,
     /// At most so many, the newest.
     #[arg(short = 'n', long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     pub(crate) limit: i64,

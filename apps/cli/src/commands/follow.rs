@@ -1,20 +1,27 @@
 //! `logs` and `events`.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use persys_model::id::{NodeId, WorkloadId};
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
+use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
+use tonic::{Code, Status, Streaming};
 
 use super::find;
 use crate::args::{Events, Logs, Output};
+use crate::connect::Client;
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::show;
 
 /// What follows standard output; everything else is a remark.
 const STANDARD_ERROR: u32 = 2;
+
+/// How long a watcher that was cut off tries to go on, and the wait between two tries.
+const LONGEST_AWAY: Duration = Duration::from_secs(60);
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// `logs`.
 pub(super) async fn logs(shell: &Shell, logs: &Logs) -> Result<u8, Problem> {
@@ -65,29 +72,27 @@ pub(super) async fn events(shell: &Shell, events: &Events) -> Result<u8, Problem
         }
     };
     let kind = events.kind.clone().unwrap_or_default();
+    let after_id = events.after.clone().unwrap_or_default();
+    let asked = events.asked;
     let client = shell.client()?;
     let what = "events cannot be shown";
     if events.follow {
-        let request =
-            wire::WatchEventsRequest { r#type: kind, workload_id: workload, node_id: node };
-        let mut stream = client.ask(what, client.control().watch_events(request)).await?;
-        loop {
-            let event = tokio::select! {
-                () = shell.world.interrupted() => return Ok(0),
-                event = stream.next() => event,
-            };
-            match event {
-                None => return Ok(0),
-                Some(Ok(event)) => shell.print(&one(shell, &event))?,
-                Some(Err(status)) => return Err(client.refused(what, &status)),
-            }
-        }
+        let request = wire::WatchEventsRequest {
+            r#type: kind,
+            workload_id: workload,
+            node_id: node,
+            after_id,
+            asked,
+        };
+        return watch(shell, &client, request).await;
     }
     let request = wire::ListEventsRequest {
         limit: events.limit,
         r#type: kind,
         workload_id: workload,
         node_id: node,
+        after_id,
+        asked,
     };
     let found = client.ask(what, client.control().list_events(request)).await?.events;
     if shell.output().is_data() {
@@ -100,6 +105,64 @@ pub(super) async fn events(shell: &Shell, events: &Events) -> Result<u8, Problem
         shell.print(&lines)?;
     }
     Ok(0)
+}
+
+/// Shows events as they come. A watcher that is cut off goes on where it was.
+async fn watch(
+    shell: &Shell,
+    client: &Client,
+    mut request: wire::WatchEventsRequest,
+) -> Result<u8, Problem> {
+    let what = "events cannot be shown";
+    let mut away: Option<Instant> = None;
+    loop {
+        let opened = tokio::select! {
+            () = shell.world.interrupted() => return Ok(0),
+            opened = client.answer(client.control().watch_events(request.clone())) => opened,
+        };
+        let broken = match opened {
+            Ok(stream) => {
+                away = None;
+                match show_all(shell, stream, &mut request.after_id).await? {
+                    None => return Ok(0),
+                    Some(status) => status,
+                }
+            }
+            Err(status) => status,
+        };
+        let passing = matches!(broken.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
+        let since = *away.get_or_insert_with(Instant::now);
+        // Whoever never saw anything is told at once what is wrong.
+        if !passing || request.after_id.is_empty() || since.elapsed() > LONGEST_AWAY {
+            return Err(client.refused(what, &broken));
+        }
+        tokio::select! {
+            () = shell.world.interrupted() => return Ok(0),
+            () = tokio::time::sleep(BETWEEN_TRIES) => {}
+        }
+    }
+}
+
+/// Shows one stream to its end; gives what broke it, or nothing when the user ended it.
+async fn show_all(
+    shell: &Shell,
+    mut stream: Streaming<wire::SchedulerEventView>,
+    after: &mut String,
+) -> Result<Option<Status>, Problem> {
+    loop {
+        let event = tokio::select! {
+            () = shell.world.interrupted() => return Ok(None),
+            event = stream.next() => event,
+        };
+        match event {
+            None => return Ok(Some(Status::unavailable("the stream of events ended"))),
+            Some(Err(status)) => return Ok(Some(status)),
+            Some(Ok(event)) => {
+                shell.print(&one(shell, &event))?;
+                *after = event.id;
+            }
+        }
+    }
 }
 
 /// One event of a stream: a line, a line of JSON, or a YAML document.

@@ -58,6 +58,10 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
+        Command::Audit(mut events) => Box::pin(async move {
+            events.asked = true;
+            follow::events(shell, &events).await
+        }),
         Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
         Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),

@@ -14,12 +14,22 @@ pub(crate) fn line(event: &SchedulerEventView) -> String {
         (workload, node) => format!("{workload} on {node}"),
     };
     let line = format!(
-        "{}  {:<20}  {subject}: {}",
+        "{}  {:<20}  {subject}: {}{}",
         clock(event.timestamp.as_ref()),
         event.r#type,
-        event.reason
+        event.reason,
+        author(event)
     );
     clean(&line)
+}
+
+/// Who asked for it and why, where somebody did.
+fn author(event: &SchedulerEventView) -> String {
+    match (event.details.get("by"), event.details.get("because")) {
+        (None, _) => String::new(),
+        (Some(who), None) => format!(" (by {who})"),
+        (Some(who), Some(why)) => format!(" (by {who}: {why})"),
+    }
 }
 
 /// What an event means for somebody who waits for one workload; `None` for what is no news.

@@ -24,15 +24,19 @@ const BUFFER: usize = 64;
 type Sent = Result<wire::SchedulerEventView, Status>;
 
 /// Which events somebody wants; what is empty does not matter.
+#[derive(Debug, Default)]
 pub(super) struct Filter {
     pub(super) kind: String,
     pub(super) workload: String,
     pub(super) node: String,
+    /// Only what somebody asked for.
+    pub(super) asked: bool,
 }
 
 impl Filter {
     fn is_empty(&self) -> bool {
-        self.kind.is_empty() && self.workload.is_empty() && self.node.is_empty()
+        let Self { kind, workload, node, asked } = self;
+        kind.is_empty() && workload.is_empty() && node.is_empty() && !asked
     }
 
     fn admits(&self, event: &wire::SchedulerEventView) -> bool {
@@ -40,6 +44,7 @@ impl Filter {
         (self.kind.is_empty() || self.kind.eq_ignore_ascii_case(&event.r#type))
             && fits(&self.workload, &event.workload_id)
             && fits(&self.node, &event.node_id)
+            && (!self.asked || event.details.contains_key("by"))
     }
 }
 
@@ -53,9 +58,18 @@ impl Control {
             Ok(limit) => limit.min(Span::MOST),
             Err(_) => return Err(Status::invalid_argument("limit: is negative or too large")),
         };
-        let filter =
-            Filter { kind: request.r#type, workload: request.workload_id, node: request.node_id };
-        let events = find(self.store.as_ref(), &filter, limit).await?;
+        let after = place(&request.after_id)?;
+        let filter = Filter {
+            kind: request.r#type,
+            workload: request.workload_id,
+            node: request.node_id,
+            asked: request.asked,
+        };
+        let store = self.store.as_ref();
+        let events = match after {
+            None => find(store, &filter, limit).await?,
+            Some(after) => find_after(store, &filter, after, limit).await?,
+        };
         Ok(wire::ListEventsResponse { events })
     }
 
@@ -66,6 +80,7 @@ impl Control {
         let Ok(permit) = Arc::clone(&self.watchers).try_acquire_owned() else {
             return Err(Status::resource_exhausted("too many watch already; try again later"));
         };
+        let after = place(&request.after_id)?;
         let (to_watcher, sent) = mpsc::channel(BUFFER);
         let watcher = Watcher {
             // Listening begins before reading, so that nothing falls in between.
@@ -75,8 +90,10 @@ impl Control {
                 kind: request.r#type,
                 workload: request.workload_id,
                 node: request.node_id,
+                asked: request.asked,
             },
-            sent: EventSeq(0),
+            resumed: after.is_some(),
+            sent: after.unwrap_or(EventSeq(0)),
             to: to_watcher,
             stop: self.stop.clone(),
             _permit: permit,
@@ -114,6 +131,36 @@ pub(super) async fn find(
     Ok(found.into())
 }
 
+/// The first events after `after` that fit, oldest first.
+async fn find_after(
+    store: &dyn Store,
+    filter: &Filter,
+    mut after: EventSeq,
+    limit: usize,
+) -> Result<Vec<wire::SchedulerEventView>, Status> {
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let history = read(store, Span::After(after, Span::MOST)).await?;
+        let Some(last) = history.last() else { break };
+        after = last.seq;
+        let shown = history.iter().map(|event| shown::to_wire(event));
+        let room = limit - found.len();
+        found.extend(shown.filter(|event| filter.admits(event)).take(room));
+    }
+    Ok(found)
+}
+
+/// The place of an event in history, by its id as we give it out.
+fn place(id: &str) -> Result<Option<EventSeq>, Status> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let number = id.parse().map_err(|_| {
+        Status::invalid_argument("after_id: is not the id of an event, which is a number")
+    })?;
+    Ok(Some(EventSeq(number)))
+}
+
 async fn read(store: &dyn Store, span: Span) -> Result<Vec<Arc<Event>>, Status> {
     match store.events(span).await {
         Ok(history) => Ok(history.events),
@@ -126,6 +173,8 @@ struct Watcher {
     live: broadcast::Receiver<Arc<Event>>,
     store: Arc<dyn Store>,
     filter: Filter,
+    /// Whether it watched before and goes on.
+    resumed: bool,
     /// The last event that was dealt with.
     sent: EventSeq,
     to: mpsc::Sender<Sent>,
@@ -143,8 +192,12 @@ impl Watcher {
 
     /// Ends when the watcher goes away, or with what it is to be told.
     async fn watch(&mut self) -> Result<(), Option<Status>> {
-        for event in read(self.store.as_ref(), Span::Last(USUAL)).await? {
-            self.send(&event).await?;
+        if self.resumed {
+            self.catch_up().await?;
+        } else {
+            for event in read(self.store.as_ref(), Span::Last(USUAL)).await? {
+                self.send(&event).await?;
+            }
         }
         loop {
             let next = tokio::select! {

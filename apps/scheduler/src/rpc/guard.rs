@@ -14,6 +14,7 @@ use tonic::{Code, Status};
 use tower_service::Service;
 
 use super::access;
+use crate::author;
 use crate::metrics::Metrics;
 
 /// A service behind the table.
@@ -55,7 +56,10 @@ where
                 return Box::pin(ready(Ok(refusal.into_http())));
             }
         };
-        let (answer, metrics) = (self.inner.call(request), Arc::clone(&self.metrics));
+        let caller = caller.cloned();
+        let headers = request.headers().clone();
+        let answer = author::of(caller.as_ref(), &headers, self.inner.call(request));
+        let metrics = Arc::clone(&self.metrics);
         Box::pin(async move {
             let response = answer.await?;
             // A failure has no body, so its code is among the headers; what has a body began well.

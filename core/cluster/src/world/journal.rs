@@ -29,6 +29,19 @@ pub(super) struct Draft {
     events: Vec<Arc<Event>>,
 }
 
+impl Draft {
+    /// Whether nothing was gathered.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { nodes, intents, decisions, retries, others, events } = self;
+        nodes.is_empty()
+            && intents.is_empty()
+            && decisions.is_empty()
+            && retries.is_empty()
+            && others.is_empty()
+            && events.is_empty()
+    }
+}
+
 /// Messages waiting for the unit they rest on.
 pub(super) type Held = VecDeque<(CommitSeq, Outbound)>;
 
@@ -56,7 +69,11 @@ impl World {
     /// Notes that something happened; it is told to watchers once it is durable.
     pub(super) fn happen(&mut self, what: Happening) {
         self.head.event = self.head.event.next();
-        let event = Arc::new(Event { seq: self.head.event, at: self.now.wall, what });
+        let by = self.audit.as_mut().map(|audit| {
+            audit.told = true;
+            Arc::clone(&audit.author)
+        });
+        let event = Arc::new(Event { seq: self.head.event, at: self.now.wall, what, by });
         self.draft.events.push(Arc::clone(&event));
         self.later(Outbound::Publish(event));
     }

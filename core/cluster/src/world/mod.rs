@@ -8,6 +8,7 @@
 //! room with a dated reason; nothing is dirty between steps.
 
 mod ask;
+mod audit;
 mod beat;
 mod check;
 mod drift;
@@ -98,6 +99,8 @@ pub struct World {
     heard: BTreeMap<NodeId, Registration>,
 
     draft: journal::Draft,
+    /// Whose wish is being carried out.
+    audit: Option<audit::Audit>,
     outbox: Vec<Outbound>,
     held: journal::Held,
     effects: Effects,
@@ -151,7 +154,11 @@ impl World {
                 self.answered(&node, session, &workload, epoch, &answer);
             }
             Input::Probed { node, session, found } => self.probed(&node, session, found),
-            Input::Ask(request, ask) => self.ask(request, ask),
+            Input::Ask(request, author, ask) => {
+                self.begin_audit(author, &ask);
+                self.ask(request, ask);
+                self.end_audit();
+            }
             Input::StoreLost { why } => self.store_lost(why),
             Input::Loaded(snapshot) => self.loaded(snapshot),
             Input::Committed(through) => self.committed(through),
@@ -164,10 +171,14 @@ impl World {
         match input {
             Input::Register(request, registration) => self.register_frozen(request, registration),
             Input::Beat(request, beat) => self.beat_frozen(request, &beat),
-            Input::Ask(request, Ask::Recover(recovery)) if self.mode == Mode::Recovery => {
-                self.recover(request, recovery);
+            Input::Ask(request, author, ask @ Ask::Recover(_)) if self.mode == Mode::Recovery => {
+                self.begin_audit(author, &ask);
+                if let Ask::Recover(recovery) = ask {
+                    self.recover(request, recovery);
+                }
+                self.end_audit();
             }
-            Input::Ask(request, _) => {
+            Input::Ask(request, ..) => {
                 self.mark(Mark::RefusedFrozen);
                 let why = format!(
                     "the control plane is in {} mode ({}): nothing is changed; running workloads go on",

@@ -76,6 +76,7 @@ impl World {
             brake_released: false,
             heard: BTreeMap::new(),
             draft: journal::Draft::default(),
+            audit: None,
             outbox: Vec::new(),
             held: journal::Held::new(),
             effects: Effects::default(),

@@ -123,6 +123,7 @@ impl World {
     fn refill(&mut self, snapshot: Snapshot) {
         let heard = std::mem::take(&mut self.heard);
         let effects = std::mem::take(&mut self.effects);
+        let audit = self.audit.take();
         let leads_until = self.leads_until;
         let known = self.high_water();
         let cluster = Arc::clone(&self.head.cluster);
@@ -130,6 +131,7 @@ impl World {
         let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
         *self = fresh;
         self.effects = effects;
+        self.audit = audit;
         self.leads_until = leads_until;
         self.known = Some(known);
         self.heard = heard;

@@ -21,7 +21,7 @@ use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::assignment::Assignment;
 use persys_model::command::{Answer, Command, Order};
-use persys_model::event::Event;
+use persys_model::event::{Author, Event};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
@@ -370,7 +370,7 @@ impl Cluster {
 
     pub fn ask(&mut self, ask: Ask) -> Reply {
         let request = self.request();
-        self.step(Input::Ask(request, ask));
+        self.step(Input::Ask(request, Arc::new(Author::new("operator ann")), ask));
         let reply = self.replies[&request].clone();
         self.obey();
         reply

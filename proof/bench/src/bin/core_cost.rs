@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
+use persys_model::event::Author;
 use std::time::Duration;
 
 use persys_bench::cpu::thread_time;
@@ -179,7 +180,7 @@ impl Cluster {
             revision: Some(self.revision.clone()),
             desired: Desired::Running,
         };
-        Input::Ask(self.request(), ask)
+        Input::Ask(self.request(), Arc::new(Author::new("operator bench")), ask)
     }
 
     /// One input and the confirmation of what it wrote; gives the orders that came of it.
@@ -255,7 +256,7 @@ impl Cluster {
         for id in ids {
             let request = self.request();
             for (node, workload, session, epoch) in
-                self.commit(Input::Ask(request, Ask::Delete(id)))
+                self.commit(Input::Ask(request, Arc::new(Author::new("operator bench")), Ask::Delete(id)))
             {
                 let answer = Answer::Removed { epoch };
                 self.commit(Input::Answered { node, session, workload, epoch, answer });

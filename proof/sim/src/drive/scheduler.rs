@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::net::Peer;
 use crate::scheduler::{Caller, Process, candidate};
 use crate::sim::{Event, Sim};
+use persys_model::event::Author;
 use crate::wire::{CallNumber, Life, Message, Told, UpAnswer};
 
 impl Sim {
@@ -264,6 +265,8 @@ impl Sim {
             let life = process.life;
             self.check.recovery_asked(scheduler, life);
         }
-        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(Input::Ask(request, ask))));
+        let author = Arc::new(Author::new("operator sim"));
+        let input = Input::Ask(request, author, ask);
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
     }
 }

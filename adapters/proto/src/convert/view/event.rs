@@ -51,10 +51,22 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
             let happened = if *resolved { "DriftResolved" } else { "DriftDetected" };
             drift(&mut view, happened, at, id, kind.word());
         }
+        Happening::Asked { what, workload, node } => {
+            "ChangeRequested".clone_into(&mut view.r#type);
+            view.workload_id = workload.as_ref().map(ToString::to_string).unwrap_or_default();
+            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
+            view.reason = what.to_string();
+        }
         Happening::ModeChanged { from, to, why } => {
             "SchedulerModeChanged".clone_into(&mut view.r#type);
             view.reason = why.to_string();
             view.details = details([("from", from.word()), ("to", to.word())]);
+        }
+    }
+    if let Some(by) = &event.by {
+        view.details.insert("by".to_owned(), by.who.to_string());
+        if !by.why.is_empty() {
+            view.details.insert("because".to_owned(), by.why.to_string());
         }
     }
     view

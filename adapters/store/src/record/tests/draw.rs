@@ -6,7 +6,7 @@ use std::sync::Arc;
 use persys_cluster::record::Head;
 use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
 use persys_model::drift::{Drift, DriftKind};
-use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{DriverName, NodeId, PoolName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
@@ -312,6 +312,8 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
         (node_id(), workload_id(), drift_kind(), any::<bool>())
             .prop_map(|(node, id, kind, resolved)| Happening::Drift { node, id, kind, resolved }),
+        (text(), of(workload_id()), of(node_id()))
+            .prop_map(|(what, workload, node)| Happening::Asked { what, workload, node }),
         (mode(), mode(), text()).prop_map(|(from, to, why)| Happening::ModeChanged {
             from,
             to,
@@ -321,9 +323,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
-    (any::<u64>(), any::<u64>(), happening()).prop_map(|(seq, at, what)| Event {
-        seq: EventSeq(seq),
-        at: WallMillis(at),
-        what,
+    let author = (text(), text()).prop_map(|(who, why)| Arc::new(Author { who, why }));
+    (any::<u64>(), any::<u64>(), happening(), of(author)).prop_map(|(seq, at, what, by)| {
+        Event { seq: EventSeq(seq), at: WallMillis(at), what, by }
     })
 }

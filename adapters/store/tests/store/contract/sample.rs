@@ -178,6 +178,7 @@ pub fn event(seq: u64, at: u64) -> Arc<Event> {
         seq: EventSeq(seq),
         at: WallMillis(at),
         what: Happening::NodeRegistered { id: node_id(seq) },
+        by: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use persys_model::event::Author;
 
 use persys_cluster::effects::{Effects, Outbound};
 use persys_cluster::input::{Ask, Input, RequestId};
@@ -122,7 +123,7 @@ impl Rig {
     }
 
     fn ask(&mut self, ask: Ask) {
-        self.step(Input::Ask(RequestId(2), ask));
+        self.step(Input::Ask(RequestId(2), Arc::new(Author::new("operator ann")), ask));
     }
 
     fn apply(&mut self, id: &str, spec: Spec) {

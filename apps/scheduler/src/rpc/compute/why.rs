@@ -38,7 +38,7 @@ impl Compute {
             .await?;
         let mut why =
             found.ok_or_else(|| Status::not_found(format!("there is no workload {id}")))?;
-        let filter = Filter { kind: String::new(), workload: id.to_string(), node: String::new() };
+        let filter = Filter { workload: id.to_string(), ..Filter::default() };
         self.add_events(&mut why, &filter).await;
         if why.evidence.is_empty() {
             why.evidence = last_failure(&why.events);
@@ -52,7 +52,7 @@ impl Compute {
         let found =
             self.handle.read(move |world| why_node::explain(world, &wanted, beat, now)).await?;
         let mut why = found.ok_or_else(|| Status::not_found(format!("there is no node {id}")))?;
-        let filter = Filter { kind: String::new(), workload: String::new(), node: id.to_string() };
+        let filter = Filter { node: id.to_string(), ..Filter::default() };
         self.add_events(&mut why, &filter).await;
         Ok(why)
     }

@@ -1,0 +1,82 @@
+//! Who a request is from, known to whatever is done for it.
+//!
+//! Every mutation is written down with its author. The author belongs to the request as a whole, so
+//! it is set once, where the caller is judged, and not handed from function to function.
+
+use std::sync::{Arc, LazyLock};
+
+use persys_identity::{ConnectInfo, Peer};
+use persys_model::event::Author;
+use tonic::codegen::http::HeaderMap;
+
+/// The header with the reason a caller gives, as text of UTF-8 with `%` before two hex digits for
+/// whatever a header cannot hold.
+pub const REASON: &str = "persys-reason";
+
+tokio::task_local! {
+    static AUTHOR: Arc<Author>;
+}
+
+static OURSELVES: LazyLock<Arc<Author>> =
+    LazyLock::new(|| Arc::new(Author::new("scheduler")));
+
+/// Who the request under way is from; the scheduler itself when there is none.
+pub(crate) fn current() -> Arc<Author> {
+    AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| Arc::clone(&OURSELVES))
+}
+
+/// Carries `work` out in the name of a caller.
+pub(crate) fn of<W: Future>(
+    caller: Option<&ConnectInfo>,
+    headers: &HeaderMap,
+    work: W,
+) -> impl Future<Output = W::Output> + use<W> {
+    AUTHOR.scope(Arc::new(named(caller.map(|info| &info.peer), headers)), work)
+}
+
+fn named(peer: Option<&Peer>, headers: &HeaderMap) -> Author {
+    let who = peer.map_or_else(
+        || "nobody".to_owned(),
+        |peer| format!("{} {}", peer.role.as_str(), peer.name.as_str()),
+    );
+    let why = headers.get(REASON).map(|value| reason(value.as_bytes())).unwrap_or_default();
+    Author { who: Arc::from(who), why: Arc::from(why) }
+}
+
+/// The reason as people read it: one line, no longer than what is kept.
+fn reason(header: &[u8]) -> String {
+    let text = percent_encoding::percent_decode(header).decode_utf8_lossy();
+    let mut line = String::new();
+    for character in text.chars() {
+        let character = if character.is_control() { ' ' } else { character };
+        if line.len() + character.len_utf8() > Author::LONGEST_WHY {
+            break;
+        }
+        line.push(character);
+    }
+    line.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::codegen::http::HeaderValue;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_done_for_a_request_knows_its_author() {
+        let mut headers = HeaderMap::new();
+        headers.insert(REASON, HeaderValue::from_static("disk%20is%0Afailing %E2%80%94 soon"));
+        let author = of(None, &headers, async { current() }).await;
+        assert_eq!((&*author.who, &*author.why), ("nobody", "disk is failing \u{2014} soon"));
+        assert_eq!(&*current().who, "scheduler");
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let long = "\u{e4}".repeat(Author::LONGEST_WHY);
+        let kept = reason(long.as_bytes());
+        assert_eq!(kept.len(), Author::LONGEST_WHY);
+        assert!(long.starts_with(&kept));
+    }
+}
