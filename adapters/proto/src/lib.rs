@@ -14,3 +14,7 @@ pub use generated::{agent, compute, control};
 
 /// All packages and what they import, as an encoded `FileDescriptorSet`: for gRPC reflection.
 pub const DESCRIPTOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
+
+/// The header with the reason a caller gives for a change: text of UTF-8, with `%` and two hex digits
+/// for every byte a header cannot hold.
+pub const REASON_HEADER: &str = "persys-reason";

@@ -7,18 +7,14 @@ use std::sync::{Arc, LazyLock};
 
 use persys_identity::{ConnectInfo, Peer};
 use persys_model::event::Author;
+use persys_proto::REASON_HEADER;
 use tonic::codegen::http::HeaderMap;
-
-/// The header with the reason a caller gives, as text of UTF-8 with `%` before two hex digits for
-/// whatever a header cannot hold.
-pub const REASON: &str = "persys-reason";
 
 tokio::task_local! {
     static AUTHOR: Arc<Author>;
 }
 
-static OURSELVES: LazyLock<Arc<Author>> =
-    LazyLock::new(|| Arc::new(Author::new("scheduler")));
+static OURSELVES: LazyLock<Arc<Author>> = LazyLock::new(|| Arc::new(Author::new("scheduler")));
 
 /// Who the request under way is from; the scheduler itself when there is none.
 pub(crate) fn current() -> Arc<Author> {
@@ -39,7 +35,7 @@ fn named(peer: Option<&Peer>, headers: &HeaderMap) -> Author {
         || "nobody".to_owned(),
         |peer| format!("{} {}", peer.role.as_str(), peer.name.as_str()),
     );
-    let why = headers.get(REASON).map(|value| reason(value.as_bytes())).unwrap_or_default();
+    let why = headers.get(REASON_HEADER).map(|value| reason(value.as_bytes())).unwrap_or_default();
     Author { who: Arc::from(who), why: Arc::from(why) }
 }
 
@@ -66,7 +62,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_done_for_a_request_knows_its_author() {
         let mut headers = HeaderMap::new();
-        headers.insert(REASON, HeaderValue::from_static("disk%20is%0Afailing %E2%80%94 soon"));
+        headers
+            .insert(REASON_HEADER, HeaderValue::from_static("disk%20is%0Afailing %E2%80%94 soon"));
         let author = of(None, &headers, async { current() }).await;
         assert_eq!((&*author.who, &*author.why), ("nobody", "disk is failing \u{2014} soon"));
         assert_eq!(&*current().who, "scheduler");

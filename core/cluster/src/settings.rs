@@ -7,7 +7,9 @@ use persys_model::zoo::Zoo;
 pub struct Settings {
     /// How often agents beat.
     pub beat_ms: u64,
-    /// How long a beat keeps a node ready.
+    /// Most beats in a second from all agents together: a large fleet beats less often.
+    pub beats_per_second: u64,
+    /// How long a beat keeps a node ready; at least three beats long.
     pub lease_ms: u64,
     /// How long after the lease a node that answers no probe is lost.
     pub failover_grace_ms: u64,
@@ -47,6 +49,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             beat_ms: 2_000,
+            beats_per_second: 400,
             lease_ms: 6_000,
             failover_grace_ms: 4_000,
             probe_interval_ms: 1_000,
@@ -65,5 +68,19 @@ impl Default for Settings {
             pending_limit: 100_000,
             zoo: Zoo::NONE,
         }
+    }
+}
+
+impl Settings {
+    /// How often each of so many agents beats: what they cost together does not grow with them.
+    pub fn beat_ms_of(&self, nodes: usize) -> u64 {
+        let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
+        let shared = nodes.saturating_mul(1_000) / self.beats_per_second.max(1);
+        self.beat_ms.max(shared)
+    }
+
+    /// How long a beat keeps a node ready that beats this often.
+    pub fn lease_ms_of(&self, beat_ms: u64) -> u64 {
+        self.lease_ms.max(beat_ms.saturating_mul(3))
     }
 }

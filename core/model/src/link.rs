@@ -86,6 +86,9 @@ pub enum BeatAnswer {
         hold: bool,
         /// Send all that is held with the next beat.
         want_inventory: bool,
+        /// How often to beat from now on; 0 leaves it as it is. A node with exclusive work may beat
+        /// more often.
+        beat_ms: u64,
     },
     /// This life is over: register again, act on nothing before.
     RegisterAgain {

@@ -31,7 +31,7 @@ use crate::journal::Journal;
 use crate::ledger::{Goal, Intent, Ledger, LedgerChange};
 use crate::session::{Line, Welcome};
 use crate::settings::AgentSettings;
-use crate::slot::{self, End, Heard, Slot, Told};
+use crate::slot::{self, End, Heard, Slot, Told, is_exclusive};
 use crate::sweep::Watch;
 
 /// Beats in a row that may go unanswered before the scheduler counts as out of reach.
@@ -268,9 +268,9 @@ impl Agent {
         match *answer {
             BeatAnswer::Heard { term, .. } if self.is_past(term) => {}
             BeatAnswer::Heard { session, .. } if self.session() != Some(session) => {}
-            BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory } => {
+            BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory, beat_ms } => {
                 self.hear_term(term, effects);
-                let sent = self.line.heard(seq, hold, want_inventory);
+                let sent = self.line.heard(seq, hold, want_inventory, beat_ms);
                 if let Some(sent) = sent.filter(|_| renewed) {
                     self.renew(sent, effects);
                 }
@@ -389,12 +389,20 @@ impl Agent {
             effects.send = Some(Upward::Register(Registration { facts, term, inventory }));
             return;
         }
-        let due = self.line.beat_at(self.has_news(), &self.settings);
+        let due = self.beat_at();
         if let Some(session) = self.session()
             && due.is_some_and(|due| due <= now.mono)
         {
             effects.send = Some(Upward::Beat(self.beat(session, now.mono)));
         }
+    }
+
+    /// When the next beat is due. Exclusive work lives by beats that are heard: with any of it here
+    /// they are as frequent as they were before the fleet grew large.
+    fn beat_at(&self) -> Option<Millis> {
+        let exclusive = self.journal.ledger().intents.values().any(is_exclusive);
+        let most = if exclusive { self.settings.beat_ms } else { u64::MAX };
+        self.line.beat_at(self.has_news(), most, &self.settings)
     }
 
     fn beat(&mut self, session: Session, now: Millis) -> Beat {
@@ -440,7 +448,7 @@ impl Agent {
         let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
         let own = [
             self.line.register_at(),
-            self.line.beat_at(self.has_news(), &self.settings),
+            self.beat_at(),
             self.fence.deadline(),
             self.journal.retry_at(),
             Some(self.watch.due(&self.settings)),

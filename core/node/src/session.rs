@@ -197,10 +197,19 @@ impl Line {
     }
 
     /// A beat was heard; says when it was sent, if that is remembered.
-    pub(crate) fn heard(&mut self, seq: u64, hold: bool, want_inventory: bool) -> Option<Millis> {
+    pub(crate) fn heard(
+        &mut self,
+        seq: u64,
+        hold: bool,
+        want_inventory: bool,
+        beat_ms: u64,
+    ) -> Option<Millis> {
         if seq >= self.heard {
             self.heard = seq;
             self.hold = hold;
+            if beat_ms > 0 {
+                self.beat_ms = beat_ms;
+            }
         }
         self.inventory.acknowledge(seq);
         if want_inventory && self.inventory == Heard::Known {
@@ -216,11 +225,18 @@ impl Line {
         self.inventory = Heard::Unsent;
     }
 
-    /// When the next beat is due; at once when there is news, but never in a flurry.
-    pub(crate) fn beat_at(&self, news: bool, settings: &AgentSettings) -> Option<Millis> {
+    /// When the next beat is due, after `most_ms` at the latest; at once when there is news, but
+    /// never in a flurry.
+    pub(crate) fn beat_at(
+        &self,
+        news: bool,
+        most_ms: u64,
+        settings: &AgentSettings,
+    ) -> Option<Millis> {
         self.session()?;
         let news = news || self.inventory == Heard::Unsent;
-        let gap = if news { settings.min_beat_gap_ms.min(self.beat_ms) } else { self.beat_ms };
+        let usual = self.beat_ms.min(most_ms);
+        let gap = if news { settings.min_beat_gap_ms.min(usual) } else { usual };
         // The first beat of a session is due at once: it is the first to renew for certain.
         Some(self.last_beat.map_or(Millis(0), |last| last.plus(gap)))
     }

@@ -129,6 +129,8 @@ pub(crate) fn count(things: usize) -> u64 {
 fn settings(rng: &mut Rng) -> Settings {
     Settings {
         beat_ms: 500,
+        // Some fleets are large enough to beat less often.
+        beats_per_second: *rng.pick(&[400, 400, 2]).unwrap_or(&400),
         lease_ms: 2_000,
         failover_grace_ms: rng.between(1_500, 3_000),
         probe_interval_ms: 500,

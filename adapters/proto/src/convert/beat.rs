@@ -159,7 +159,7 @@ pub fn answer_to_wire(
     now: WallMillis,
 ) -> wire::HeartbeatResponse {
     match answer {
-        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory } => {
+        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory, beat_ms } => {
             wire::HeartbeatResponse {
                 acknowledged: true,
                 drain_node: drain || *hold,
@@ -173,6 +173,7 @@ pub fn answer_to_wire(
                 want_inventory: *want_inventory,
                 re_register: false,
                 lease_ms: if *renewed { lease_ms.max(1) } else { 0 },
+                heartbeat_interval_ms: *beat_ms,
             }
         }
         BeatAnswer::RegisterAgain { term } => wire::HeartbeatResponse {
@@ -217,6 +218,7 @@ pub fn answer_from_wire(
             renewed: answer.lease_ms > 0,
             hold: answer.hold,
             want_inventory: answer.want_inventory,
+            beat_ms: answer.heartbeat_interval_ms,
         }))
     })
 }

@@ -61,6 +61,7 @@ fn answers_survive() {
             renewed: bits & 1 > 0,
             hold: bits & 2 > 0,
             want_inventory: bits & 4 > 0,
+            beat_ms: u64::from(bits) * 1_000,
         };
         let message = beat::answer_to_wire(&answer, false, 6_000, NOW);
         assert_eq!(message.drain_node, bits & 2 > 0, "old agents read hold as drain");

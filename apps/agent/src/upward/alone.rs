@@ -45,7 +45,8 @@ impl Sessions {
     pub(super) fn heard(&self, beat: &Beat, renewed: bool, hold: bool) -> BeatAnswer {
         let term = Term(self.term.load(Ordering::Relaxed));
         let (session, seq) = (beat.session, beat.seq);
-        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory: false }
+        let want_inventory = false;
+        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory, beat_ms: 0 }
     }
 }
 

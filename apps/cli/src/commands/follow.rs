@@ -116,9 +116,10 @@ async fn watch(
     let what = "events cannot be shown";
     let mut away: Option<Instant> = None;
     loop {
+        let mut control = client.control();
         let opened = tokio::select! {
             () = shell.world.interrupted() => return Ok(0),
-            opened = client.answer(client.control().watch_events(request.clone())) => opened,
+            opened = client.answer(control.watch_events(request.clone())) => opened,
         };
         let broken = match opened {
             Ok(stream) => {

@@ -133,7 +133,12 @@ impl Control {
         if let BeatAnswer::Heard { .. } = &answer {
             self.agents.heard(node, now);
         }
-        let message = beat::answer_to_wire(&answer, drain, self.settings.lease_ms, now);
+        let beat_ms = match &answer {
+            BeatAnswer::Heard { beat_ms, .. } => *beat_ms,
+            BeatAnswer::RegisterAgain { .. } => 0,
+        };
+        let lease_ms = self.settings.lease_ms_of(beat_ms);
+        let message = beat::answer_to_wire(&answer, drain, lease_ms, now);
         Ok((answer, message))
     }
 

@@ -18,6 +18,7 @@ use crate::placement::NodeIndex;
 impl World {
     pub(super) fn beat(&mut self, request: RequestId, beat: Beat) {
         let session = beat.session;
+        let lease_ms = self.lease_ms();
         let Some(at) = self.node_at(&beat.node) else { return self.send_away(request) };
         let Some(slot) = self.nodes.get_mut(at.0) else { return self.send_away(request) };
         if slot.node.session != session {
@@ -31,7 +32,7 @@ impl World {
             return self.hear(request, at, session, seq, false);
         }
         slot.seq = seq;
-        slot.expires_at = self.now.mono.plus(self.settings.lease_ms);
+        slot.expires_at = self.now.mono.plus(lease_ms);
         let renews = self.now.mono < self.leads_until;
         if renews {
             slot.renewed_at = self.now.mono;
@@ -76,6 +77,7 @@ impl World {
                 renewed,
                 hold: false,
                 want_inventory,
+                beat_ms: self.beat_ms(),
             },
         ));
     }
@@ -160,6 +162,7 @@ impl World {
             renewed,
             hold: true,
             want_inventory: false,
+            beat_ms: 0,
         };
         self.at_once(Outbound::Beat(request, answer));
     }

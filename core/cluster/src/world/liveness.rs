@@ -25,6 +25,16 @@ use crate::input::Probe;
 use crate::placement::NodeIndex;
 
 impl World {
+    /// How often agents beat.
+    pub(super) fn beat_ms(&self) -> u64 {
+        self.settings.beat_ms_of(self.node_by_id.len())
+    }
+
+    /// How long a beat keeps a node ready.
+    pub(super) fn lease_ms(&self) -> u64 {
+        self.settings.lease_ms_of(self.beat_ms())
+    }
+
     /// The time of a node may have come.
     pub(super) fn look_at_liveness(&mut self, at: NodeIndex) {
         let now = self.now.mono;
@@ -45,7 +55,7 @@ impl World {
 
     fn fall_silent(&mut self, at: NodeIndex) {
         self.mark(Mark::LeaseExpired);
-        let why = format!("no beat for {} ms", self.settings.lease_ms);
+        let why = format!("no beat for {} ms", self.lease_ms());
         self.change_condition(at, Condition::NotReady, &why);
         self.look_at_brake();
         self.mark_assigned_dirty(at);

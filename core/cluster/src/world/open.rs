@@ -154,8 +154,10 @@ impl World {
     }
 
     fn fill(&mut self, snapshot: Snapshot) {
+        // How long a lease is follows from how many nodes there are.
+        let lease_ms = self.settings.lease_ms_of(self.settings.beat_ms_of(snapshot.nodes.len()));
         for node in snapshot.nodes {
-            self.fill_node(node);
+            self.fill_node(node, lease_ms);
         }
         let mut assignments: BTreeMap<_, _> = snapshot
             .assignments
@@ -203,12 +205,11 @@ impl World {
     }
 
     /// Puts a node into memory with a full lease, whatever was heard of it before.
-    pub(super) fn fill_node(&mut self, node: Arc<Node>) -> NodeIndex {
+    pub(super) fn fill_node(&mut self, node: Arc<Node>, lease_ms: u64) -> NodeIndex {
         let id = node.facts.id.clone();
         let mut slot = NodeSlot::new(node, self.now.mono);
         let graceless = self.settings.zoo.has(Bug::NoGraceAfterStart);
-        slot.expires_at =
-            if graceless { Millis(0) } else { self.now.mono.plus(self.settings.lease_ms) };
+        slot.expires_at = if graceless { Millis(0) } else { self.now.mono.plus(lease_ms) };
         if graceless {
             slot.probe = Some((self.now.mono, Some(crate::input::Probe::Silent)));
         }

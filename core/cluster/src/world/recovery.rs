@@ -292,7 +292,7 @@ impl World {
             condition: Condition::Ready,
             since: self.now.wall,
         };
-        let at = self.fill_node(Arc::new(node));
+        let at = self.fill_node(Arc::new(node), self.lease_ms());
         self.happen(Happening::NodeRegistered { id: id.clone() });
         self.touch_node(at);
         self.close_unit();

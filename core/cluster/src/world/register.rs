@@ -45,22 +45,22 @@ impl World {
         self.welcome(request, session);
         self.take_inventory(at, registration.inventory, true);
         self.order_removals(at);
-        self.timers.set(self.now.mono.plus(self.settings.lease_ms), Timer::Liveness(at));
+        self.timers.set(self.now.mono.plus(self.lease_ms()), Timer::Liveness(at));
     }
 
     fn welcome(&mut self, request: RequestId, session: Session) {
         let answer = RegistrationAnswer::Accepted {
             term: self.term,
             session,
-            beat_ms: self.settings.beat_ms,
-            lease_ms: self.settings.lease_ms,
+            beat_ms: self.beat_ms(),
+            lease_ms: self.lease_ms(),
         };
         self.later(Outbound::Registered(request, answer));
     }
 
     fn may_register(&mut self, registration: &Registration) -> Result<(), (String, u64)> {
         let facts = &registration.facts;
-        let patience = self.settings.lease_ms;
+        let patience = self.lease_ms();
         if facts.capacity.cpu_millicores == 0 || facts.capacity.memory_mib == 0 {
             return Err(("a node must offer CPU and memory".to_owned(), patience));
         }
@@ -108,8 +108,8 @@ impl World {
             condition: Condition::Ready,
             since: self.now.wall,
         };
-        let at = self.fill_node(Arc::new(node));
-        let (now, lease_ms) = (self.now.mono, self.settings.lease_ms);
+        let (now, lease_ms) = (self.now.mono, self.lease_ms());
+        let at = self.fill_node(Arc::new(node), lease_ms);
         if let Some(slot) = self.nodes.get_mut(at.0) {
             slot.begin_session(now, lease_ms);
         }
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn begin_next_life(&mut self, at: NodeIndex, registration: &Registration) {
-        let (now, lease_ms, wall) = (self.now.mono, self.settings.lease_ms, self.now.wall);
+        let (now, lease_ms, wall) = (self.now.mono, self.lease_ms(), self.now.wall);
         let floor = self.first_session();
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         let returned = slot.node.condition == Condition::Lost;

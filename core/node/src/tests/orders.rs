@@ -216,6 +216,7 @@ fn holding_takes_nothing_new_stops_nothing_and_confirms() {
         renewed: false,
         hold: true,
         want_inventory: false,
+        beat_ms: 0,
     };
     rig.step(Input::Heard(hold));
     assert!(rig.agent.holding());

@@ -262,7 +262,15 @@ impl World {
             Happens::Heard { seq, renewed, hold, want: want_inventory, term } => {
                 let session = self.agent.session().unwrap_or_default();
                 let term = Term(term).max(self.agent.term());
-                let heard = BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory };
+                let heard = BeatAnswer::Heard {
+                    term,
+                    session,
+                    seq,
+                    renewed,
+                    hold,
+                    want_inventory,
+                    beat_ms: 0,
+                };
                 self.step(Input::Heard(heard));
             }
             Happens::RegisterAgain { term } => {

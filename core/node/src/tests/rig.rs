@@ -92,6 +92,7 @@ pub(super) fn heard(seq: u64) -> BeatAnswer {
         renewed: true,
         hold: false,
         want_inventory: false,
+        beat_ms: 0,
     }
 }
 

@@ -139,6 +139,7 @@ fn all_that_is_held_is_sent_when_it_is_asked_for() {
         renewed: true,
         hold: false,
         want_inventory: true,
+        beat_ms: 0,
     };
     rig.step(Input::Heard(want));
     rig.wait(50);
@@ -212,6 +213,7 @@ fn an_answer_without_renewal_renews_nothing() {
         renewed: false,
         hold: true,
         want_inventory: false,
+        beat_ms: 0,
     };
     rig.step(Input::Heard(unsure));
     assert_eq!(rig.agent.fence_at(), Some(Millis(13_000)));

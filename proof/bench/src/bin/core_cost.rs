@@ -5,10 +5,10 @@
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark talks and may stop")]
 
+use persys_model::event::Author;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
-use persys_model::event::Author;
 use std::time::Duration;
 
 use persys_bench::cpu::thread_time;
@@ -255,9 +255,11 @@ impl Cluster {
         // Room for the next round, so that every round meets the same cluster.
         for id in ids {
             let request = self.request();
-            for (node, workload, session, epoch) in
-                self.commit(Input::Ask(request, Arc::new(Author::new("operator bench")), Ask::Delete(id)))
-            {
+            for (node, workload, session, epoch) in self.commit(Input::Ask(
+                request,
+                Arc::new(Author::new("operator bench")),
+                Ask::Delete(id),
+            )) {
                 let answer = Answer::Removed { epoch };
                 self.commit(Input::Answered { node, session, workload, epoch, answer });
             }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use crate::net::Peer;
 use crate::scheduler::{Caller, Process, candidate};
 use crate::sim::{Event, Sim};
-use persys_model::event::Author;
 use crate::wire::{CallNumber, Life, Message, Told, UpAnswer};
+use persys_model::event::Author;
 
 impl Sim {
     /// A scheduler process begins; `lives` says after which life it was planned.

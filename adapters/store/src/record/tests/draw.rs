@@ -324,7 +324,10 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
     let author = (text(), text()).prop_map(|(who, why)| Arc::new(Author { who, why }));
-    (any::<u64>(), any::<u64>(), happening(), of(author)).prop_map(|(seq, at, what, by)| {
-        Event { seq: EventSeq(seq), at: WallMillis(at), what, by }
+    (any::<u64>(), any::<u64>(), happening(), of(author)).prop_map(|(seq, at, what, by)| Event {
+        seq: EventSeq(seq),
+        at: WallMillis(at),
+        what,
+        by,
     })
 }

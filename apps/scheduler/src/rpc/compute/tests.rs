@@ -1,8 +1,8 @@
 //! Answers about workloads and nodes in every state, from a cluster driven by hand.
 
+use persys_model::event::Author;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use persys_model::event::Author;
 
 use persys_cluster::effects::{Effects, Outbound};
 use persys_cluster::input::{Ask, Input, RequestId};
