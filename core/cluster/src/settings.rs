@@ -84,3 +84,18 @@ impl Settings {
         self.lease_ms.max(beat_ms.saturating_mul(3))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_fleet_beats_less_often_and_is_given_more_time() {
+        let settings = Settings::default();
+        assert_eq!(settings.beat_ms_of(1), 2_000);
+        assert_eq!(settings.beat_ms_of(800), 2_000);
+        assert_eq!(settings.beat_ms_of(5_000), 12_500);
+        assert_eq!(settings.lease_ms_of(2_000), 6_000);
+        assert_eq!(settings.lease_ms_of(12_500), 37_500);
+    }
+}

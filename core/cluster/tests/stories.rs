@@ -16,7 +16,7 @@ use persys_model::assignment::ReasonCode;
 use persys_model::event::Happening;
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::inventory::State;
-use persys_model::link::RegistrationAnswer;
+use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
@@ -486,4 +486,24 @@ fn a_node_without_a_runtime_says_how_to_get_it_and_takes_work_once_it_has() {
     c.join(whole);
     assert_eq!(c.phase("web"), Some(Phase::Running));
     assert!(c.store.snapshot.nodes[0].facts.missing.is_empty());
+}
+
+#[test]
+fn as_the_fleet_grows_each_node_is_told_to_beat_less_often() {
+    let settings = Settings { beats_per_second: 1, ..Settings::default() };
+    let mut cluster = Cluster::new(settings);
+    for n in 1..=3 {
+        cluster.join(facts(&node_id(n), 4_000, 4_096));
+    }
+    let BeatAnswer::Heard { beat_ms, .. } = cluster.beat(&node_id(1)) else { panic!("heard") };
+    assert_eq!(beat_ms, 3_000);
+    // Three beats may be missed before anybody looks closer.
+    cluster.beat(&node_id(2));
+    cluster.beat(&node_id(3));
+    cluster.now.mono = cluster.now.mono.plus(8_900);
+    cluster.step(Input::Tick);
+    assert_eq!(cluster.world.node(&node_id(1)).unwrap().node.condition, Condition::Ready);
+    cluster.now.mono = cluster.now.mono.plus(200);
+    cluster.step(Input::Tick);
+    assert_eq!(cluster.world.node(&node_id(1)).unwrap().node.condition, Condition::NotReady);
 }

@@ -168,6 +168,52 @@ async fn watch(client: &mut Client) {
     client.taint_node(request).await.unwrap();
     let live = stream.message().await.unwrap().unwrap();
     assert_eq!((&*live.r#type, &*live.node_id), ("NodeTainted", "n1"));
+    resume(client, &live.id).await;
+    audit(client).await;
+}
+
+/// Whoever was cut off goes on after the last event it saw, and misses none.
+async fn resume(client: &mut Client, seen: &str) {
+    let set = wire::SetNodeLabelRequest {
+        node_id: "n1".to_owned(),
+        key: "rack".to_owned(),
+        value: "7".to_owned(),
+    };
+    client.set_node_label(set).await.unwrap();
+    let delete = wire::DeleteNodeLabelRequest { node_id: "n1".to_owned(), key: "rack".to_owned() };
+    client.delete_node_label(delete).await.unwrap();
+    let request = wire::WatchEventsRequest { after_id: seen.to_owned(), ..Default::default() };
+    let mut stream = client.watch_events(request).await.unwrap().into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    let second = stream.message().await.unwrap().unwrap();
+    assert_eq!((&*first.r#type, &*second.r#type), ("NodeLabelSet", "NodeLabelDeleted"));
+    let request =
+        wire::ListEventsRequest { after_id: seen.to_owned(), limit: 1, ..Default::default() };
+    let listed = client.list_events(request).await.unwrap().into_inner().events;
+    assert_eq!(listed, [first]);
+    let request = wire::WatchEventsRequest { after_id: "soon".to_owned(), ..Default::default() };
+    assert_eq!(client.watch_events(request).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+/// Every change somebody asked for says who it was, and why if they said so.
+async fn audit(client: &mut Client) {
+    let mut request = tonic::Request::new(wire::SetNodeLabelRequest {
+        node_id: "n1".to_owned(),
+        key: "row".to_owned(),
+        value: "3".to_owned(),
+    });
+    let why = "moved%20to%20row%203".parse().unwrap();
+    request.metadata_mut().insert(persys_proto::REASON_HEADER, why);
+    client.set_node_label(request).await.unwrap();
+    let request = wire::ListEventsRequest { asked: true, ..Default::default() };
+    let asked = client.list_events(request).await.unwrap().into_inner().events;
+    assert!(asked.iter().all(|event| event.details.contains_key("by")));
+    assert!(asked.iter().any(|event| event.r#type == "WorkloadSubmitted"));
+    assert!(!asked.iter().any(|event| event.r#type == "NodeJoined"), "nobody asked for that");
+    let last = asked.last().unwrap();
+    assert_eq!(last.r#type, "NodeLabelSet");
+    assert!(last.details["by"].starts_with("operator "), "{last:?}");
+    assert_eq!(last.details["because"], "moved to row 3");
 }
 
 async fn pages(bench: &Bench) {

@@ -249,3 +249,27 @@ fn a_start_that_came_too_late_for_its_lease_is_tried_again_with_the_next() {
     rig.step(Input::Heard(heard(seq)));
     assert!(matches!(rig.verb().verb, Verb::Start { .. }));
 }
+
+#[test]
+fn a_large_fleet_is_told_to_beat_less_often_but_not_where_exclusive_work_is() {
+    for (spec, beats) in [(plain(), 2), (exclusive(), 10)] {
+        let mut rig = Rig::running(5, "a", &spec);
+        rig.wait(2_000);
+        let seq = rig.beats.last().unwrap().seq;
+        let slower = BeatAnswer::Heard {
+            term: TERM,
+            session: SESSION,
+            seq,
+            renewed: true,
+            hold: false,
+            want_inventory: false,
+            beat_ms: 10_000,
+        };
+        rig.step(Input::Heard(slower));
+        rig.beats.clear();
+        for _ in 0..20 {
+            rig.wait(1_000);
+        }
+        assert_eq!(rig.beats.len(), beats, "{spec:?}");
+    }
+}
