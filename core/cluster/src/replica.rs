@@ -26,6 +26,9 @@ use crate::world::World;
 const MOST_WRITES: usize = 120;
 /// How soon a call is tried again that the store did not take.
 const RETRY_MS: u64 = 200;
+/// So many renewals in a row without an answer, and the store is away: an idle leader has no other
+/// way to notice.
+const MOST_UNHEARD: u32 = 2;
 
 /// One thing that happens to a scheduler process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub struct Replica {
     /// The campaign or renewal under way, and when it was sent.
     lease_call: Option<(CallId, Millis)>,
     lease_due: Millis,
+    /// Who led when the store last said so, and when that was.
+    heard_of: Option<(Arc<str>, Millis)>,
     effects: ReplicaEffects,
 }
 
@@ -83,6 +88,8 @@ struct Leading {
     term: Term,
     /// Until when this process may count on leading, on its own clock.
     valid_until: Millis,
+    /// Renewals in a row that were not answered.
+    unheard: u32,
     /// The cluster; `None` until it is first loaded.
     world: Option<World>,
     /// The load or commit under way.
@@ -97,6 +104,13 @@ struct Leading {
     pending: Vec<Unit>,
 }
 
+impl Leading {
+    /// Whether the store is being read, or is about to be.
+    fn reads(&self) -> bool {
+        self.must_load || matches!(self.work, Some((_, Work::Load)))
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Load,
@@ -104,7 +118,8 @@ enum Work {
 }
 
 impl Replica {
-    /// A process that has just started. `candidate` names this life of it, `<host>#<life>`;
+    /// A process that has just started. `candidate` names this life of it and where others reach
+    /// it, `<host>:<port>#<life>`;
     /// `fresh_cluster` is the identity to use if the store turns out to be new; `known` is what
     /// this host remembers.
     pub fn start(
@@ -123,7 +138,38 @@ impl Replica {
             last_call: CallId(0),
             lease_call: None,
             lease_due: now.mono,
+            heard_of: None,
             effects: ReplicaEffects::default(),
+        }
+    }
+
+    /// Who leads, as far as this process knows: the text of a candidate, perhaps its own. What was
+    /// heard is believed for as long as a leadership lasts without renewal.
+    pub fn leader(&self, now: Now) -> Option<&Arc<str>> {
+        match &self.role {
+            Role::Leading(_) => Some(&self.candidate),
+            Role::Follower => {
+                let (candidate, at) = self.heard_of.as_ref()?;
+                (now.mono.since(*at) < self.settings.leader_ttl_ms).then_some(candidate)
+            }
+        }
+    }
+
+    /// The name of this life of this process.
+    pub fn candidate(&self) -> &str {
+        &self.candidate
+    }
+
+    /// The numbers it decides by.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The leadership of this process, to be given back when it ends in good order.
+    pub fn term(&self) -> Option<Term> {
+        match &self.role {
+            Role::Leading(leading) => Some(leading.term),
+            Role::Follower => None,
         }
     }
 
@@ -267,12 +313,16 @@ impl Replica {
 
     fn lease_replied(&mut self, reply: StoreReply, sent_at: Millis, now: Now) {
         let ttl = self.settings.leader_ttl_ms;
-        self.lease_due = now.mono.plus(ttl / 3);
+        self.lease_due = now.mono.plus(self.settings.campaign_ms.min(ttl / 3));
         // Three quarters leave room for clocks that run a tenth apart, measured from the sending.
         let valid_until = sent_at.plus(ttl * 3 / 4);
         match (reply, &mut self.role) {
-            (StoreReply::Won(term), Role::Follower) => self.lead(term, valid_until, now),
+            (StoreReply::Won(term), Role::Follower) => {
+                self.lease_due = self.renewal_due(now);
+                self.lead(term, valid_until, now);
+            }
             (StoreReply::HeldBy(holder, head), Role::Follower) => {
+                self.heard_of = Some((Arc::clone(&holder), now.mono));
                 self.learn(head);
                 if self.settings.zoo.has(Bug::LeaderIdByHostName)
                     && host_of(&holder) == host_of(&self.candidate)
@@ -281,24 +331,36 @@ impl Replica {
                     self.lease_due = Millis(u64::MAX);
                 }
             }
-            (StoreReply::Done, Role::Leading(leading)) => leading.valid_until = valid_until,
+            (StoreReply::Done, Role::Leading(leading)) => {
+                leading.valid_until = valid_until;
+                leading.unheard = 0;
+                self.lease_due = self.renewal_due(now);
+            }
             (StoreReply::Deposed, Role::Leading(_)) => self.step_down(now),
             (StoreReply::Unavailable | StoreReply::Unknown, role) => {
                 self.lease_due = now.mono.plus(RETRY_MS);
-                if let Role::Leading(leading) = role
-                    && now.mono >= leading.valid_until
-                {
-                    self.lose_store("the leader lease cannot be renewed", now);
+                if let Role::Leading(leading) = role {
+                    leading.unheard = leading.unheard.saturating_add(1);
+                    let away = leading.unheard >= MOST_UNHEARD || now.mono >= leading.valid_until;
+                    // What is being read tells more than a renewal, and is not to be disturbed.
+                    if away && !leading.reads() {
+                        self.lose_store("the leader lease cannot be renewed", now);
+                    }
                 }
             }
             (_, Role::Follower | Role::Leading(_)) => {}
         }
     }
 
+    fn renewal_due(&self, now: Now) -> Millis {
+        now.mono.plus(self.settings.renew_ms.min(self.settings.leader_ttl_ms / 3))
+    }
+
     fn lead(&mut self, term: Term, valid_until: Millis, now: Now) {
         self.role = Role::Leading(Box::new(Leading {
             term,
             valid_until,
+            unheard: 0,
             world: None,
             work: None,
             must_load: true,
@@ -353,6 +415,7 @@ impl Replica {
             StoreReply::Committed => {
                 if let Role::Leading(leading) = &mut self.role {
                     leading.store_head = through;
+                    leading.unheard = 0;
                 }
                 self.step_world(Input::Committed(through), now);
                 self.remember();
