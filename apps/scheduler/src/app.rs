@@ -236,7 +236,7 @@ pub async fn start_with(
         stopping.clone(),
     );
     let compute = Compute::new(&control, links, &config.cluster);
-    let forward = Forward::new(door.way(), handle.standing(), Arc::clone(&handle.copies));
+    let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
     let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;

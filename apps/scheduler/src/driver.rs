@@ -173,6 +173,7 @@ impl Driver {
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
             Inbox::Ask(ask, to) => Input::Ask(self.callers.join(Caller::Ask(to)), *ask),
             Inbox::Read(look) => return look(self.parts.replica.world()),
+            Inbox::LeaderSilent => return self.step(ReplicaInput::LeaderSilent),
         };
         self.step(ReplicaInput::Cluster(Box::new(input)));
     }

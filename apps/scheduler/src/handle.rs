@@ -38,6 +38,7 @@ pub(crate) enum Inbox {
     Beat(Box<Beat>, To<BeatAnswer>),
     Ask(Box<Ask>, To<Reply>),
     Read(Reader),
+    LeaderSilent,
 }
 
 /// Looks at the cluster from inside the driver; gets `None` when this process does not lead.
@@ -133,6 +134,12 @@ impl Handle {
         let copy = self.copies.get().await.ok_or(Unanswered::NotLeader)?;
         let age = self.copies.now().mono.since(copy.read_at());
         Ok(Looked { value: look(copy.world()), from: Source::Copy(age) })
+    }
+
+    /// Says that whoever leads does not answer, so that it is found out soon who does.
+    pub(crate) fn leader_is_silent(&self) {
+        // With so much to do, it is found out in a moment anyway.
+        drop(self.inbox.try_send(Inbox::LeaderSilent));
     }
 
     /// How old the copy of a process that does not lead is, if it has one.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
 use persys_model::time::Millis;
-use tokio::sync::watch;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -20,7 +19,7 @@ use tower_service::Service as _;
 use super::access::By;
 use super::on_behalf;
 use super::refusal::unavailable;
-use crate::copies::Copies;
+use crate::handle::Handle;
 use crate::links::grpc::Way;
 use crate::standing::Standing;
 
@@ -47,8 +46,7 @@ pub(super) enum Route {
 #[derive(Debug)]
 pub(crate) struct Forward {
     way: Way,
-    standing: watch::Receiver<Standing>,
-    copies: Arc<Copies>,
+    handle: Handle,
     leader: Mutex<Option<(Arc<str>, Vec<Channel>)>>,
     next: AtomicUsize,
     /// When a change was last passed on: who made it reads no copy from before.
@@ -56,18 +54,14 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    pub(crate) fn new(
-        way: Way,
-        standing: watch::Receiver<Standing>,
-        copies: Arc<Copies>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(way: Way, handle: Handle) -> Arc<Self> {
         let (leader, next, changed_at) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Self { way, standing, copies, leader, next, changed_at })
+        Arc::new(Self { way, handle, leader, next, changed_at })
     }
 
     /// Who answers a request.
     pub(super) fn route(&self, by: By, passed_on: bool) -> Route {
-        let standing = self.standing.borrow();
+        let standing = self.handle.standing.borrow();
         if by == By::Here || standing.mode.is_some() {
             return Route::Here;
         }
@@ -87,11 +81,11 @@ impl Forward {
     /// Whether somebody who was passed on to the leader would miss in the copy what they did there.
     fn is_behind(&self) -> bool {
         let changed_at = self.changed_at.load(Ordering::Relaxed);
-        if changed_at == 0 || self.copies.is_after(Millis(changed_at)) {
+        if changed_at == 0 || self.handle.copies.is_after(Millis(changed_at)) {
             return false;
         }
         // It is passed on this time; for the next there is to be a copy.
-        drop(self.copies.renew());
+        drop(self.handle.copies.renew());
         true
     }
 
@@ -107,13 +101,16 @@ impl Forward {
         };
         on_behalf::name(request.headers_mut(), &peer)?;
         let mut channel = self.channel(&leader)?;
-        let mut standing = self.standing.clone();
+        let mut standing = self.handle.standing();
         let call = async {
             std::future::poll_fn(|context| channel.poll_ready(context)).await?;
             channel.call(request).await
         };
         let answer = tokio::select! {
-            answer = call => answer.map_err(|fault| unreached(&leader, &fault)),
+            answer = call => answer.map_err(|fault| {
+                self.handle.leader_is_silent();
+                unreached(&leader, &fault)
+            }),
             // A leader that stands still keeps nobody waiting once another has its place.
             _ = standing.wait_for(|now| now.leader.as_ref() != Some(&leader)) => {
                 Err(unavailable(format!("{leader} no longer leads; ask again")))
@@ -121,7 +118,7 @@ impl Forward {
         };
         if by == By::Change {
             // Well or not: a request that broke off may have been carried out.
-            let now = self.copies.now().mono.0.max(1);
+            let now = self.handle.copies.now().mono.0.max(1);
             self.changed_at.fetch_max(now, Ordering::Relaxed);
         }
         answer

@@ -9,6 +9,8 @@
 //! A process that pauses or is deposed can harm nothing: every transaction is guarded by its term
 //! and by the head it builds on, and agents refuse the commands of an ended term.
 
+mod lease;
+
 use std::sync::Arc;
 
 use persys_model::time::{Millis, Now};
@@ -26,9 +28,6 @@ use crate::world::World;
 const MOST_WRITES: usize = 120;
 /// How soon a call is tried again that the store did not take.
 const RETRY_MS: u64 = 200;
-/// So many renewals in a row without an answer, and the store is away: an idle leader has no other
-/// way to notice.
-const MOST_UNHEARD: u32 = 2;
 
 /// One thing that happens to a scheduler process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +37,8 @@ pub enum ReplicaInput {
     /// Something for the scheduler proper: requests, beats, answers, probes.
     /// (`Committed`, `StoreLost`, `Loaded` are made by the replica itself.)
     Cluster(Box<Input>),
+    /// The one that leads does not answer: if another took its place, that is worth knowing now.
+    LeaderSilent,
     /// Time passed.
     Tick,
 }
@@ -72,6 +73,7 @@ pub struct Replica {
     /// The campaign or renewal under way, and when it was sent.
     lease_call: Option<(CallId, Millis)>,
     lease_due: Millis,
+    lease_answered_at: Millis,
     /// Who led when the store last said so, and when that was.
     heard_of: Option<(Arc<str>, Millis)>,
     effects: ReplicaEffects,
@@ -138,20 +140,9 @@ impl Replica {
             last_call: CallId(0),
             lease_call: None,
             lease_due: now.mono,
+            lease_answered_at: now.mono,
             heard_of: None,
             effects: ReplicaEffects::default(),
-        }
-    }
-
-    /// Who leads, as far as this process knows: the text of a candidate, perhaps its own. What was
-    /// heard is believed for as long as a leadership lasts without renewal.
-    pub fn leader(&self, now: Now) -> Option<&Arc<str>> {
-        match &self.role {
-            Role::Leading(_) => Some(&self.candidate),
-            Role::Follower => {
-                let (candidate, at) = self.heard_of.as_ref()?;
-                (now.mono.since(*at) < self.settings.leader_ttl_ms).then_some(candidate)
-            }
         }
     }
 
@@ -186,6 +177,7 @@ impl Replica {
         match input {
             ReplicaInput::Store(call, reply) => self.store_replied(call, reply, now),
             ReplicaInput::Cluster(input) => self.cluster_input(*input, now),
+            ReplicaInput::LeaderSilent => self.ask_sooner(now),
             ReplicaInput::Tick => self.step_world(Input::Tick, now),
         }
         self.see_to_lease(now);
@@ -244,22 +236,6 @@ impl Replica {
         self.effects.wake_at = effects.wake_at;
     }
 
-    /// Campaigns or renews when it is time.
-    fn see_to_lease(&mut self, now: Now) {
-        if self.lease_call.is_some() || now.mono < self.lease_due {
-            return;
-        }
-        let call = match &self.role {
-            Role::Follower => StoreCall::Campaign {
-                candidate: Arc::clone(&self.candidate),
-                ttl_ms: self.settings.leader_ttl_ms,
-            },
-            Role::Leading(leading) => StoreCall::Renew { term: leading.term },
-        };
-        let id = self.call(call);
-        self.lease_call = Some((id, now.mono));
-    }
-
     /// Loads or commits when there is something to do and nothing under way.
     fn see_to_store(&mut self, now: Now) {
         let known = self.known.clone();
@@ -309,51 +285,6 @@ impl Replica {
                 Work::Commit { through } => self.commit_replied(&reply, through, now),
             }
         }
-    }
-
-    fn lease_replied(&mut self, reply: StoreReply, sent_at: Millis, now: Now) {
-        let ttl = self.settings.leader_ttl_ms;
-        self.lease_due = now.mono.plus(self.settings.campaign_ms.min(ttl / 3));
-        // Three quarters leave room for clocks that run a tenth apart, measured from the sending.
-        let valid_until = sent_at.plus(ttl * 3 / 4);
-        match (reply, &mut self.role) {
-            (StoreReply::Won(term), Role::Follower) => {
-                self.lease_due = self.renewal_due(now);
-                self.lead(term, valid_until, now);
-            }
-            (StoreReply::HeldBy(holder, head), Role::Follower) => {
-                self.heard_of = Some((Arc::clone(&holder), now.mono));
-                self.learn(head);
-                if self.settings.zoo.has(Bug::LeaderIdByHostName)
-                    && host_of(&holder) == host_of(&self.candidate)
-                {
-                    // "I lead already": nobody renews, and this process never campaigns again.
-                    self.lease_due = Millis(u64::MAX);
-                }
-            }
-            (StoreReply::Done, Role::Leading(leading)) => {
-                leading.valid_until = valid_until;
-                leading.unheard = 0;
-                self.lease_due = self.renewal_due(now);
-            }
-            (StoreReply::Deposed, Role::Leading(_)) => self.step_down(now),
-            (StoreReply::Unavailable | StoreReply::Unknown, role) => {
-                self.lease_due = now.mono.plus(RETRY_MS);
-                if let Role::Leading(leading) = role {
-                    leading.unheard = leading.unheard.saturating_add(1);
-                    let away = leading.unheard >= MOST_UNHEARD || now.mono >= leading.valid_until;
-                    // What is being read tells more than a renewal, and is not to be disturbed.
-                    if away && !leading.reads() {
-                        self.lose_store("the leader lease cannot be renewed", now);
-                    }
-                }
-            }
-            (_, Role::Follower | Role::Leading(_)) => {}
-        }
-    }
-
-    fn renewal_due(&self, now: Now) -> Millis {
-        now.mono.plus(self.settings.renew_ms.min(self.settings.leader_ttl_ms / 3))
     }
 
     fn lead(&mut self, term: Term, valid_until: Millis, now: Now) {
@@ -449,20 +380,6 @@ impl Replica {
         self.lease_call = None;
     }
 
-    /// A follower hears how far the store has come. What contradicts its own memory it does not
-    /// take: should it lead one day, an operator is to look at that.
-    fn learn(&mut self, head: Option<HighWater>) {
-        let Some(head) = head else { return };
-        let news = self.known.as_ref().is_none_or(|known| {
-            known.cluster == head.cluster
-                && (known.incarnation, known.seq) < (head.incarnation, head.seq)
-        });
-        if news {
-            self.known = Some(head.clone());
-            self.effects.remember = Some(head);
-        }
-    }
-
     fn remember(&mut self) {
         let Some(mark) = self.world().map(World::high_water) else { return };
         if mark.seq > CommitSeq(0) && self.known.as_ref() != Some(&mark) {
@@ -484,8 +401,4 @@ fn next_batch(pending: &mut Vec<Unit>) -> Vec<Unit> {
         count += 1;
     }
     pending.drain(..count).collect()
-}
-
-fn host_of(candidate: &str) -> &str {
-    candidate.split('#').next().unwrap_or_default()
 }
