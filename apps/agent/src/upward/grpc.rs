@@ -1,8 +1,9 @@
 //! To the scheduler over the wire.
 //!
 //! Several addresses may be given. The one that answered last is asked first; when it is not
-//! reached, or neither leads nor knows who does, the others are asked in turn. Every call ends within its deadline, and
-//! a connection that fell silent is noticed by its keepalive.
+//! reached, or neither leads nor knows who does, the others are asked in turn. Every call ends within
+//! its deadline, and a connection that fell silent is noticed by its keepalive. One that says hold is
+//! believed only when no other says anything else.
 //!
 //! A scheduler that does not know our fields gives no session. The agent then gives itself one, and
 //! sends the statuses such a scheduler reads; what it runs for it is never exclusive.
@@ -23,7 +24,7 @@ use persys_proto::convert::register::LegacyAnswer;
 use persys_proto::convert::{Said, beat, register, report};
 use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
 use super::{Scheduler, Unreachable};
@@ -207,20 +208,33 @@ impl Scheduler for Grpc {
     async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unreachable> {
         let mut message = beat::to_wire(&beat, (self.date)());
         message.workload_statuses = self.statuses(&beat);
-        let longest = if self.clients.len() > 1 { BEAT_CALL } else { CALL };
-        let answer = self
+        let several = self.clients.len() > 1;
+        let longest = if several { BEAT_CALL } else { CALL };
+        // One that cannot reach its store says hold, and may not know that another leads by now.
+        let held = Mutex::new(None);
+        let asked = self
             .ask(longest, |mut client| {
-                let message = message.clone();
+                let (message, held) = (message.clone(), &held);
                 async move {
-                    match client.heartbeat(message).await {
-                        Ok(answer) => Ok(Some(answer.into_inner())),
+                    match client.heartbeat(message).await.map(Response::into_inner) {
+                        Ok(answer) if several && answer.hold && !answer.re_register => {
+                            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                            Err(Status::unavailable("it says hold"))
+                        }
+                        Ok(answer) => Ok(Some(answer)),
                         // An old scheduler that does not know the node.
                         Err(status) if status.code() == Code::NotFound => Ok(None),
                         Err(status) => Err(status),
                     }
                 }
             })
-            .await?;
+            .await;
+        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let answer = match (asked, held) {
+            (Ok(answer), _) => answer,
+            (Err(_), Some(held)) => Some(held),
+            (Err(why), None) => return Err(why),
+        };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
         let said = beat::answer_from_wire(&answer)
             .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;

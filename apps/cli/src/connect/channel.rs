@@ -233,3 +233,24 @@ fn source(settings: &Settings) -> Result<Source, Problem> {
         .next("persys --identity FILE ...")
         .next("persys --insecure ...         (only where the scheduler runs without certificates)"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_answer_is_remarked_on_and_a_fresh_one_is_not() {
+        let told = |age: &str, role: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("persys-copy-age-ms", age.parse().unwrap());
+            metadata.insert("persys-role", role.parse().unwrap());
+            age_of(&metadata)
+        };
+        assert_eq!(told("1200", "follower"), None);
+        let old = told("12345", "follower");
+        assert_eq!(old.as_deref(), Some("from a follower's copy, 12.3 s old"));
+        assert!(told("5000", "leader").unwrap().contains("its store is away"));
+        assert_eq!(told("soon", "follower"), None);
+        assert_eq!(age_of(&MetadataMap::new()), None);
+    }
+}

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use persys_agent::app::Reach;
 use persys_cluster::settings::Settings;
+use persys_model::mode::Mode;
 use persys_proto::control::v1 as wire;
 use persys_scheduler::standing::Role;
 
+use crate::gate::Way;
 use crate::rig::{Client, PATIENCE, Rig, apply, container, events, until};
 
 /// Writes flow again this soon after a leader's death.
@@ -158,5 +160,32 @@ async fn a_leader_that_stood_still_harms_nothing_when_it_goes_on() {
             assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
         }
     }
+    all_is_as_before(&rig, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_leave_a_leader_that_lost_its_store_for_one_that_has_it() {
+    let rig = at_work().await;
+    let before = rig.made().await;
+    // For this process alone. It still believes that it leads, and says hold.
+    rig.schedulers[0].store.send_replace(Way::Refuses);
+    let mut clients = vec![rig.operator(1).await, rig.operator(2).await];
+    let deadline = Instant::now() + PATIENCE;
+    while !rig.schedulers.iter().skip(1).any(crate::rig::Process::leads) {
+        assert!(Instant::now() < deadline, "nobody takes over");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Longer than a lease: who went on to beat to the first one alone would be silent by now.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(rig.schedulers[0].standing.borrow().mode, Some(Mode::Degraded));
+    for kind in ["NodeNotReady", "NodeLost"] {
+        assert_eq!(events(&mut clients[0], kind).await, 0, "{kind}");
+    }
+    apply_at_any(&mut clients, "after").await;
+    until(&mut clients[0], "after", "Running").await;
+    rig.schedulers[0].store.send_replace(Way::Open);
+    let mut standing = rig.schedulers[0].standing.clone();
+    let follows = standing.wait_for(|now| now.role() == Role::Follower && now.leader.is_some());
+    drop(tokio::time::timeout(PATIENCE, follows).await.unwrap().unwrap());
     all_is_as_before(&rig, &before).await;
 }
