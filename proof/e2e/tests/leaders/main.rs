@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 #![allow(clippy::panic, reason = "a test may stop")]
+#![allow(clippy::print_stdout, reason = "how long it took is worth reading")]
 
 #[cfg(test)]
 mod behalf;

@@ -29,30 +29,8 @@ async fn until_mode(rig: &Rig, mode: Mode, limit: Duration) -> Duration {
     took
 }
 
-async fn nothing_moves_while_the_store_is_away(way: Way) {
-    let mut rig = Rig::start(1, true, Settings::default()).await;
-    rig.add_agent("n1", Reach::Called, rig.addresses(0)).await;
-    let mut client = rig.operator(0).await;
-    for id in ["a", "b"] {
-        apply(&mut client, id).await;
-        until(&mut client, id, "Running").await;
-    }
-    let before = rig.made().await;
-    // Idle: no write tells of the loss, only renewals can.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let head = rig.memory.peek().await.unwrap().snapshot.head;
-    rig.schedulers[0].store.send_replace(way);
-    let noticed = until_mode(&rig, Mode::Degraded, NOTICED).await;
-    println!("{way:?}: degraded after {noticed:?}");
-
-    let page = rig.schedulers[0].page("/health").await;
-    assert!(page.starts_with("HTTP/1.1 503"), "{page}");
-    for part in ["\"status\":", "\"mode\":\"degraded\"", "\"reason\":", "\"modeChangedAt\":"] {
-        assert!(page.contains(part), "{part} in {page}");
-    }
-    assert!(rig.schedulers[0].page("/metrics").await.starts_with("HTTP/1.1 200"));
-
-    // Everything that changes something is refused, and says when to come again.
+/// Everything that changes something is refused, and says when to come again.
+async fn every_change_is_refused(rig: &Rig, client: &mut Client) {
     let name = || "a".to_owned();
     let refused = [
         client.apply_workload(container("c")).await.unwrap_err(),
@@ -79,7 +57,9 @@ async fn nothing_moves_while_the_store_is_away(way: Way) {
         assert!(refused.message().contains("degraded mode"), "{refused}");
         assert!(refused.metadata().contains_key("retry-after"), "{refused}");
     }
-    // Nobody joins; who beats is told to keep still.
+}
+
+async fn nobody_joins_and_who_beats_keeps_still(rig: &Rig) {
     let mut stranger = Client::new(rig.channel(rig.schedulers[0].grpc, Role::Agent, "n2").await);
     let registration = wire::RegisterNodeRequest {
         node_id: "n2".to_owned(),
@@ -96,7 +76,7 @@ async fn nothing_moves_while_the_store_is_away(way: Way) {
     };
     let answer = stranger.register_node(registration).await.unwrap().into_inner();
     assert!(!answer.accepted && answer.reason.contains("degraded"), "{answer:?}");
-    let mut agent = Client::new(rig.channel(rig.schedulers[0].grpc, Role::Agent, "n1").await);
+    let mut known = Client::new(rig.channel(rig.schedulers[0].grpc, Role::Agent, "n1").await);
     let node = persys_model::id::NodeId::new("n1").unwrap();
     let session = rig.agents[&node].handle.read(|agent, _| agent.session()).await.unwrap().unwrap();
     let beat = wire::HeartbeatRequest {
@@ -105,9 +85,35 @@ async fn nothing_moves_while_the_store_is_away(way: Way) {
         seq: 1,
         ..wire::HeartbeatRequest::default()
     };
-    let heard = agent.heartbeat(beat).await.unwrap().into_inner();
-    assert!(heard.acknowledged && heard.drain_node && heard.hold, "{heard:?}");
+    let answer = known.heartbeat(beat).await.unwrap().into_inner();
+    assert!(answer.acknowledged && answer.drain_node && answer.hold, "{answer:?}");
+}
 
+async fn nothing_moves_while_the_store_is_away(way: Way) {
+    let mut rig = Rig::start(1, true, Settings::default()).await;
+    rig.add_agent("n1", Reach::Called, rig.addresses(0)).await;
+    let mut client = rig.operator(0).await;
+    for id in ["a", "b"] {
+        apply(&mut client, id).await;
+        until(&mut client, id, "Running").await;
+    }
+    let before = rig.made().await;
+    // Idle: no write tells of the loss, only renewals can.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let head = rig.memory.peek().await.unwrap().snapshot.head;
+    rig.schedulers[0].store.send_replace(way);
+    let noticed = until_mode(&rig, Mode::Degraded, NOTICED).await;
+    println!("{way:?}: degraded after {noticed:?}");
+
+    let page = rig.schedulers[0].page("/health").await;
+    assert!(page.starts_with("HTTP/1.1 503"), "{page}");
+    for part in ["\"status\":", "\"mode\":\"degraded\"", "\"reason\":", "\"modeChangedAt\":"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(rig.schedulers[0].page("/metrics").await.starts_with("HTTP/1.1 200"));
+
+    every_change_is_refused(&rig, &mut client).await;
+    nobody_joins_and_who_beats_keeps_still(&rig).await;
     // What was known is shown, with its age.
     let all = client.list_workloads(wire::ListWorkloadsRequest::default()).await.unwrap();
     assert_eq!(all.metadata().get("persys-role").unwrap(), "leader");

@@ -111,12 +111,12 @@ impl Process {
 
     /// It stands still until the answer is dropped.
     pub(crate) fn freeze(&self) -> Frozen {
-        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let (hold, until) = std::sync::mpsc::channel::<()>();
         let (to, frozen) = std::sync::mpsc::channel();
         self.inside.spawn(async move {
             to.send(()).unwrap();
             // The only thread of the process waits here.
-            held.recv().unwrap_err();
+            until.recv().unwrap_err();
         });
         frozen.recv().unwrap();
         Frozen(hold)
