@@ -14,7 +14,7 @@ use persys_model::token::CommitSeq;
 
 use crate::book::{Book, Edit};
 use crate::error::Error;
-use crate::key::event_of;
+use crate::key::{Keys, event_of};
 use crate::record::decode;
 use crate::settings::Settings;
 use crate::store::{History, Loaded, Span};
@@ -57,6 +57,26 @@ pub(crate) fn load(
     };
     book.clear();
     shelf.each(&mut |key, bytes| book.take(key, bytes, &mut loaded))?;
+    Ok(loaded)
+}
+
+/// Shows every record to `see`, in order of keys.
+pub(crate) type ShowAll<'a> = dyn FnOnce(&mut dyn FnMut(&str, &[u8])) -> Result<(), Error> + 'a;
+
+/// Reads everything from where `show` shows it, and changes nothing. What the leader remembers
+/// between reading and writing is not touched either: it has a book of its own.
+pub(crate) fn peek(keys: &Keys, show: Box<ShowAll<'_>>) -> Result<Loaded, Error> {
+    let mut book = Book::new(keys.clone());
+    let mut loaded = Loaded::default();
+    let (head_key, mut head) = (keys.head(), None);
+    show(&mut |key, bytes| {
+        if key == head_key {
+            head = Some(bytes.to_vec());
+        } else {
+            book.take(key, bytes, &mut loaded);
+        }
+    })?;
+    loaded.snapshot.head = book.read_head(head.as_deref())?;
     Ok(loaded)
 }
 

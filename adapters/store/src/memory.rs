@@ -208,6 +208,12 @@ impl Store for Memory {
         })
     }
 
+    async fn peek(&self) -> Result<Loaded, Error> {
+        self.call(|shared, process| {
+            chain::peek(&process.book.keys, Box::new(|see| shared.contents.each(see)))
+        })
+    }
+
     async fn commit(&self, term: Term, after: CommitSeq, units: Vec<Unit>) -> Result<(), Error> {
         self.call(|shared, process| {
             shared.leads(process, term)?;

@@ -12,7 +12,8 @@ use crate::error::Error;
 
 /// A store, as one scheduler process sees it.
 ///
-/// The first five are the calls of `persys_cluster::store::StoreCall`, which says what each means.
+/// All but `peek` and `events` are calls of `persys_cluster::store::StoreCall`, which says what each
+/// means.
 /// A call whose future is dropped may still be carried out.
 #[async_trait::async_trait]
 pub trait Store: std::fmt::Debug + Send + Sync {
@@ -29,6 +30,10 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// Raises the head by one, unless the store has lost something that `known` tells of; then
     /// reads everything.
     async fn load(&self, term: Term, known: Option<&HighWater>) -> Result<Loaded, Error>;
+
+    /// Reads everything as it is at one moment. Anybody may, whoever leads: nothing is changed, and
+    /// the head stays where it is. Nothing may be decided on it.
+    async fn peek(&self) -> Result<Loaded, Error>;
 
     /// Writes units, all or none. It returns when they are durable.
     async fn commit(&self, term: Term, after: CommitSeq, units: Vec<Unit>) -> Result<(), Error>;

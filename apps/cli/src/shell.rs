@@ -20,7 +20,7 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn client(&self) -> Result<Client, Problem> {
-        let client = Client::scheduler(&self.settings)?;
+        let client = Client::scheduler(&self.settings, &self.world)?;
         if self.global.verbose {
             self.world.note(&format!("asking {}", client.whom));
         }

@@ -32,9 +32,10 @@ use crate::http::{self, Pages};
 use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
-use crate::rpc::{Compute, Control, Guarded, LARGEST};
+use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
 use crate::standing::Standing;
 
+pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
 
 /// How long callers may finish when the process stops.
@@ -51,6 +52,8 @@ pub struct Config {
     pub grpc: SocketAddr,
     /// Where `/health` and `/metrics` are; port 0 takes any.
     pub http: SocketAddr,
+    /// Where other schedulers reach this one.
+    pub advertise: Advertise,
     /// Where the store is. It is made if it does not exist.
     pub state_dir: PathBuf,
     /// The cluster's name.
@@ -208,18 +211,20 @@ pub async fn start_with(
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
-    let candidate = Arc::from(format!("{}#{:016x}", host_name(), getrandom::u64()?));
+    let reached_at = config.advertise.resolve(grpc_at);
+    let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
     let settings = config.settings.clone();
     let replica = Replica::start(candidate, fresh, known, settings, clock.now());
-    let parts = Parts {
+    let parts = between(Parts {
         replica,
         clock: Arc::clone(&clock),
-        store: Arc::clone(&store),
+        store,
         links: Arc::<GrpcLinks>::clone(&links),
         memory: Arc::new(memory),
-    };
-    let (driver, handle) = Driver::new(between(parts));
+    });
+    let store = Arc::clone(&parts.store);
+    let (driver, handle) = Driver::new(parts);
 
     let (stop, stopping) = watch::channel(false);
     let control = Control::new(
@@ -231,8 +236,9 @@ pub async fn start_with(
         stopping.clone(),
     );
     let compute = Compute::new(&control, links, &config.cluster);
+    let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute);
+    let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let router = http::router(Pages { handle: handle.clone(), metrics });
     let showing = Task::spawn(async move {
@@ -258,7 +264,7 @@ pub async fn start_with(
 
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute): (Control, Compute),
+    (control, compute, forward): (Control, Compute, Arc<Forward>),
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -279,10 +285,10 @@ fn serve_grpc(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
-        .add_service(Guarded::new(control, metrics))
-        .add_service(Guarded::new(compute, metrics))
-        .add_service(Guarded::new(health, metrics))
-        .add_service(Guarded::new(reflection, metrics));
+        .add_service(Guarded::new(control, metrics, &forward))
+        .add_service(Guarded::new(compute, metrics, &forward))
+        .add_service(Guarded::new(health, metrics, &forward))
+        .add_service(Guarded::new(reflection, metrics, &forward));
     Ok(Task::spawn(async move {
         if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
             tracing::error!(%fault, "requests are no longer served");
@@ -297,8 +303,8 @@ async fn report_health(
 ) {
     use tonic_health::ServingStatus;
     loop {
-        let normal = standing.borrow_and_update().is_normal();
-        let status = if normal { ServingStatus::Serving } else { ServingStatus::NotServing };
+        let well = standing.borrow_and_update().is_well();
+        let status = if well { ServingStatus::Serving } else { ServingStatus::NotServing };
         for service in ["", "persys.control.v1.AgentControl", "persys.compute.v1.Compute"] {
             reporter.set_service_status(service, status).await;
         }
@@ -318,10 +324,6 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error>
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// How connections are made, both ways.

@@ -44,6 +44,10 @@ impl Store for Counted {
         self.store.load(term, known).await
     }
 
+    async fn peek(&self) -> Result<Loaded, Error> {
+        self.store.peek().await
+    }
+
     async fn commit(&self, term: Term, after: CommitSeq, units: Vec<Unit>) -> Result<(), Error> {
         let writes = || units.iter().flat_map(|unit| &unit.writes);
         let events = writes().filter(|write| is_event(write)).count();

@@ -23,6 +23,7 @@ use tokio::time::timeout;
 
 use crate::callers::{Caller, Callers};
 use crate::clock::Clock;
+use crate::copies::Copies;
 use crate::handle::{Handle, Inbox};
 use crate::links::{Links, Target};
 use crate::orders;
@@ -30,6 +31,13 @@ use crate::standing::Standing;
 
 /// Longest wait for the store; beyond it the outcome is unknown.
 const STORE_DEADLINE: Duration = Duration::from_secs(2);
+/// The same for a renewal, which is a small thing. With the core's own numbers it makes sure that a
+/// leader with nothing to write knows within three seconds that its store is away: two renewals
+/// that begin within 0.7 s and 0.2 s of what was before.
+const RENEWAL_DEADLINE: Duration = Duration::from_millis(900);
+/// The same for reading everything. It may take a while for a large cluster, and nobody is served
+/// sooner by giving up: a store that is away says so to the calls a reading is made of.
+const LOAD_DEADLINE: Duration = Duration::from_secs(30);
 /// Requests that may wait for the driver; a caller beyond that waits to be let in.
 const MOST_REQUESTS: usize = 4096;
 /// Orders that may wait for one agent. The core sends again what does not fit.
@@ -78,6 +86,7 @@ pub struct Driver {
     answers: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     wake_at: Option<Millis>,
     standing: watch::Sender<Standing>,
+    copies: Arc<Copies>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -93,7 +102,14 @@ impl Driver {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
         let (events, _) = broadcast::channel(MOST_EVENTS);
         let (standing, seen) = watch::channel(Standing::new(parts.clock.now().wall));
-        let handle = Handle { inbox: to_inbox, events: events.clone(), standing: seen };
+        let (store, clock) = (Arc::clone(&parts.store), Arc::clone(&parts.clock));
+        let copies = Arc::new(Copies::new(store, clock, parts.replica.settings().clone()));
+        let handle = Handle {
+            inbox: to_inbox,
+            events: events.clone(),
+            standing: seen,
+            copies: Arc::clone(&copies),
+        };
         let driver = Self {
             parts,
             inbox,
@@ -104,11 +120,13 @@ impl Driver {
             answers: mpsc::channel(MOST_REQUESTS),
             wake_at: None,
             standing,
+            copies,
         };
         (driver, handle)
     }
 
-    /// Runs until every handle is gone.
+    /// Runs until every handle is gone. A leadership is given back then, so that the next one begins
+    /// at once.
     pub async fn run(mut self) {
         self.step(ReplicaInput::Tick);
         loop {
@@ -132,6 +150,13 @@ impl Driver {
             }
         }
         self.outside.shutdown().await;
+        if let Some(term) = self.parts.replica.term() {
+            match timeout(STORE_DEADLINE, self.parts.store.resign(term)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the leadership was not given back"),
+                Err(_) => tracing::warn!("the leadership was not given back in time"),
+            }
+        }
     }
 
     fn until_wake(&self) -> Duration {
@@ -150,6 +175,7 @@ impl Driver {
                 Input::Ask(self.callers.join(Caller::Ask(to)), author, *ask)
             }
             Inbox::Read(look) => return look(self.parts.replica.world()),
+            Inbox::LeaderSilent => return self.step(ReplicaInput::LeaderSilent),
         };
         self.step(ReplicaInput::Cluster(Box::new(input)));
     }
@@ -157,8 +183,11 @@ impl Driver {
     fn step(&mut self, input: ReplicaInput) {
         let now = self.parts.clock.now();
         let effects = self.parts.replica.step(input, now);
-        let world = self.parts.replica.world();
-        self.standing.send_if_modified(|standing| standing.follow(world, now.wall));
+        let replica = &self.parts.replica;
+        let changed = self.standing.send_if_modified(|standing| standing.follow(replica, now));
+        if changed && replica.world().is_some() {
+            self.copies.forget();
+        }
         self.carry_out(effects);
     }
 
@@ -180,8 +209,15 @@ impl Driver {
 
     fn call_store(&mut self, id: CallId, call: StoreCall) {
         let store = Arc::clone(&self.parts.store);
+        let deadline = match &call {
+            StoreCall::Renew { .. } => RENEWAL_DEADLINE,
+            StoreCall::Load { .. } => LOAD_DEADLINE,
+            StoreCall::Campaign { .. } | StoreCall::Resign { .. } | StoreCall::Commit { .. } => {
+                STORE_DEADLINE
+            }
+        };
         self.outside.spawn(async move {
-            let reply = match timeout(STORE_DEADLINE, answer(store.as_ref(), call)).await {
+            let reply = match timeout(deadline, answer(store.as_ref(), call)).await {
                 Ok(answered) => {
                     if let Some(error) = &answered.error {
                         tracing::warn!(%error, "store");

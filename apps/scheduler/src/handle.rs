@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::author;
 use crate::callers::To;
+use crate::copies::Copies;
 use crate::standing::Standing;
 
 /// How long a caller waits for the core before it is told to come again.
@@ -38,10 +39,38 @@ pub(crate) enum Inbox {
     Beat(Box<Beat>, To<BeatAnswer>),
     Ask(Arc<Author>, Box<Ask>, To<Reply>),
     Read(Reader),
+    LeaderSilent,
 }
 
 /// Looks at the cluster from inside the driver; gets `None` when this process does not lead.
 type Reader = Box<dyn FnOnce(Option<&World>) + Send>;
+
+/// What was seen, and how old it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Looked<T> {
+    /// What was seen.
+    pub value: T,
+    /// Where.
+    pub from: Source,
+}
+
+/// Where somebody looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// At the cluster itself.
+    Present,
+    /// At what the leader remembers while its store is away; since so many milliseconds.
+    Memory(u64),
+    /// At the copy of a process that does not lead; so many milliseconds old.
+    Copy(u64),
+}
+
+impl<T> Looked<T> {
+    /// The same with another value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
+        Looked { value: change(self.value), from: self.from }
+    }
+}
 
 /// A way to the driver; cheap to clone.
 #[derive(Clone)]
@@ -49,6 +78,7 @@ pub struct Handle {
     pub(crate) inbox: mpsc::Sender<Inbox>,
     pub(crate) events: broadcast::Sender<Arc<Event>>,
     pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) copies: Arc<Copies>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -88,6 +118,36 @@ impl Handle {
             }))
         })
         .await
+    }
+
+    /// Looks at the cluster, or at a copy of it where this process does not lead. Nothing may be
+    /// decided on what is seen.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&World) -> T + Send + 'static,
+    ) -> Result<Looked<T>, Unanswered> {
+        let leads = self.standing.borrow().mode.is_some();
+        if leads {
+            let seen = move |world: &World| (look(world), world.unconfirmed_since());
+            let (value, since) = self.read(seen).await?;
+            let age = since.map(|since| self.copies.now().mono.since(since));
+            return Ok(Looked { value, from: age.map_or(Source::Present, Source::Memory) });
+        }
+        let copy = self.copies.get().await.ok_or(Unanswered::NotLeader)?;
+        let age = self.copies.now().mono.since(copy.read_at());
+        Ok(Looked { value: look(copy.world()), from: Source::Copy(age) })
+    }
+
+    /// Says that whoever leads does not answer, so that it is found out soon who does.
+    pub(crate) fn leader_is_silent(&self) {
+        // With so much to do, it is found out in a moment anyway.
+        drop(self.inbox.try_send(Inbox::LeaderSilent));
+    }
+
+    /// How old the copy of a process that does not lead is, if it has one.
+    #[must_use]
+    pub fn copy_age(&self) -> Option<u64> {
+        self.copies.age()
     }
 
     /// Events from now on, as they become durable.

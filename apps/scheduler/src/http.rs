@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::handle::Handle;
 use crate::metrics::{Gauges, Metrics};
 use crate::moment::rfc3339;
+use crate::standing::Role;
 
 /// What the pages are made from.
 #[derive(Debug, Clone)]
@@ -24,10 +25,16 @@ pub(crate) fn router(pages: Pages) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(pages)
 }
 
-/// 200 only while this process can do its job.
+/// A copy of this age still shows the cluster.
+const LIVE_MS: u64 = 10_000;
+
+/// 200 only while this process can do its job: for one that follows, to answer from a copy or to
+/// pass on.
 async fn health(State(pages): State<Pages>) -> Response {
     let standing = pages.handle.standing().borrow().clone();
-    let (code, status) = if standing.is_normal() {
+    let live_copy = || pages.handle.copy_age().is_some_and(|age| age < LIVE_MS);
+    let follows = standing.role() == Role::Follower;
+    let (code, status) = if standing.is_well() || (follows && live_copy()) {
         (StatusCode::OK, "ok")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
@@ -37,6 +44,8 @@ async fn health(State(pages): State<Pages>) -> Response {
         "mode": standing.word(),
         "reason": &*standing.why,
         "modeChangedAt": rfc3339(standing.since),
+        "role": standing.role().word(),
+        "leader": standing.leader.as_deref(),
     });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }

@@ -12,6 +12,7 @@
 //! | how it is put together, started and stopped | `app.rs` |
 //! | who may call what | `rpc/access.rs` |
 //! | what a request means, how it is refused | `rpc/` |
+//! | what those who follow answer, and what they pass on | `copies.rs`, `rpc/forward.rs`, `rpc/on_behalf.rs` |
 //! | how agents are called and probed | `links/grpc.rs` |
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
@@ -20,10 +21,12 @@
 //! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
 //! others talk to it through a [`Handle`].
 
+pub mod advertise;
 pub mod app;
 mod author;
 mod callers;
 pub mod clock;
+mod copies;
 mod counted;
 pub mod driver;
 pub mod handle;

@@ -39,6 +39,10 @@ pub struct Settings {
     pub brake_window_ms: u64,
     /// How long leadership lasts without renewal, on the store's clock.
     pub leader_ttl_ms: u64,
+    /// How often a leader renews: also how soon an idle one looks whether the store is there.
+    pub renew_ms: u64,
+    /// How often those who follow ask for the lead, and hear who has it.
+    pub campaign_ms: u64,
     /// Most workloads that may wait for a node; beyond it submissions are refused.
     pub pending_limit: usize,
     /// Known bugs that are switched on; always none outside the proofs.
@@ -64,7 +68,9 @@ impl Default for Settings {
             drift_interval_ms: 30_000,
             brake_percent: 30,
             brake_window_ms: 60_000,
-            leader_ttl_ms: 10_000,
+            leader_ttl_ms: 6_000,
+            renew_ms: 700,
+            campaign_ms: 1_500,
             pending_limit: 100_000,
             zoo: Zoo::NONE,
         }

@@ -57,6 +57,7 @@ async fn start_scheduler(
     let config = scheduler::Config {
         grpc: local(options.port),
         http: local(options.http),
+        advertise: scheduler::Advertise::default(),
         state_dir: folder.path.join("scheduler"),
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),

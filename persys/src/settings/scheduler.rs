@@ -2,7 +2,7 @@
 
 use persys_cluster::settings::Settings;
 use persys_identity::{Exposure, Source};
-use persys_scheduler::app::{Config, Security};
+use persys_scheduler::app::{Advertise, Config, Security};
 
 use super::read::{Reach, Reader};
 use super::{Setting, Unused, Values};
@@ -14,6 +14,8 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("grpc-addr", ["PERSYS_GRPC_ADDR"], "0.0.0.0", "Address to listen on, gRPC and HTTP"),
     setting!("grpc-port", ["GRPC_PORT"], "8085", "Port of the control API"),
     setting!("metrics-port", ["METRICS_PORT"], "8084", "Port of /health and /metrics"),
+    setting!("advertise-ip", ["SCHEDULER_ADVERTISE_IP"], "", "Address other schedulers reach this one at; found out if not given"),
+    setting!("advertise-port", ["SCHEDULER_ADVERTISE_PORT"], "", "Port they reach it at; usually grpc-port"),
     setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
     setting!("state-dir", ["PERSYS_STATE_DIR"], "/var/lib/persys/scheduler", "Folder of the embedded store"),
     setting!("insecure", [], "false", "No TLS: on 127.0.0.1, everybody on this machine is an operator"),
@@ -63,6 +65,12 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let reach = Reach::of(insecure, anywhere);
     let grpc = read.address("grpc-addr", "grpc-port", reach);
     let http = read.address("grpc-addr", "metrics-port", reach);
+    let advertise = Advertise {
+        ip: read.perhaps("advertise-ip", "an address such as 10.0.0.1"),
+        port: read
+            .perhaps("advertise-port", "a port from 1 to 65535")
+            .map(std::num::NonZeroU16::get),
+    };
     let settings = Settings {
         drift_interval_ms: read.duration_ms("drift-detect-interval"),
         failover_grace_ms: read.duration_ms("node-unavailable-grace"),
@@ -71,8 +79,15 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     };
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let addresses = grpc.zip(http);
-    let made =
-        addresses.map(|(grpc, http)| Config { grpc, http, state_dir, cluster, security, settings });
+    let made = addresses.map(|(grpc, http)| Config {
+        grpc,
+        http,
+        advertise,
+        state_dir,
+        cluster,
+        security,
+        settings,
+    });
     read.finish(made)
 }
 
@@ -117,6 +132,17 @@ mod tests {
         assert_eq!(config.settings.drift_interval_ms, 90_000);
         assert_eq!(config.settings.failover_grace_ms, 7_000);
         assert!(matches!(config.security, Security::Mtls(Source::Separate { .. })));
+    }
+
+    #[test]
+    fn where_others_reach_it_is_said_or_found_out() {
+        let config = configured("-insecure").unwrap();
+        assert_eq!(config.advertise, Advertise::default());
+        assert_eq!(config.advertise.resolve(config.grpc).to_string(), "127.0.0.1:8085");
+        let config = configured("--advertise-ip 10.0.0.7 --advertise-port 9085").unwrap();
+        assert_eq!(config.advertise.resolve(config.grpc).to_string(), "10.0.0.7:9085");
+        let faults = configured("--advertise-ip here --advertise-port 0").unwrap_err();
+        assert_eq!(faults.len(), 2, "{faults:#?}");
     }
 
     #[test]

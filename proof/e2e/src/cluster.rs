@@ -70,6 +70,8 @@ pub fn quick() -> Settings {
         retry_cap_ms: 1_000,
         drift_interval_ms: 1_000,
         leader_ttl_ms: 2_000,
+        renew_ms: 300,
+        campaign_ms: 300,
         ..Settings::default()
     }
 }

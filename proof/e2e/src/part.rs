@@ -166,6 +166,7 @@ fn scheduler_config(plan: Plan) -> scheduler::Config {
     scheduler::Config {
         grpc: plan.grpc,
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: scheduler::Advertise::default(),
         state_dir: plan.folder,
         cluster: plan.cluster,
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),

@@ -63,6 +63,7 @@ impl Stack {
         let config = scheduler::Config {
             grpc: any(),
             http: any(),
+            advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
             cluster: CLUSTER.to_owned(),
             security,

@@ -206,6 +206,10 @@ impl Store for Wired<dyn Store> {
         self.tripwire.around("load", self.inner.load(term, known)).await
     }
 
+    async fn peek(&self) -> Result<Loaded, StoreError> {
+        self.inner.peek().await
+    }
+
     async fn commit(
         &self,
         term: Term,

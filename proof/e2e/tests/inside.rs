@@ -48,6 +48,7 @@ impl Bench {
         let scheduler = scheduler::start(scheduler::Config {
             grpc: any(),
             http: any(),
+            advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
             cluster: "inside".to_owned(),
             security: scheduler::Security::Insecure(Exposure::Loopback),

@@ -74,6 +74,7 @@ impl Rig {
         let config = scheduler::Config {
             grpc: self.address,
             http: "127.0.0.1:0".parse().unwrap(),
+            advertise: scheduler::Advertise::default(),
             state_dir: self.folder.path().join("scheduler"),
             cluster: "east".to_owned(),
             security: security.map_or(

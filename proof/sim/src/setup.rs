@@ -145,6 +145,8 @@ fn settings(rng: &mut Rng) -> Settings {
         drift_interval_ms: rng.between(3_000, 8_000),
         brake_percent: *rng.pick(&[30, 30, 50]).unwrap_or(&30),
         leader_ttl_ms: 3_000,
+        renew_ms: 700,
+        campaign_ms: 1_000,
         pending_limit: *rng.pick(&[3, 1_000]).unwrap_or(&1_000),
         brake_window_ms: rng.between(5_000, 15_000),
         zoo: Zoo::NONE,

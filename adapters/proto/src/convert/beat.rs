@@ -177,6 +177,8 @@ pub fn answer_to_wire(
             }
         }
         BeatAnswer::RegisterAgain { term } => wire::HeartbeatResponse {
+            drain_node: drain,
+            hold: drain,
             term: term.0,
             re_register: true,
             ..wire::HeartbeatResponse::default()

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::OpenError;
 use super::disk::{Disks, Failures};
-use super::shelf::{Tables, read_events, read_record};
+use super::shelf::{Tables, read_all, read_events, read_record};
 use crate::book::{Book, Edit, put};
 use crate::chain::{self, Shelf};
 use crate::error::Error;
@@ -146,18 +146,28 @@ impl Keeper {
         Ok(())
     }
 
+    pub(super) fn peek(&mut self) -> Result<Loaded, Error> {
+        let keys = self.book.keys.clone();
+        self.look(|database| read_all(database, &keys))
+    }
+
     pub(super) fn events(&mut self, span: Span) -> Result<History, Error> {
+        self.look(|database| read_events(database, span))
+    }
+
+    /// Reads something that nothing is decided on.
+    fn look<T>(&mut self, read: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
         self.reopen()?;
         let State::Open(file) = &self.state else {
             return Err(Error::unavailable("it is not open"));
         };
-        let history = read_events(&file.database, span);
-        if history.is_err()
+        let found = read(&file.database);
+        if found.is_err()
             && let Some(failure) = file.failures.first()
         {
             self.state = State::Down { why: failure.why, for_good: failure.sync };
         }
-        history
+        found
     }
 
     pub(super) fn close(&mut self) {

@@ -152,6 +152,10 @@ impl Store for Embedded {
         self.ask(move |keeper| keeper.load(term, known.as_ref())).await
     }
 
+    async fn peek(&self) -> Result<Loaded, Error> {
+        self.ask(Keeper::peek).await
+    }
+
     async fn commit(&self, term: Term, after: CommitSeq, units: Vec<Unit>) -> Result<(), Error> {
         self.ask(move |keeper| keeper.commit(term, after, &units)).await
     }

@@ -7,7 +7,8 @@ use redb::{
 
 use crate::chain::{self, Shelf};
 use crate::error::Error;
-use crate::store::{History, Span};
+use crate::key::Keys;
+use crate::store::{History, Loaded, Span};
 
 type Definition = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -49,11 +50,7 @@ impl Shelf for Tables<'_> {
     }
 
     fn each(&self, see: &mut dyn FnMut(&str, &[u8])) -> Result<(), Error> {
-        for entry in self.records.iter().map_err(Error::unavailable)? {
-            let (key, bytes) = entry.map_err(Error::unavailable)?;
-            see(key.value(), bytes.value());
-        }
-        Ok(())
+        show_all(&self.records, see)
     }
 
     fn put_event(&mut self, key: &str, bytes: &[u8]) -> Result<(), Error> {
@@ -88,11 +85,29 @@ pub(super) fn read_record(database: &Database, key: &str) -> Result<Option<Vec<u
     Ok(found.map(|bytes| bytes.value().to_vec()))
 }
 
+/// Reads everything without disturbing the writer.
+pub(super) fn read_all(database: &Database, keys: &Keys) -> Result<Loaded, Error> {
+    let transaction = database.begin_read().map_err(Error::unavailable)?;
+    let table = transaction.open_table(RECORDS).map_err(Error::unavailable)?;
+    chain::peek(keys, Box::new(|see| show_all(&table, see)))
+}
+
 /// Reads events without disturbing the writer.
 pub(super) fn read_events(database: &Database, span: Span) -> Result<History, Error> {
     let transaction = database.begin_read().map_err(Error::unavailable)?;
     let table = transaction.open_table(EVENTS).map_err(Error::unavailable)?;
     chain::events(span, Box::new(|see| show_back(&table, see)))
+}
+
+fn show_all(
+    table: &impl ReadableTable<&'static str, &'static [u8]>,
+    see: &mut dyn FnMut(&str, &[u8]),
+) -> Result<(), Error> {
+    for entry in table.iter().map_err(Error::unavailable)? {
+        let (key, bytes) = entry.map_err(Error::unavailable)?;
+        see(key.value(), bytes.value());
+    }
+    Ok(())
 }
 
 fn show_back(

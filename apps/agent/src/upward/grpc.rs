@@ -1,8 +1,9 @@
 //! To the scheduler over the wire.
 //!
 //! Several addresses may be given. The one that answered last is asked first; when it is not
-//! reached or does not lead, the others are asked in turn. Every call ends within its deadline, and
-//! a connection that fell silent is noticed by its keepalive.
+//! reached, or neither leads nor knows who does, the others are asked in turn. Every call ends within
+//! its deadline, and a connection that fell silent is noticed by its keepalive. One that says hold is
+//! believed only when no other says anything else.
 //!
 //! A scheduler that does not know our fields gives no session. The agent then gives itself one, and
 //! sends the statuses such a scheduler reads; what it runs for it is never exclusive.
@@ -23,13 +24,16 @@ use persys_proto::convert::register::LegacyAnswer;
 use persys_proto::convert::{Said, beat, register, report};
 use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
 use super::{Scheduler, Unreachable};
 
 /// Longest wait for one scheduler.
-const CALL: Duration = Duration::from_secs(5);
+pub(super) const CALL: Duration = Duration::from_secs(5);
+/// The same for a beat where there are others to ask: one that stands still must not cost the lease,
+/// and a beat that is told twice does no harm.
+const BEAT_CALL: Duration = Duration::from_secs(2);
 /// Longest wait for all of them together.
 const ALL_CALLS: Duration = Duration::from_secs(10);
 /// How often a silent connection is tried, and how long its answer may take.
@@ -104,6 +108,7 @@ impl Grpc {
     /// Asks one scheduler after the other until one answers.
     pub(super) async fn ask<T, F>(
         &self,
+        longest: Duration,
         call: impl Fn(AgentControlClient<Channel>) -> F + Send + Sync,
     ) -> Result<T, Unreachable>
     where
@@ -114,13 +119,13 @@ impl Grpc {
             let first = *self.favourite.borrow();
             for nth in (0..self.clients.len()).map(|nth| (first + nth) % self.clients.len()) {
                 let Some((address, client)) = self.clients.get(nth) else { continue };
-                match tokio::time::timeout(CALL, call(client.clone())).await {
+                match tokio::time::timeout(longest, call(client.clone())).await {
                     Ok(Ok(answer)) => {
                         self.favourite.send_if_modified(|now| std::mem::replace(now, nth) != nth);
                         return Ok(answer);
                     }
                     Ok(Err(status)) => last = format!("{address}: {}", told(&status)),
-                    Err(_) => last = format!("{address}: no answer within {CALL:?}"),
+                    Err(_) => last = format!("{address}: no answer within {longest:?}"),
                 }
             }
             Err(Unreachable(last))
@@ -176,7 +181,7 @@ impl Scheduler for Grpc {
         let mut message = register::to_wire(&registration, (self.date)());
         env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
         let answer = self
-            .ask(|mut client| {
+            .ask(CALL, |mut client| {
                 let message = message.clone();
                 async move { Ok(client.register_node(message).await?.into_inner()) }
             })
@@ -203,19 +208,33 @@ impl Scheduler for Grpc {
     async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unreachable> {
         let mut message = beat::to_wire(&beat, (self.date)());
         message.workload_statuses = self.statuses(&beat);
-        let answer = self
-            .ask(|mut client| {
-                let message = message.clone();
+        let several = self.clients.len() > 1;
+        let longest = if several { BEAT_CALL } else { CALL };
+        // One that cannot reach its store says hold, and may not know that another leads by now.
+        let held = Mutex::new(None);
+        let asked = self
+            .ask(longest, |mut client| {
+                let (message, held) = (message.clone(), &held);
                 async move {
-                    match client.heartbeat(message).await {
-                        Ok(answer) => Ok(Some(answer.into_inner())),
+                    match client.heartbeat(message).await.map(Response::into_inner) {
+                        Ok(answer) if several && answer.hold && !answer.re_register => {
+                            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                            Err(Status::unavailable("it says hold"))
+                        }
+                        Ok(answer) => Ok(Some(answer)),
                         // An old scheduler that does not know the node.
                         Err(status) if status.code() == Code::NotFound => Ok(None),
                         Err(status) => Err(status),
                     }
                 }
             })
-            .await?;
+            .await;
+        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let answer = match (asked, held) {
+            (Ok(answer), _) => answer,
+            (Err(_), Some(held)) => Some(held),
+            (Err(why), None) => return Err(why),
+        };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
         let said = beat::answer_from_wire(&answer)
             .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;

@@ -21,10 +21,10 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status, Streaming};
 
 use super::Unreachable;
-use super::grpc::Grpc;
+use super::grpc::{CALL, Grpc};
 
-/// Shortest and longest pause before the next attempt.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Shortest and longest pause before the next attempt: orders of a new leader wait for it.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// A stream that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(5);
 
@@ -76,7 +76,7 @@ impl Keeper {
         let name = MetadataValue::<Ascii>::try_from(self.node.as_str());
         let name = name.map_err(|bad| Unreachable(bad.to_string()))?;
         self.grpc
-            .ask(|mut client| {
+            .ask(CALL, |mut client| {
                 let name = name.clone();
                 async move {
                     let (to, mut sent) = mpsc::channel(tunnel::MESSAGES);

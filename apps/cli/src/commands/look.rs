@@ -169,6 +169,8 @@ pub(super) async fn status(shell: &Shell) -> Result<u8, Problem> {
         ("cluster", found.cluster),
         ("mode", found.mode),
         ("why", found.reason),
+        ("role", found.role),
+        ("leader", found.leader),
         ("since", show::moment::clock(found.since.as_ref())),
         ("brake", brake.to_owned()),
         ("heard", found.heard.join(", ")),

@@ -2,20 +2,27 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use persys_identity::{Connector, Credentials, Expected, Source};
+use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use tokio::time::timeout;
-use tonic::transport::{Channel, Endpoint};
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Response, Status};
+use tower_service::Service;
 
 use super::refusal;
 use super::settings::{Origin, Settings, address};
 use crate::problem::Problem;
+use crate::world::World;
 
+/// An answer older than this is remarked on.
+const WORTH_TELLING_MS: u32 = 3_000;
 /// Largest answer that is read: a list of ten thousand workloads.
 const LARGEST: usize = 64 * 1024 * 1024;
 
@@ -26,13 +33,16 @@ pub(crate) struct Client {
     /// Who answers and where, for a person.
     pub(crate) whom: String,
     longest: Duration,
+    /// Where it is remarked that an answer is old.
+    world: Option<World>,
 }
 
 impl Client {
-    /// The way to the scheduler.
-    pub(crate) fn scheduler(settings: &Settings) -> Result<Self, Problem> {
-        let address = checked_address(settings)?;
-        Self::to(settings, &address, Expected::Scheduler, "scheduler")
+    /// The way to the scheduler, whichever of those that are given answers.
+    pub(crate) fn scheduler(settings: &Settings, world: &World) -> Result<Self, Problem> {
+        let addresses = checked_addresses(settings)?;
+        let client = Self::to_one_of(settings, &addresses, Expected::Scheduler, "scheduler")?;
+        Ok(Self { world: Some(world.clone()), ..client })
     }
 
     /// The way to somebody at an address.
@@ -42,17 +52,35 @@ impl Client {
         expected: Expected,
         word: &str,
     ) -> Result<Self, Problem> {
+        Self::to_one_of(settings, &[address.to_owned()], expected, word)
+    }
+
+    fn to_one_of(
+        settings: &Settings,
+        addresses: &[String],
+        expected: Expected,
+        word: &str,
+    ) -> Result<Self, Problem> {
         let connector = connector(settings, expected)?;
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|why| {
-            Problem::usage(format!("{address:?} is not an address")).why(why.to_string())
-        })?;
-        let endpoint = endpoint
+        let bad = |address: &str, why: String| {
+            Problem::usage(format!("{address:?} is not an address")).why(why)
+        };
+        let mut ways = Vec::new();
+        for address in addresses {
+            let way = format!("http://{address}").parse::<Uri>();
+            ways.push(way.map_err(|why| bad(address, why.to_string()))?);
+        }
+        let first = ways.first().cloned().ok_or_else(|| bad("", "none is given".to_owned()))?;
+        let endpoint = Endpoint::from(first)
             .http2_keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10));
+        let whom = format!("the {word} at {}", addresses.join(" or "));
+        let connector = InTurn { connector, ways };
         Ok(Self {
             channel: endpoint.connect_with_connector_lazy(connector),
-            whom: format!("the {word} at {address}"),
+            whom,
             longest: settings.rpc_timeout.value,
+            world: None,
         })
     }
 
@@ -74,11 +102,22 @@ impl Client {
         question: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Status> {
         match timeout(self.longest, question).await {
-            Ok(answered) => answered.map(Response::into_inner),
+            Ok(answered) => answered.map(|answer| {
+                self.tell_age(&answer);
+                answer.into_inner()
+            }),
             Err(_) => Err(Status::deadline_exceeded(format!(
                 "no answer within {}",
                 humantime::format_duration(self.longest)
             ))),
+        }
+    }
+
+    fn tell_age<T>(&self, answer: &Response<T>) {
+        if let Some(world) = &self.world
+            && let Some(remark) = age_of(answer.metadata())
+        {
+            world.note(&remark);
         }
     }
 
@@ -97,9 +136,53 @@ impl Client {
     }
 }
 
-/// The scheduler's address, checked.
-pub(crate) fn checked_address(settings: &Settings) -> Result<String, Problem> {
-    address(&settings.endpoint.value).map_err(|why| {
+/// What is remarked about an answer that is a few seconds old.
+fn age_of(metadata: &MetadataMap) -> Option<String> {
+    let text = |name| metadata.get(name).and_then(|value| value.to_str().ok());
+    let age: u32 = text("persys-copy-age-ms")?.parse().ok()?;
+    let whose = match text("persys-role") {
+        Some("leader") => "what the scheduler remembers while its store is away",
+        Some(_) | None => "a follower's copy",
+    };
+    (age > WORTH_TELLING_MS).then(|| format!("from {whose}, {:.1} s old", f64::from(age) / 1000.0))
+}
+
+/// Dials one address after the other until somebody answers.
+#[derive(Debug, Clone)]
+struct InTurn {
+    connector: Connector,
+    ways: Vec<Uri>,
+}
+
+impl Service<Uri> for InTurn {
+    type Response = <Connector as Service<Uri>>::Response;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        self.connector.poll_ready(context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self { mut connector, ways } = self.clone();
+        Box::pin(async move {
+            let mut last = ConnectError::Address { uri };
+            for way in ways {
+                match connector.call(way).await {
+                    Ok(connection) => return Ok(connection),
+                    Err(fault) => last = fault,
+                }
+            }
+            Err(last)
+        })
+    }
+}
+
+/// The scheduler's addresses, checked; several stand with commas between.
+pub(crate) fn checked_addresses(settings: &Settings) -> Result<Vec<String>, Problem> {
+    let given = settings.endpoint.value.split(',').map(str::trim);
+    let read = given.map(address).collect::<Result<_, _>>();
+    read.map_err(|why| {
         let from = format!("the endpoint comes from {}", settings.endpoint.origin);
         let problem = Problem::new(why).why(from);
         match settings.endpoint.origin {
@@ -149,4 +232,25 @@ fn source(settings: &Settings) -> Result<Source, Problem> {
         .next("persys dev                    (starts a cluster here and sets this up)")
         .next("persys --identity FILE ...")
         .next("persys --insecure ...         (only where the scheduler runs without certificates)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_answer_is_remarked_on_and_a_fresh_one_is_not() {
+        let told = |age: &str, role: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("persys-copy-age-ms", age.parse().unwrap());
+            metadata.insert("persys-role", role.parse().unwrap());
+            age_of(&metadata)
+        };
+        assert_eq!(told("1200", "follower"), None);
+        let old = told("12345", "follower");
+        assert_eq!(old.as_deref(), Some("from a follower's copy, 12.3 s old"));
+        assert!(told("5000", "leader").unwrap().contains("its store is away"));
+        assert_eq!(told("soon", "follower"), None);
+        assert_eq!(age_of(&MetadataMap::new()), None);
+    }
 }

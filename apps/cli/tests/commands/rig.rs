@@ -58,6 +58,7 @@ impl Rig {
         let scheduler = scheduler::start(scheduler::Config {
             grpc: local,
             http: local,
+            advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
             cluster: "test".to_owned(),
             security: scheduler::Security::Mtls(certificates.issue(Role::Scheduler, "scheduler")),

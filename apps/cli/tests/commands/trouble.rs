@@ -98,3 +98,22 @@ async fn a_scheduler_that_is_away_or_says_no() {
     assert!(told.err.contains("nobody listens there"), "{told:?}");
     rig.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_address_is_tried_when_nobody_answers_at_one() {
+    let rig = Rig::start().await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let identity = rig.folder.path().join("admin-operator.pem");
+    let at = |endpoints: String| {
+        format!("nodes -o json --endpoint {endpoints} --identity {}", identity.display())
+    };
+    let told = rig.types(&at(format!("{nobody},{}", rig.endpoint))).await.ended(0);
+    assert_eq!(told.json().as_array().unwrap().len(), 1);
+    let told = rig.types(&at(format!("{nobody},{nobody}"))).await;
+    assert_ne!(told.code, 0);
+    assert!(told.err.contains("nobody listens there"), "{told:?}");
+    assert_eq!(rig.types(&at(format!("{},h:99999", rig.endpoint))).await.code, 64);
+    let told = rig.types("status").await.ended(0);
+    assert!(told.out.contains("leader"), "{told:?}");
+    rig.stop().await;
+}

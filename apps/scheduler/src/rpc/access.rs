@@ -1,4 +1,4 @@
-//! Who may call what: one table, and whatever is not in it is refused.
+//! Who may call what, and which process answers: one table, and whatever is not in it is refused.
 
 use persys_identity::{ConnectInfo, Peer, Role};
 use tonic::Status;
@@ -14,54 +14,71 @@ pub(crate) enum Who {
     Everyone,
 }
 
+/// Which process answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Whoever is asked.
+    Here,
+    /// Whoever is asked, from a copy where it does not lead.
+    Copy,
+    /// The leader.
+    Leader,
+    /// The leader; and what can be looked at is not as before.
+    Change,
+}
+
 /// Every method that is served.
-pub(crate) const TABLE: &[(&str, Who)] = &[
-    ("/persys.control.v1.AgentControl/RegisterNode", Who::Agent),
-    ("/persys.control.v1.AgentControl/Heartbeat", Who::Agent),
-    ("/persys.control.v1.AgentControl/ControlStream", Who::Agent),
-    ("/persys.control.v1.AgentControl/ApplyWorkload", Who::Operator),
-    ("/persys.control.v1.AgentControl/DeleteWorkload", Who::Operator),
-    ("/persys.control.v1.AgentControl/RetryWorkload", Who::Operator),
-    ("/persys.control.v1.AgentControl/SubmitAutomationSuggestion", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListNodes", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetNode", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListWorkloads", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetWorkload", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetClusterSummary", Who::Operator),
-    ("/persys.control.v1.AgentControl/DrainNode", Who::Operator),
-    ("/persys.control.v1.AgentControl/UndrainNode", Who::Operator),
-    ("/persys.control.v1.AgentControl/TaintNode", Who::Operator),
-    ("/persys.control.v1.AgentControl/UntaintNode", Who::Operator),
-    ("/persys.control.v1.AgentControl/SetNodeLabel", Who::Operator),
-    ("/persys.control.v1.AgentControl/DeleteNodeLabel", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListEvents", Who::Operator),
-    ("/persys.control.v1.AgentControl/WatchEvents", Who::Operator),
-    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListDisks", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetDisk", Who::Operator),
-    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operator),
-    ("/persys.control.v1.AgentControl/CreateBucket", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListBuckets", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetBucket", Who::Operator),
-    ("/persys.control.v1.AgentControl/DeleteBucket", Who::Operator),
-    ("/persys.control.v1.AgentControl/GetBucketAccess", Who::Operator),
-    ("/persys.control.v1.AgentControl/ListBucketObjects", Who::Operator),
-    ("/persys.compute.v1.Compute/Why", Who::Operator),
-    ("/persys.compute.v1.Compute/Describe", Who::Operator),
-    ("/persys.compute.v1.Compute/Restart", Who::Operator),
-    ("/persys.compute.v1.Compute/Logs", Who::Operator),
-    ("/persys.compute.v1.Compute/Exec", Who::Operator),
-    ("/persys.compute.v1.Compute/Standing", Who::Operator),
-    ("/persys.compute.v1.Compute/Operate", Who::Operator),
-    ("/grpc.health.v1.Health/Check", Who::Everyone),
-    ("/grpc.health.v1.Health/Watch", Who::Everyone),
-    ("/grpc.health.v1.Health/List", Who::Everyone),
-    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Who::Operator),
+#[rustfmt::skip]
+pub(crate) const TABLE: &[(&str, Who, By)] = &[
+    ("/persys.control.v1.AgentControl/RegisterNode", Who::Agent, By::Leader),
+    ("/persys.control.v1.AgentControl/Heartbeat", Who::Agent, By::Leader),
+    ("/persys.control.v1.AgentControl/ControlStream", Who::Agent, By::Leader),
+    ("/persys.control.v1.AgentControl/ApplyWorkload", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/DeleteWorkload", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/RetryWorkload", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/SubmitAutomationSuggestion", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/ListNodes", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/GetNode", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/ListWorkloads", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/GetWorkload", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/GetClusterSummary", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/DrainNode", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/UndrainNode", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/TaintNode", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/UntaintNode", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/SetNodeLabel", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/DeleteNodeLabel", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/ListEvents", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/WatchEvents", Who::Operator, By::Leader),
+    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/ListDisks", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/GetDisk", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/CreateBucket", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/ListBuckets", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/GetBucket", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/DeleteBucket", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/GetBucketAccess", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/ListBucketObjects", Who::Operator, By::Here),
+    ("/persys.compute.v1.Compute/Why", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Describe", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Restart", Who::Operator, By::Change),
+    ("/persys.compute.v1.Compute/Logs", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Exec", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Standing", Who::Operator, By::Here),
+    ("/persys.compute.v1.Compute/Operate", Who::Operator, By::Change),
+    ("/grpc.health.v1.Health/Check", Who::Everyone, By::Here),
+    ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
+    ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Who::Operator, By::Here),
 ];
 
-/// The method as it is counted, or why the caller may not.
-pub(super) fn judge(path: &str, caller: Option<&ConnectInfo>) -> Result<&'static str, Status> {
-    let Some((method, who)) = TABLE.iter().find(|(method, _)| *method == path) else {
+/// The method as it is counted and who answers it, or why the caller may not.
+pub(super) fn judge(
+    path: &str,
+    caller: Option<&ConnectInfo>,
+) -> Result<(&'static str, By), Status> {
+    let Some((method, who, by)) = TABLE.iter().find(|(method, ..)| *method == path) else {
         return Err(Status::unimplemented("there is no such method"));
     };
     let Some(ConnectInfo { peer, .. }) = caller else {
@@ -74,7 +91,7 @@ pub(super) fn judge(path: &str, caller: Option<&ConnectInfo>) -> Result<&'static
         Who::Agent => peer.role == Role::Agent || peer.certificate.is_none(),
     };
     if allowed {
-        return Ok(method);
+        return Ok((*method, *by));
     }
     let (role, name) = (peer.role.as_str(), peer.name.as_str());
     Err(Status::permission_denied(format!("the {role} {name} may not call {method}")))
@@ -124,7 +141,7 @@ mod tests {
         ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
         assert_eq!(ours.len(), 7, "{ours:?}");
         contract.extend(ours);
-        let rows: Vec<_> = TABLE.iter().map(|(method, _)| (*method).to_owned()).collect();
+        let rows: Vec<_> = TABLE.iter().map(|(method, ..)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();
         assert_eq!(rows.len(), unique.len(), "a row stands twice");
         let missing: Vec<_> = contract.difference(&unique).collect();

@@ -10,6 +10,7 @@ use persys_model::fault::Faults;
 use persys_model::id::NodeId;
 use persys_model::inventory::{Inventory, Report};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::mode::Mode;
 use persys_model::node::NodeFacts;
 use persys_model::phase::Phase;
 use persys_model::time::WallMillis;
@@ -133,6 +134,7 @@ impl Control {
         if let BeatAnswer::Heard { .. } = &answer {
             self.agents.heard(node, now);
         }
+        let drain = drain || self.frozen();
         let beat_ms = match &answer {
             BeatAnswer::Heard { beat_ms, .. } => *beat_ms,
             BeatAnswer::RegisterAgain { .. } => 0,
@@ -140,6 +142,14 @@ impl Control {
         let lease_ms = self.settings.lease_ms_of(beat_ms);
         let message = beat::answer_to_wire(&answer, drain, lease_ms, now);
         Ok((answer, message))
+    }
+
+    /// Whether agents are to take nothing new, whatever else they are told.
+    fn frozen(&self) -> bool {
+        match self.handle.standing().borrow().mode {
+            Some(Mode::Degraded | Mode::Recovery) => true,
+            Some(Mode::Normal) | None => false,
+        }
     }
 
     /// What an old agent says is taken to be about the present decisions, as far as they reached it.
@@ -152,6 +162,10 @@ impl Control {
         let (beat, drain) = translated.ok_or_else(unknown)?;
         match self.pass_on(beat, drain).await? {
             (BeatAnswer::Heard { .. }, message) => Ok(message),
+            // Nobody joins now, so that it need not try: it is to keep still, and that it can read.
+            (BeatAnswer::RegisterAgain { .. }, message) if message.drain_node => {
+                Ok(wire::HeartbeatResponse { acknowledged: true, re_register: false, ..message })
+            }
             // Its session ended between reading and beating; it does not know what that is.
             (BeatAnswer::RegisterAgain { .. }, _) => Err(unavailable("beat again")),
         }

@@ -4,8 +4,9 @@
 //! ```text
 //!   connection ──► guard: who may call this? ──► Control ──► convert ──► Handle
 //!                  (access: one table)      │       │ └ events ──► store
-//!                                           │       └ stream ──► links::streams
-//!                                           └──► Compute ──► Handle · agents
+//!                     │                     │       └ stream ──► links::streams
+//!                     │                     └──► Compute ──► Handle · agents
+//!                     └─ does another process lead? ──► forward ──► its guard
 //! ```
 
 mod access;
@@ -13,8 +14,10 @@ mod agents;
 mod automation;
 mod compute;
 mod events;
+mod forward;
 mod guard;
 mod nodes;
+mod on_behalf;
 mod refusal;
 mod stream;
 #[cfg(test)]
@@ -31,16 +34,19 @@ use persys_proto::control::v1::agent_control_server::AgentControl;
 use persys_store::Store;
 use tokio::sync::{Semaphore, watch};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::agents::{Agents, ONE_LIFE};
 use self::nodes::Changed;
 use crate::clock::Clock;
-use crate::handle::Handle;
+use crate::handle::{Handle, Looked, Source};
 use crate::links::obeyed::Obeyed;
 use crate::links::streams::Streams;
+use crate::standing::Role;
 
 pub(crate) use compute::Compute;
+pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
 
 /// Largest message that is read.
@@ -49,6 +55,10 @@ pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
 const MOST_STREAMS: usize = 4096;
 /// Most who watch events at a time.
 const MOST_WATCHERS: usize = 256;
+
+/// How old an answer is, in milliseconds, when it is not the present; and who gave it.
+const AGE: &str = "persys-copy-age-ms";
+const ROLE: &str = "persys-role";
 
 const NO_DISKS: &str = "disks of their own are not kept yet; give a workload managed volumes";
 const NO_BUCKETS: &str = "object storage is not part of this system";
@@ -94,6 +104,27 @@ type Answer<T> = Result<Response<T>, Status>;
 macro_rules! answer {
     ($self:ident . $method:ident ( $($argument:expr),* )) => {
         $self.$method($($argument),*).await.map(Response::new)
+    };
+}
+
+/// What somebody sees, and in the metadata how old it is when it is not the present.
+fn shown<T>(looked: Looked<T>) -> Response<T> {
+    let mut response = Response::new(looked.value);
+    let (role, age) = match looked.from {
+        Source::Present => return response,
+        Source::Memory(age) => (Role::Leader, age),
+        Source::Copy(age) => (Role::Follower, age),
+    };
+    let metadata = response.metadata_mut();
+    metadata.insert(ROLE, MetadataValue::from_static(role.word()));
+    metadata.insert(AGE, MetadataValue::from(age));
+    response
+}
+
+/// A method that answers with what was seen.
+macro_rules! look {
+    ($self:ident . $method:ident ( $($argument:expr),* )) => {
+        $self.$method($($argument),*).await.map(shown)
     };
 }
 
@@ -158,35 +189,35 @@ impl AgentControl for Control {
         &self,
         request: Request<wire::ListNodesRequest>,
     ) -> Answer<wire::ListNodesResponse> {
-        answer!(self.nodes(request.into_inner()))
+        look!(self.nodes(request.into_inner()))
     }
 
     async fn get_node(
         &self,
         request: Request<wire::GetNodeRequest>,
     ) -> Answer<wire::GetNodeResponse> {
-        answer!(self.node(request.into_inner()))
+        look!(self.node(request.into_inner()))
     }
 
     async fn list_workloads(
         &self,
         request: Request<wire::ListWorkloadsRequest>,
     ) -> Answer<wire::ListWorkloadsResponse> {
-        answer!(self.workloads(request.into_inner()))
+        look!(self.workloads(request.into_inner()))
     }
 
     async fn get_workload(
         &self,
         request: Request<wire::GetWorkloadRequest>,
     ) -> Answer<wire::GetWorkloadResponse> {
-        answer!(self.workload(request.into_inner()))
+        look!(self.workload(request.into_inner()))
     }
 
     async fn get_cluster_summary(
         &self,
         _request: Request<wire::GetClusterSummaryRequest>,
     ) -> Answer<wire::GetClusterSummaryResponse> {
-        answer!(self.summary())
+        look!(self.summary())
     }
 
     async fn control_stream(

@@ -11,6 +11,7 @@ use tonic::Status;
 
 use super::Control;
 use super::refusal::{done, node_id};
+use crate::handle::Looked;
 
 /// Bytes of a key of a label or taint.
 const KEY_BYTES: usize = 128;
@@ -27,11 +28,11 @@ impl Control {
     pub(super) async fn nodes(
         &self,
         request: wire::ListNodesRequest,
-    ) -> Result<wire::ListNodesResponse, Status> {
+    ) -> Result<Looked<wire::ListNodesResponse>, Status> {
         let (status, beats) = (request.status, self.agents.last_beats());
         let nodes = self
             .handle
-            .read(move |world| {
+            .look(move |world| {
                 let wanted = |word: &str| status.is_empty() || word.eq_ignore_ascii_case(&status);
                 let nodes = world.nodes().filter(|view| wanted(view.node.status_word()));
                 nodes
@@ -39,17 +40,22 @@ impl Control {
                     .collect()
             })
             .await?;
-        Ok(wire::ListNodesResponse { nodes })
+        Ok(nodes.map(|nodes| wire::ListNodesResponse { nodes }))
     }
 
     pub(super) async fn node(
         &self,
         request: wire::GetNodeRequest,
-    ) -> Result<wire::GetNodeResponse, Status> {
+    ) -> Result<Looked<wire::GetNodeResponse>, Status> {
         let id = node_id(&request.node_id)?;
-        let node = self.look_at(&id).await?;
-        let node = node.ok_or_else(|| Status::not_found(format!("there is no node {id}")))?;
-        Ok(wire::GetNodeResponse { node: Some(node) })
+        let (wanted, beat) = (id.clone(), self.agents.last_beat(&id));
+        let found =
+            self.handle.look(move |world| world.node(&wanted).map(|v| shown::to_wire(&v, beat)));
+        let found = found.await?;
+        if found.value.is_none() {
+            return Err(Status::not_found(format!("there is no node {id}")));
+        }
+        Ok(found.map(|node| wire::GetNodeResponse { node }))
     }
 
     async fn look_at(&self, id: &NodeId) -> Result<Option<wire::NodeView>, Status> {

@@ -18,6 +18,11 @@ pub(super) fn unavailable(why: impl Into<String>) -> Status {
     status
 }
 
+/// The same refusal in other words; what it says about when to come again stays.
+pub(super) fn saying(why: &Status, text: String) -> Status {
+    Status::with_metadata(why.code(), text, why.metadata().clone())
+}
+
 impl From<Unanswered> for Status {
     fn from(why: Unanswered) -> Self {
         match why {

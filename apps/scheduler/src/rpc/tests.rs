@@ -32,12 +32,12 @@ impl Memory for Nobody {
 }
 
 #[tokio::test]
-async fn who_does_not_lead_sends_callers_away() {
+async fn who_does_not_lead_answers_from_a_copy_and_changes_nothing() {
     let theirs = MemoryStore::new(persys_store::Settings::default()).unwrap();
-    theirs.campaign(&Arc::from("other#1"), 60_000).await.unwrap();
+    theirs.campaign(&Arc::from("other:1#1"), 60_000).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(theirs.another());
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
-    let (candidate, fresh) = (Arc::from("this#1"), Arc::from("c"));
+    let (candidate, fresh) = (Arc::from("this:1#1"), Arc::from("c"));
     let settings = Settings::default();
     let replica = Replica::start(candidate, fresh, None, settings.clone(), clock.now());
     let (driver, handle) = Driver::new(Parts {
@@ -57,16 +57,26 @@ async fn who_does_not_lead_sends_callers_away() {
         <(Arc<_>, Arc<_>)>::default(),
         stopping,
     );
-    assert_eq!(handle.standing().borrow().word(), "standby");
+    let mut standing = handle.standing();
+    assert_eq!(standing.borrow().word(), "standby");
+    assert!(!standing.borrow().is_well());
+    let follows = standing.wait_for(|standing| standing.leader.is_some()).await.unwrap().clone();
+    assert_eq!((follows.leader.as_deref(), follows.word()), (Some("other:1"), "normal"));
+    assert_eq!(follows.role(), Role::Follower);
+    assert!(follows.is_well() && !follows.is_normal());
 
     let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
-    let delete = control.delete_workload(Request::new(request)).await.unwrap_err();
+    let refused = control.delete_workload(Request::new(request)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.metadata().contains_key("retry-after"));
+
+    // What can be read is read from a copy, which says so and how old it is.
     let request = wire::ListNodesRequest::default();
-    let list = control.list_nodes(Request::new(request)).await.unwrap_err();
-    for refused in [delete, list] {
-        assert_eq!(refused.code(), Code::Unavailable);
-        assert!(refused.metadata().contains_key("retry-after"));
-    }
+    let list = control.list_nodes(Request::new(request)).await.unwrap();
+    assert_eq!(list.metadata().get(ROLE).unwrap(), "follower");
+    let age: u64 = list.metadata().get(AGE).unwrap().to_str().unwrap().parse().unwrap();
+    assert!(age < 2_000, "{age}");
+    assert_eq!(list.into_inner().nodes, []);
     drop((handle, control));
     driving.await.unwrap();
 }

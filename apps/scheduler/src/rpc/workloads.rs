@@ -13,6 +13,7 @@ use tonic::Status;
 
 use super::Control;
 use super::refusal::{in_band, node_id, workload_id};
+use crate::handle::{Looked, Source};
 
 impl Control {
     pub(super) async fn apply(
@@ -59,7 +60,7 @@ impl Control {
     pub(super) async fn workloads(
         &self,
         request: wire::ListWorkloadsRequest,
-    ) -> Result<wire::ListWorkloadsResponse, Status> {
+    ) -> Result<Looked<wire::ListWorkloadsResponse>, Status> {
         let node = match request.node_id.as_str() {
             "" => None,
             text => Some(node_id(text)?),
@@ -67,7 +68,7 @@ impl Control {
         let (status, attempts) = (request.status, self.settings.retry_attempts);
         let workloads = self
             .handle
-            .read(move |world| {
+            .look(move |world| {
                 let mut found = Vec::new();
                 for view in world.workloads() {
                     let at = view.assignment.place.as_ref().map(|place| &place.node);
@@ -80,34 +81,41 @@ impl Control {
                 found
             })
             .await?;
-        Ok(wire::ListWorkloadsResponse { workloads })
+        Ok(workloads.map(|workloads| wire::ListWorkloadsResponse { workloads }))
     }
 
     pub(super) async fn workload(
         &self,
         request: wire::GetWorkloadRequest,
-    ) -> Result<wire::GetWorkloadResponse, Status> {
+    ) -> Result<Looked<wire::GetWorkloadResponse>, Status> {
         let id = workload_id(&request.workload_id)?;
         let (wanted, attempts) = (id.clone(), self.settings.retry_attempts);
         let found = self
             .handle
-            .read(move |world| {
+            .look(move |world| {
                 let view = world.workload(&wanted)?;
                 let waits = view.assignment.phase == Phase::Pending;
                 let why = if waits { world.explain(&wanted) } else { None };
                 Some(shown::to_wire(&view, attempts, why.as_ref()))
             })
             .await?;
-        let workload = found.ok_or_else(|| Status::not_found(format!("there is no workload {id}")));
-        Ok(wire::GetWorkloadResponse { workload: Some(workload?) })
+        if found.value.is_none() {
+            return Err(Status::not_found(format!("there is no workload {id}")));
+        }
+        Ok(found.map(|workload| wire::GetWorkloadResponse { workload }))
     }
 
-    pub(super) async fn summary(&self) -> Result<wire::GetClusterSummaryResponse, Status> {
+    pub(super) async fn summary(&self) -> Result<Looked<wire::GetClusterSummaryResponse>, Status> {
         let now = self.now();
         let count = move |world: &persys_cluster::world::World| {
             summary::to_wire(world.nodes(), world.workloads(), now)
         };
-        Ok(self.handle.read(count).await?)
+        let mut found = self.handle.look(count).await?;
+        found.value.copy_age_ms = match found.from {
+            Source::Present => 0,
+            Source::Memory(age) | Source::Copy(age) => age,
+        };
+        Ok(found)
     }
 }
 

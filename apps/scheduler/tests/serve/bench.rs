@@ -30,6 +30,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
     Config {
         grpc: any,
         http: any,
+        advertise: app::Advertise::default(),
         state_dir: folder.join("state"),
         cluster: "east".to_owned(),
         security,

@@ -11,6 +11,7 @@ mod ask;
 mod audit;
 mod beat;
 mod check;
+mod copy;
 mod drift;
 mod journal;
 mod judge;
@@ -45,6 +46,7 @@ use crate::record::Head;
 use crate::settings::Settings;
 use crate::store::HighWater;
 
+pub use copy::ReadCopy;
 pub use judge::{Judged, Verdict};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};

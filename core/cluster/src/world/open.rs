@@ -39,7 +39,31 @@ impl World {
         now: Now,
     ) -> (Self, Effects) {
         let loss = loss(&snapshot, known.as_ref()).filter(|_| !settings.zoo.has(Bug::EmptyIsTruth));
-        let head = snapshot.head.clone().unwrap_or(Head {
+        let head = snapshot.head.clone();
+        let mut world = Self::empty(settings, lease_term, head, known, fresh_cluster, now);
+        world.fill(snapshot);
+        if let Some(why) = loss {
+            world.mark(Mark::RecoveryEntered);
+            world.mode = Mode::Recovery;
+            world.mode_why = why;
+        } else {
+            world.settle_dirty();
+            world.place_waiting();
+        }
+        let effects = world.finish();
+        (world, effects)
+    }
+
+    /// A cluster without anything in it.
+    pub(super) fn empty(
+        settings: Settings,
+        lease_term: Term,
+        head: Option<Head>,
+        known: Option<HighWater>,
+        fresh_cluster: Arc<str>,
+        now: Now,
+    ) -> Self {
+        let head = head.unwrap_or(Head {
             cluster: known.as_ref().map_or(fresh_cluster, |known| Arc::clone(&known.cluster)),
             incarnation: 0,
             seq: CommitSeq(0),
@@ -47,7 +71,7 @@ impl World {
             event: EventSeq(0),
             rebuilding: false,
         });
-        let mut world = Self {
+        Self {
             term: lease_term.in_incarnation(head.incarnation),
             lease_term,
             leads_until: now.mono,
@@ -81,18 +105,7 @@ impl World {
             held: journal::Held::new(),
             effects: Effects::default(),
             settings,
-        };
-        world.fill(snapshot);
-        if let Some(why) = loss {
-            world.mark(Mark::RecoveryEntered);
-            world.mode = Mode::Recovery;
-            world.mode_why = why;
-        } else {
-            world.settle_dirty();
-            world.place_waiting();
         }
-        let effects = world.finish();
-        (world, effects)
     }
 
     /// The store cannot be trusted: freeze, and believe nothing that was not yet durable.
@@ -153,7 +166,7 @@ impl World {
         }
     }
 
-    fn fill(&mut self, snapshot: Snapshot) {
+    pub(super) fn fill(&mut self, snapshot: Snapshot) {
         // How long a lease is follows from how many nodes there are.
         let lease_ms = self.settings.lease_ms_of(self.settings.beat_ms_of(snapshot.nodes.len()));
         for node in snapshot.nodes {

@@ -28,6 +28,7 @@ pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
     let running = app::start(Config {
         grpc: any,
         http: any,
+        advertise: app::Advertise::default(),
         state_dir: folder.join(STATE),
         cluster: CLUSTER.to_owned(),
         security: Security::Mtls(scheduler_source(folder)),

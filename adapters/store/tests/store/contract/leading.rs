@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::token::CommitSeq;
-use persys_store::{Campaign, Error, Settings, Span, Store};
+use persys_store::{Campaign, Error, Loaded, Settings, Span, Store};
 
 use super::sample::{Pen, node};
 use super::{Fixture, TTL_MS, lead};
@@ -100,5 +100,43 @@ pub async fn a_closed_store_does_nothing<F: Fixture>() {
     unavailable(store.renew(term).await.unwrap_err());
     unavailable(store.load(term, None).await.unwrap_err());
     unavailable(store.commit(term, CommitSeq(1), vec![unit]).await.unwrap_err());
+    unavailable(store.peek().await.unwrap_err());
     unavailable(store.events(Span::Last(1)).await.unwrap_err());
+}
+
+pub async fn anybody_may_look_and_changes_nothing<F: Fixture>() {
+    let mut fixture = F::new(Settings::default()).await;
+    let store = fixture.store();
+    assert_eq!(store.peek().await.unwrap(), Loaded::default(), "a new store holds nothing");
+
+    let first = lead(&store, "a#1").await;
+    let mut pen = Pen::new();
+    let unit = pen.unit(vec![Write::PutNode(node(1)), Write::PutNode(node(2))]);
+    store.commit(first, CommitSeq(0), vec![unit]).await.unwrap();
+    let found = store.peek().await.unwrap();
+    assert_eq!(found.snapshot.nodes, [node(1), node(2)]);
+    assert_eq!(found.snapshot.head, Some(pen.head.clone()));
+    assert_eq!(store.peek().await.unwrap(), found, "looking changes nothing");
+    // The leader goes on where it was: the head did not move.
+    let after = pen.head.seq;
+    let unit = pen.unit(vec![Write::DeleteNode(node(2).facts.id.clone())]);
+    store.commit(first, after, vec![unit]).await.unwrap();
+
+    // It is what a load reads, but for the head, which a load raises.
+    let found = store.peek().await.unwrap();
+    let mut loaded = store.load(first, None).await.unwrap();
+    let raised = loaded.snapshot.head.as_mut().unwrap();
+    assert_eq!(raised.seq, pen.head.seq.next());
+    raised.seq = pen.head.seq;
+    assert_eq!(found, loaded);
+
+    // A process that never led sees it too, and what cannot be read is named as in a load.
+    fixture.put_bytes("/nodes/n9", b"not a record").await;
+    fixture.succeed().await;
+    let other = fixture.store();
+    let found = other.peek().await.unwrap();
+    assert_eq!(found.snapshot.nodes, [node(1)]);
+    let named: Vec<_> = found.quarantined.iter().map(|record| record.key.as_str()).collect();
+    assert_eq!(named, ["/nodes/n9"]);
+    assert_eq!(fixture.bytes("/nodes/n9").await.as_deref(), Some(&b"not a record"[..]));
 }

@@ -62,6 +62,7 @@ macro_rules! suite {
                 a_candidate_never_gets_a_term_twice,
                 a_successor_finds_everything_and_a_higher_term,
                 a_closed_store_does_nothing,
+                anybody_may_look_and_changes_nothing,
             }
             chain {
                 a_commit_needs_the_head_it_builds_on,

@@ -20,6 +20,9 @@ impl Compute {
             reason: standing.why.to_string(),
             since: Some(timestamp(standing.since)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: standing.role().word().to_owned(),
+            leader: standing.leader.as_deref().unwrap_or_default().to_owned(),
+            copy_age_ms: self.handle.copy_age().unwrap_or_default(),
             ..api::StandingResponse::default()
         };
         let found = self

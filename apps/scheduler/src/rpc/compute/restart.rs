@@ -17,7 +17,7 @@ use tonic::Status;
 
 use super::Compute;
 use crate::handle::Handle;
-use crate::rpc::refusal::{done, workload_id};
+use crate::rpc::refusal::{self, done, workload_id};
 
 /// How long it may take to come to rest.
 const REST: Duration = Duration::from_mins(1);
@@ -80,7 +80,7 @@ impl Restart {
         // Events from now on, so that none falls between the order and the wait.
         let mut events = self.handle.events();
         self.want(Desired::Stopped).await.map_err(|why| {
-            Status::new(why.code(), format!("{id} was not stopped: {}", why.message()))
+            refusal::saying(&why, format!("{id} was not stopped: {}", why.message()))
         })?;
         let generation = self.generation().await.map_err(|why| self.left_stopped(&why))?;
         let deadline = Instant::now() + REST;
@@ -140,7 +140,7 @@ impl Restart {
         let id = &self.id;
         let text = why.message();
         let text = format!("{id} is left stopped ({text}); `persys start {id}` starts it");
-        Status::new(why.code(), text)
+        refusal::saying(why, text)
     }
 }
 

@@ -9,6 +9,8 @@
 //! A process that pauses or is deposed can harm nothing: every transaction is guarded by its term
 //! and by the head it builds on, and agents refuse the commands of an ended term.
 
+mod lease;
+
 use std::sync::Arc;
 
 use persys_model::time::{Millis, Now};
@@ -35,6 +37,8 @@ pub enum ReplicaInput {
     /// Something for the scheduler proper: requests, beats, answers, probes.
     /// (`Committed`, `StoreLost`, `Loaded` are made by the replica itself.)
     Cluster(Box<Input>),
+    /// The one that leads does not answer: if another took its place, that is worth knowing now.
+    LeaderSilent,
     /// Time passed.
     Tick,
 }
@@ -69,6 +73,9 @@ pub struct Replica {
     /// The campaign or renewal under way, and when it was sent.
     lease_call: Option<(CallId, Millis)>,
     lease_due: Millis,
+    lease_answered_at: Millis,
+    /// Who led when the store last said so, and when that was.
+    heard_of: Option<(Arc<str>, Millis)>,
     effects: ReplicaEffects,
 }
 
@@ -83,6 +90,8 @@ struct Leading {
     term: Term,
     /// Until when this process may count on leading, on its own clock.
     valid_until: Millis,
+    /// Renewals in a row that were not answered.
+    unheard: u32,
     /// The cluster; `None` until it is first loaded.
     world: Option<World>,
     /// The load or commit under way.
@@ -97,6 +106,13 @@ struct Leading {
     pending: Vec<Unit>,
 }
 
+impl Leading {
+    /// Whether the store is being read, or is about to be.
+    fn reads(&self) -> bool {
+        self.must_load || matches!(self.work, Some((_, Work::Load)))
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Load,
@@ -104,7 +120,8 @@ enum Work {
 }
 
 impl Replica {
-    /// A process that has just started. `candidate` names this life of it, `<host>#<life>`;
+    /// A process that has just started. `candidate` names this life of it and where others reach
+    /// it, `<host>:<port>#<life>`;
     /// `fresh_cluster` is the identity to use if the store turns out to be new; `known` is what
     /// this host remembers.
     pub fn start(
@@ -123,7 +140,27 @@ impl Replica {
             last_call: CallId(0),
             lease_call: None,
             lease_due: now.mono,
+            lease_answered_at: now.mono,
+            heard_of: None,
             effects: ReplicaEffects::default(),
+        }
+    }
+
+    /// The name of this life of this process.
+    pub fn candidate(&self) -> &str {
+        &self.candidate
+    }
+
+    /// The numbers it decides by.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The leadership of this process, to be given back when it ends in good order.
+    pub fn term(&self) -> Option<Term> {
+        match &self.role {
+            Role::Leading(leading) => Some(leading.term),
+            Role::Follower => None,
         }
     }
 
@@ -140,6 +177,7 @@ impl Replica {
         match input {
             ReplicaInput::Store(call, reply) => self.store_replied(call, reply, now),
             ReplicaInput::Cluster(input) => self.cluster_input(*input, now),
+            ReplicaInput::LeaderSilent => self.ask_sooner(now),
             ReplicaInput::Tick => self.step_world(Input::Tick, now),
         }
         self.see_to_lease(now);
@@ -198,22 +236,6 @@ impl Replica {
         self.effects.wake_at = effects.wake_at;
     }
 
-    /// Campaigns or renews when it is time.
-    fn see_to_lease(&mut self, now: Now) {
-        if self.lease_call.is_some() || now.mono < self.lease_due {
-            return;
-        }
-        let call = match &self.role {
-            Role::Follower => StoreCall::Campaign {
-                candidate: Arc::clone(&self.candidate),
-                ttl_ms: self.settings.leader_ttl_ms,
-            },
-            Role::Leading(leading) => StoreCall::Renew { term: leading.term },
-        };
-        let id = self.call(call);
-        self.lease_call = Some((id, now.mono));
-    }
-
     /// Loads or commits when there is something to do and nothing under way.
     fn see_to_store(&mut self, now: Now) {
         let known = self.known.clone();
@@ -265,40 +287,11 @@ impl Replica {
         }
     }
 
-    fn lease_replied(&mut self, reply: StoreReply, sent_at: Millis, now: Now) {
-        let ttl = self.settings.leader_ttl_ms;
-        self.lease_due = now.mono.plus(ttl / 3);
-        // Three quarters leave room for clocks that run a tenth apart, measured from the sending.
-        let valid_until = sent_at.plus(ttl * 3 / 4);
-        match (reply, &mut self.role) {
-            (StoreReply::Won(term), Role::Follower) => self.lead(term, valid_until, now),
-            (StoreReply::HeldBy(holder, head), Role::Follower) => {
-                self.learn(head);
-                if self.settings.zoo.has(Bug::LeaderIdByHostName)
-                    && host_of(&holder) == host_of(&self.candidate)
-                {
-                    // "I lead already": nobody renews, and this process never campaigns again.
-                    self.lease_due = Millis(u64::MAX);
-                }
-            }
-            (StoreReply::Done, Role::Leading(leading)) => leading.valid_until = valid_until,
-            (StoreReply::Deposed, Role::Leading(_)) => self.step_down(now),
-            (StoreReply::Unavailable | StoreReply::Unknown, role) => {
-                self.lease_due = now.mono.plus(RETRY_MS);
-                if let Role::Leading(leading) = role
-                    && now.mono >= leading.valid_until
-                {
-                    self.lose_store("the leader lease cannot be renewed", now);
-                }
-            }
-            (_, Role::Follower | Role::Leading(_)) => {}
-        }
-    }
-
     fn lead(&mut self, term: Term, valid_until: Millis, now: Now) {
         self.role = Role::Leading(Box::new(Leading {
             term,
             valid_until,
+            unheard: 0,
             world: None,
             work: None,
             must_load: true,
@@ -353,6 +346,7 @@ impl Replica {
             StoreReply::Committed => {
                 if let Role::Leading(leading) = &mut self.role {
                     leading.store_head = through;
+                    leading.unheard = 0;
                 }
                 self.step_world(Input::Committed(through), now);
                 self.remember();
@@ -386,20 +380,6 @@ impl Replica {
         self.lease_call = None;
     }
 
-    /// A follower hears how far the store has come. What contradicts its own memory it does not
-    /// take: should it lead one day, an operator is to look at that.
-    fn learn(&mut self, head: Option<HighWater>) {
-        let Some(head) = head else { return };
-        let news = self.known.as_ref().is_none_or(|known| {
-            known.cluster == head.cluster
-                && (known.incarnation, known.seq) < (head.incarnation, head.seq)
-        });
-        if news {
-            self.known = Some(head.clone());
-            self.effects.remember = Some(head);
-        }
-    }
-
     fn remember(&mut self) {
         let Some(mark) = self.world().map(World::high_water) else { return };
         if mark.seq > CommitSeq(0) && self.known.as_ref() != Some(&mark) {
@@ -421,8 +401,4 @@ fn next_batch(pending: &mut Vec<Unit>) -> Vec<Unit> {
         count += 1;
     }
     pending.drain(..count).collect()
-}
-
-fn host_of(candidate: &str) -> &str {
-    candidate.split('#').next().unwrap_or_default()
 }
