@@ -110,6 +110,8 @@ pub enum Ask {
     ReleaseBrake,
     /// What to do with a workload found on a node that nobody knows.
     Orphan(NodeId, WorkloadId, OrphanVerdict),
+    /// Compare all that this node, or every node, holds with what is recorded, now.
+    CheckDrift(Option<NodeId>),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }

@@ -54,17 +54,8 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let certificates = Certificates::new(folder.path());
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = Settings { retry_base_ms: 200, ..Settings::default() };
-        let scheduler = scheduler::start(scheduler::Config {
-            grpc: local,
-            http: local,
-            state_dir: folder.path().join("scheduler"),
-            cluster: "test".to_owned(),
-            security: scheduler::Security::Mtls(certificates.issue(Role::Scheduler, "scheduler")),
-            settings,
-        })
-        .await
-        .unwrap();
+        certificates.issue(Role::Scheduler, "scheduler");
+        let scheduler = start_scheduler(folder.path(), "scheduler", local).await;
         let agent = agent::start(agent::Config {
             node: Some("n1".to_owned()),
             grpc: local,
@@ -122,6 +113,24 @@ impl Rig {
         }
     }
 
+    /// Starts it again where it was, with what is in this folder.
+    pub(crate) async fn start_scheduler(&mut self, state: &str) {
+        let at = self.endpoint.parse().unwrap();
+        self.scheduler = Some(start_scheduler(self.folder.path(), state, at).await);
+    }
+
+    /// Stops the agent alone.
+    pub(crate) async fn stop_agent(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.stop().await;
+        }
+    }
+
+    /// A path below the folder of the rig.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
     pub(crate) fn world(&self, typed: &str) -> World {
         world(&self.folder.path().join("home"), typed)
     }
@@ -153,6 +162,20 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+async fn start_scheduler(folder: &Path, state: &str, grpc: SocketAddr) -> scheduler::Running {
+    let bundle = Source::Bundle(folder.join("scheduler-scheduler.pem"));
+    scheduler::start(scheduler::Config {
+        grpc,
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        state_dir: folder.join(state),
+        cluster: "test".to_owned(),
+        security: scheduler::Security::Mtls(bundle),
+        settings: Settings { retry_base_ms: 200, ..Settings::default() },
+    })
+    .await
+    .unwrap()
 }
 
 /// Somebody who types, with a home and nothing else.

@@ -53,6 +53,9 @@ pub(crate) const TABLE: &[(&str, Who)] = &[
     ("/persys.compute.v1.Compute/Exec", Who::Operator),
     ("/persys.compute.v1.Compute/Standing", Who::Operator),
     ("/persys.compute.v1.Compute/Operate", Who::Operator),
+    ("/persys.compute.v1.Compute/Snapshot", Who::Operator),
+    ("/persys.compute.v1.Compute/Recover", Who::Operator),
+    ("/persys.compute.v1.Compute/ListDrifts", Who::Operator),
     ("/grpc.health.v1.Health/Check", Who::Everyone),
     ("/grpc.health.v1.Health/Watch", Who::Everyone),
     ("/grpc.health.v1.Health/List", Who::Everyone),
@@ -122,7 +125,7 @@ mod tests {
         // The other service of the package is the agents' own.
         let mut ours = methods("persys.compute.v1");
         ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
-        assert_eq!(ours.len(), 7, "{ours:?}");
+        assert_eq!(ours.len(), 10, "{ours:?}");
         contract.extend(ours);
         let rows: Vec<_> = TABLE.iter().map(|(method, _)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();

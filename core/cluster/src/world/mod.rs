@@ -11,6 +11,7 @@ mod ask;
 mod beat;
 mod check;
 mod drift;
+mod drift_view;
 mod journal;
 mod judge;
 mod liveness;
@@ -19,6 +20,7 @@ mod operate;
 mod orders;
 mod place;
 mod recovery;
+mod recovery_plan;
 mod register;
 mod retry;
 mod settle;
@@ -44,7 +46,9 @@ use crate::record::Head;
 use crate::settings::Settings;
 use crate::store::HighWater;
 
+pub use drift_view::DriftView;
 pub use judge::{Judged, Verdict};
+pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};
 
