@@ -28,9 +28,12 @@ fn is_done(reply: &Reply) -> bool {
     matches!(reply, Reply::Done { .. })
 }
 
-/// The store holds `snapshot` again, and the host remembers more.
-fn put_back(c: &mut Cluster, snapshot: Snapshot) {
+/// The store holds `snapshot` again, as a restoring leaves it, and the host remembers more.
+fn put_back(c: &mut Cluster, mut snapshot: Snapshot) {
     let known = c.world.high_water();
+    if let Some(head) = &mut snapshot.head {
+        head.rebuilding = true;
+    }
     c.store.snapshot = snapshot.clone();
     let fresh = Arc::from("fresh");
     let (mut world, effects) =
@@ -163,7 +166,8 @@ fn a_snapshot_becomes_the_truth_and_everything_of_it_is_stored() {
     }));
     let event = c.store.events.last().unwrap().seq;
     let before = c.world.head().clone();
-    put_back(&mut c, Snapshot::default());
+    let stored = c.store.snapshot.clone();
+    put_back(&mut c, stored);
     let way = Recovery::FromSnapshot(Box::new(copy));
     assert!(is_done(&c.ask(Ask::Recover(way))));
     let head = c.world.head().clone();
@@ -181,6 +185,7 @@ fn a_snapshot_becomes_the_truth_and_everything_of_it_is_stored() {
         &*c.world.workload(&workload_id("changed")).unwrap().workload.revision.to_string(),
         "r1"
     );
+    c.tell_all(&node_id(0));
     let drifts: Vec<_> = c.world.drifts().map(|view| view.drift.workload.clone()).collect();
     assert_eq!(drifts, [workload_id("new")], "left alone");
     assert!(c.agents[&node_id(0)].held.contains_key(&workload_id("new")));
