@@ -232,7 +232,10 @@ impl Sim {
                     Ask::Recover(Recovery::FromAgents) => {
                         self.cover.hit("run: recovered from agents");
                     }
-                    Ask::Recover(_) => {
+                    Ask::Recover(Recovery::FromSnapshot(_)) => {
+                        self.cover.hit("run: recovered from a snapshot");
+                    }
+                    Ask::Recover(Recovery::AcceptEmpty) => {
                         self.cover.hit("run: recovered by accepting an empty store");
                     }
                     _ => {}
@@ -289,6 +292,8 @@ impl Sim {
         let calm = self.stage != Stage::Faults;
         let how = if calm || self.users.rng.chance(850) {
             Recovery::FromAgents
+        } else if let Some(copy) = self.store.copy().filter(|_| self.users.rng.chance(500)) {
+            Recovery::FromSnapshot(Box::new(copy))
         } else {
             Recovery::AcceptEmpty
         };

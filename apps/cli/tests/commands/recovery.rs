@@ -150,7 +150,7 @@ async fn a_snapshot_is_taken_for_the_truth_and_the_rest_is_decided_one_by_one() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_node_is_vouched_for_and_removed() {
+async fn the_brake_is_released_and_a_silent_node_vouched_for() {
     let mut rig = Rig::start().await;
     let told = rig.types("release-brake").await.ended(0);
     assert_eq!(told.out, "the brake is not on\n");
@@ -158,10 +158,24 @@ async fn a_silent_node_is_vouched_for_and_removed() {
     assert!(told.err.contains("node n1 cannot be confirmed gone"), "{told:?}");
     assert!(told.err.contains("not lost"), "{told:?}");
     rig.types("node confirm-gone nobody").await.ended(1);
-    rig.stop_agent().await;
-    let told = rig.until("node confirm-gone n1", |told| told.code == 0).await;
-    assert_eq!(told.out, "node n1 counts as switched off; its exclusive work may move\n");
-    rig.types("node remove n1").await.ended(0);
-    assert_eq!(rig.types("nodes -o json").await.json(), serde_json::json!([]));
+    // Two machines that no probe reaches fall silent together.
+    for node in ["n2", "n3"] {
+        rig.start_agent(node, "192.0.2.1:9").await;
+    }
+    let ready = |told: &crate::rig::Told| {
+        told.json().as_array().is_some_and(|all| all.iter().all(|node| node["status"] == "Ready"))
+    };
+    rig.until("nodes -o json", |told| told.out.contains("n3") && ready(told)).await;
+    rig.stop_agents().await;
+    rig.until("status -o json", |told| told.json()["brake"] == true).await;
+    let told = rig.types("status").await.ended(0);
+    assert!(told.out.contains("`release-brake` lets it"), "{told:?}");
+    let told = rig.types("release-brake").await.ended(0);
+    assert_eq!(told.out, "work may move again\n");
+    let told = rig.until("node confirm-gone n2", |told| told.code == 0).await;
+    assert_eq!(told.out, "node n2 counts as switched off; its exclusive work may move\n");
+    let told = rig.types("node remove n2").await.ended(0);
+    assert_eq!(told.out, "node n2 is removed\n");
+    assert!(!rig.types("nodes").await.ended(0).out.contains("n2"));
     rig.stop().await;
 }
