@@ -164,7 +164,7 @@ impl Store for Embedded {
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {
-        let reading = self.ask(|keeper| keeper.reading()).await?;
+        let reading = self.ask(Keeper::reading).await?;
         // Beside the keeper: reading all of a large store takes longer than a commit may.
         let read = tokio::task::spawn_blocking(move || reading.dump());
         read.await.map_err(Error::unavailable)?

@@ -68,6 +68,7 @@ pub(crate) enum StoreCommand {
 /// How to leave recovery. Without --yes it only tells what would be done, unless somebody at a
 /// terminal confirms it.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option")]
 #[command(group = clap::ArgGroup::new("from").required(true))]
 pub(crate) struct Recover {
     /// Rebuild everything from what the agents hold.

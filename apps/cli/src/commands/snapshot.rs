@@ -19,7 +19,7 @@ use crate::show::table::{pairs, table};
 use crate::stores::{self, For, Place};
 
 /// How long the next piece of a copy may take.
-const NEXT: Duration = Duration::from_secs(60);
+const NEXT: Duration = Duration::from_mins(1);
 /// Unreadable records that are listed for people.
 const LISTED: usize = 50;
 

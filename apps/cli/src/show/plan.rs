@@ -52,7 +52,7 @@ fn part(text: &mut String, title: &str, lines: &[String]) {
         text.extend(["  ", &clean(line), "\n"]);
     }
     if lines.len() > LISTED {
-        text.push_str(&format!("  and {} more; -o json lists all\n", lines.len() - LISTED));
+        text.extend([format!("  and {} more; -o json lists all\n", lines.len() - LISTED)]);
     }
 }
 

@@ -218,12 +218,9 @@ impl World {
                 ready += usize::from(slot.node.condition == Condition::Ready);
             }
         }
-        let silent = asked.len().saturating_sub(ready);
-        let note = match (ready, silent) {
-            (_, 0) => format!("{ready} of {ready} nodes are asked for all they hold"),
-            _ => format!("{ready} nodes are asked for all they hold; {silent} are silent"),
-        };
-        self.done(request, note);
+        let said = format!("{ready} of {} nodes are asked for all they hold", asked.len());
+        let silent = if ready < asked.len() { "; the others are silent" } else { "" };
+        self.done(request, format!("{said}{silent}"));
     }
 
     fn judge_orphan(

@@ -77,7 +77,7 @@ impl Compute {
     /// Takes a snapshot in and makes sense of it.
     async fn receive(&self, input: &mut Streaming<api::RecoverInput>) -> Result<Given, Status> {
         let room = self.copies.clone().try_acquire_owned();
-        let _room = room.map_err(|_| unavailable("other copies of the store are in memory"))?;
+        let _room = room.map_err(|_full| unavailable("other copies of the store are in memory"))?;
         let mut bytes = Vec::new();
         while let Some(message) = next(input).await? {
             let Input::Data(data) = message else {
@@ -129,19 +129,6 @@ fn look(world: &World, way: &Recovery) -> Result<(RecoveryPlan, String), Status>
 }
 
 fn to_wire(plan: RecoveryPlan, unreadable: Vec<String>) -> api::RecoveryPlan {
-    let names = |ids: std::collections::BTreeSet<WorkloadId>| {
-        ids.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let nodes = |ids: std::collections::BTreeSet<NodeId>| {
-        ids.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    fn copies(all: impl IntoIterator<Item = (WorkloadId, NodeId)>) -> Vec<api::WorkloadCopy> {
-        let copy = |(workload, node): (WorkloadId, NodeId)| api::WorkloadCopy {
-            workload_id: workload.to_string(),
-            node_id: node.to_string(),
-        };
-        all.into_iter().map(copy).collect()
-    }
     api::RecoveryPlan {
         kept: names(plan.kept),
         restored: copies(plan.restored),
@@ -150,9 +137,21 @@ fn to_wire(plan: RecoveryPlan, unreadable: Vec<String>) -> api::RecoveryPlan {
         superseded: copies(plan.superseded),
         without_spec: copies(plan.without_spec),
         orphans: copies(plan.orphans),
-        conflicts: plan.conflicts.iter().map(ToString::to_string).collect(),
-        heard: nodes(plan.heard),
-        missing: nodes(plan.missing),
+        conflicts: names(plan.conflicts),
+        heard: names(plan.heard),
+        missing: names(plan.missing),
         unreadable,
     }
+}
+
+fn names<T: ToString>(all: impl IntoIterator<Item = T>) -> Vec<String> {
+    all.into_iter().map(|one| one.to_string()).collect()
+}
+
+fn copies(all: impl IntoIterator<Item = (WorkloadId, NodeId)>) -> Vec<api::WorkloadCopy> {
+    let copy = |(workload, node): (WorkloadId, NodeId)| api::WorkloadCopy {
+        workload_id: workload.to_string(),
+        node_id: node.to_string(),
+    };
+    all.into_iter().map(copy).collect()
 }

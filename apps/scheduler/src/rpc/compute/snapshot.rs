@@ -28,7 +28,7 @@ type Piece = Result<api::SnapshotChunk, Status>;
 impl Compute {
     pub(super) async fn copy_store(&self) -> Result<ReceiverStream<Piece>, Status> {
         let room = self.copies.clone().try_acquire_owned();
-        let room = room.map_err(|_| unavailable("other copies of the store are being made"))?;
+        let room = room.map_err(|_full| unavailable("other copies of the store are being made"))?;
         let late = |_| unavailable(format!("the store was not read within {LONGEST:?}"));
         let pairs = timeout(LONGEST, self.store.dump()).await.map_err(late)?;
         let pairs = pairs.map_err(|error| unavailable(error.to_string()))?;
@@ -74,6 +74,6 @@ impl Write for Pieces {
         }
         let data = std::mem::take(&mut self.piece);
         let sent = self.to.blocking_send(Ok(api::SnapshotChunk { data }));
-        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        sent.map_err(|_gone| io::ErrorKind::BrokenPipe.into())
     }
 }
