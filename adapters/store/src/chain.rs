@@ -3,7 +3,7 @@
 //! Transactions form one chain: each is refused unless the head is where it says. Events are kept
 //! in order of their numbers, the oldest are dropped in the transaction that adds new ones.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use persys_cluster::record::{Head, Unit};
@@ -14,10 +14,10 @@ use persys_model::token::CommitSeq;
 
 use crate::book::{Book, Edit};
 use crate::error::Error;
-use crate::key::{Keys, event_of};
+use crate::key::{Keys, Noun, event_of};
 use crate::record::decode;
 use crate::settings::Settings;
-use crate::store::{History, Loaded, Span};
+use crate::store::{History, Loaded, Pairs, Span};
 
 /// Beyond those that are replaced, so many old events go with one commit at most.
 const MOST_TRIMMED: usize = 64;
@@ -88,17 +88,7 @@ pub(crate) fn commit(
     after: CommitSeq,
     units: &[Unit],
 ) -> Result<CommitSeq, Error> {
-    let stored = head(shelf, book)?.map_or(CommitSeq(0), |head| head.seq);
-    if stored != after {
-        return Err(Error::HeadMoved);
-    }
-    let mut seq = after;
-    for unit in units {
-        if unit.head.seq != seq.next() {
-            return Err(Error::unavailable(format!("unit {} follows {seq}", unit.head.seq)));
-        }
-        seq = unit.head.seq;
-    }
+    let seq = follow(head(shelf, book)?.as_ref(), after, units)?;
     let Some(last) = units.last() else { return Ok(seq) };
 
     // Everything is put into bytes before anything is written.
@@ -120,6 +110,80 @@ pub(crate) fn commit(
     apply(shelf, book, head, seq)?;
     trim(shelf, settings, newest, added + MOST_TRIMMED)?;
     Ok(seq)
+}
+
+/// Where the head is after `units`, if they may follow what is `stored`: each has the number after
+/// the one before. Only the first of a rebuilt cluster may leave numbers out, since those were
+/// given to units that the store has lost.
+pub(crate) fn follow(
+    stored: Option<&Head>,
+    after: CommitSeq,
+    units: &[Unit],
+) -> Result<CommitSeq, Error> {
+    let (seq, incarnation) = stored.map_or((CommitSeq(0), 0), |head| (head.seq, head.incarnation));
+    if seq != after {
+        return Err(Error::HeadMoved);
+    }
+    let (mut seq, mut incarnation) = (after, incarnation);
+    for Unit { head, .. } in units {
+        let rebuilt = head.incarnation > incarnation && head.seq > seq;
+        if head.seq != seq.next() && !rebuilt {
+            return Err(Error::unavailable(format!("unit {} follows {seq}", head.seq)));
+        }
+        (seq, incarnation) = (head.seq, head.incarnation);
+    }
+    Ok(seq)
+}
+
+/// All that lasts, from where it is shown: records and events in any order.
+pub(crate) fn dump(keys: &Keys, show: Box<ShowAll<'_>>) -> Result<Pairs, Error> {
+    let mut pairs = Pairs::new();
+    show(&mut |key, bytes| {
+        if let Some(below) = keys.lasting(key) {
+            pairs.push((below.to_owned(), bytes.to_vec()));
+        }
+    })?;
+    pairs.sort();
+    Ok(pairs)
+}
+
+/// Writes `pairs` into a store that holds nothing else, the head last.
+pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(), Error> {
+    let wanted: BTreeMap<_, _> =
+        pairs.into_iter().map(|(below, bytes)| (keys.below_root(&below), bytes)).collect();
+    let mut stranger = shelf.get(&keys.head())?.map(|_| keys.head());
+    let mut look = |key: &str, bytes: &[u8]| {
+        let part = wanted.get(key).is_some_and(|wanted| wanted == bytes);
+        if !part && stranger.is_none() && keys.lasting(key).is_some() {
+            stranger = Some(key.to_owned());
+        }
+    };
+    shelf.each(&mut look)?;
+    shelf.events_back(&mut |key, bytes| {
+        look(key, bytes);
+        true
+    })?;
+    if let Some(key) = stranger {
+        return Err(Error::NotEmpty { key });
+    }
+    let (heads, others): (Vec<_>, Vec<_>) =
+        wanted.into_iter().partition(|(key, _)| keys.noun(key) == Noun::Head);
+    for (key, bytes) in others.into_iter().chain(heads) {
+        match keys.noun(&key) {
+            Noun::Event => shelf.put_event(&key, &bytes)?,
+            Noun::Head
+            | Noun::Leader
+            | Noun::Node
+            | Noun::Workload
+            | Noun::Assignment
+            | Noun::Retry
+            | Noun::Grave
+            | Noun::Drift
+            | Noun::Other
+            | Noun::Foreign => shelf.put(&key, &bytes)?,
+        }
+    }
+    Ok(())
 }
 
 /// Shows events, newest first, until it is told that it was enough.

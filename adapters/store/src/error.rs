@@ -19,6 +19,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// What is to be filled holds something already. Nothing was done.
+    #[error("the store is not empty: it holds {key}")]
+    NotEmpty {
+        /// The first key that was found.
+        key: String,
+    },
     /// Surely nothing was done.
     #[error("the store is unavailable: {why}")]
     Unavailable {
@@ -48,7 +54,9 @@ impl Error {
         match self {
             Self::Deposed => StoreReply::Deposed,
             Self::HeadMoved => StoreReply::HeadMoved,
-            Self::Unreadable { .. } | Self::Unavailable { .. } => StoreReply::Unavailable,
+            Self::Unreadable { .. } | Self::NotEmpty { .. } | Self::Unavailable { .. } => {
+                StoreReply::Unavailable
+            }
             Self::Unknown { .. } => StoreReply::Unknown,
         }
     }

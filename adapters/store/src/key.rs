@@ -24,7 +24,7 @@ pub struct Keys {
 }
 
 /// What kind of record is under a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Noun {
     Head,
     Leader,
@@ -46,6 +46,11 @@ impl Keys {
     pub fn new(root: &str) -> Result<Self, BadRoot> {
         let fits = root.is_empty() || (root.starts_with('/') && !root.ends_with('/'));
         if fits { Ok(Self { root: Arc::from(root) }) } else { Err(BadRoot { root: root.into() }) }
+    }
+
+    /// The layout below no root.
+    pub(crate) fn bare() -> Self {
+        Self { root: Arc::from("") }
     }
 
     /// `/meta/head`
@@ -109,6 +114,22 @@ impl Keys {
         format!("{}/quarantine{below}@{seq}", self.root)
     }
 
+    /// A key as [`Self::lasting`] gave it, below this root.
+    #[must_use]
+    pub fn below_root(&self, below: &str) -> String {
+        format!("{}{below}", self.root)
+    }
+
+    /// The key without its root, if it is one of ours and belongs into a copy of the store: who
+    /// leads, leases of nodes and names of the moment are made anew wherever a store comes to life.
+    #[must_use]
+    pub fn lasting<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let below = key.strip_prefix(&*self.root).filter(|below| below.starts_with('/'))?;
+        let lease = below.starts_with("/nodes/") && below.ends_with("/lease");
+        let ends = below == "/meta/leader" || below.starts_with("/skydns/") || lease;
+        (!ends).then_some(below)
+    }
+
     /// What kind of record is under `key`.
     pub(crate) fn noun(&self, key: &str) -> Noun {
         let Some(below) = key.strip_prefix(&*self.root).and_then(|key| key.strip_prefix('/'))
@@ -159,6 +180,24 @@ mod tests {
         let event = keys.event(WallMillis(5), EventSeq(u64::MAX));
         assert_eq!(event_of(&event), Some((WallMillis(5), EventSeq(u64::MAX))));
         assert!(event < keys.event(WallMillis(u64::MAX), EventSeq(0)));
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_in_no_copy() {
+        let keys = Keys::new("/persys").unwrap();
+        for (key, lasting) in [
+            ("/persys/meta/head", Some("/meta/head")),
+            ("/persys/quarantine/nodes/n1@7", Some("/quarantine/nodes/n1@7")),
+            ("/persys/notes", Some("/notes")),
+            ("/persys/meta/leader", None),
+            ("/persys/nodes/n1/lease", None),
+            ("/persys/skydns/local/n1", None),
+            ("/persysother/nodes/n1", None),
+            ("/nodes/n1", None),
+        ] {
+            assert_eq!(keys.lasting(key), lasting, "{key}");
+            assert!(lasting.is_none_or(|below| keys.below_root(below) == key));
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //!            key, record: the layout an operator sees
 //! ```
 //!
+//! `archive` is a copy of any of them as one file.
+//!
 //! What holds for every store, and is shown by one suite in `tests/store/contract`:
 //!
 //! 1. Units are stored together or not at all, each commit exactly where its chain stands.
@@ -17,6 +19,7 @@
 //! 4. "Unavailable" means that surely nothing was done; otherwise the answer is "unknown".
 
 mod answer;
+pub mod archive;
 mod book;
 mod chain;
 pub mod embedded;
@@ -34,4 +37,4 @@ pub use key::{BadRoot, Keys};
 pub use memory::Memory;
 pub use record::{Leader, StoredSpec};
 pub use settings::Settings;
-pub use store::{Campaign, History, Loaded, Quarantined, Span, Store};
+pub use store::{Campaign, History, Loaded, Pairs, Quarantined, Span, Store};

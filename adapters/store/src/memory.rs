@@ -18,7 +18,7 @@ use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::{BadRoot, Keys};
 use crate::settings::Settings;
-use crate::store::{Campaign, History, Loaded, Span, Store};
+use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
 
 /// A store in memory, as one process sees it. Clones are the same process.
 #[derive(Debug, Clone)]
@@ -226,6 +226,29 @@ impl Store for Memory {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.call(|shared, _| chain::events(span, Box::new(|see| shared.contents.events_back(see))))
+    }
+
+    async fn dump(&self) -> Result<Pairs, Error> {
+        self.call(|shared, process| {
+            let Contents { records, events } = &shared.contents;
+            chain::dump(
+                &process.book.keys,
+                Box::new(|see| {
+                    records.iter().chain(events).for_each(|(key, bytes)| see(key, bytes));
+                    Ok(())
+                }),
+            )
+        })
+    }
+
+    async fn fill(&self, pairs: Pairs) -> Result<(), Error> {
+        self.call(|shared, process| {
+            let keys = &process.book.keys;
+            if shared.leader.is_some() {
+                return Err(Error::NotEmpty { key: keys.leader() });
+            }
+            chain::fill(&mut shared.contents, keys, pairs)
+        })
     }
 
     fn watch(&self) -> watch::Receiver<CommitSeq> {

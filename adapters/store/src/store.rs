@@ -41,6 +41,16 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// Reads events; anybody may, whoever leads.
     async fn events(&self, span: Span) -> Result<History, Error>;
 
+    /// Every record below the root at one moment, byte for byte, whether it can be read or not:
+    /// events and what was moved aside too, but nothing that ends by itself, such as who leads.
+    /// Sorted by key, the root taken off. Anybody may.
+    async fn dump(&self) -> Result<Pairs, Error>;
+
+    /// Puts back what [`Store::dump`] gave, into a store that holds nothing and that nobody leads.
+    /// The head comes last: a store without one that holds a part of `pairs` and nothing else is
+    /// one whose filling was interrupted, and it can be filled again.
+    async fn fill(&self, pairs: Pairs) -> Result<(), Error>;
+
     /// The number of the last unit this process knows of. Only a hint: it may be late, skip
     /// numbers, and stay silent about what others write.
     fn watch(&self) -> watch::Receiver<CommitSeq>;
@@ -48,6 +58,9 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// Lets go of whatever is held outside; every later call is `Unavailable`.
     async fn close(&self);
 }
+
+/// Keys, without their root, and the bytes under each.
+pub type Pairs = Vec<(String, Vec<u8>)>;
 
 /// What became of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,7 @@ mod problem;
 mod shell;
 mod show;
 mod sizes;
+mod stores;
 mod wait;
 pub mod world;
 

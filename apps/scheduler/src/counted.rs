@@ -8,7 +8,7 @@ use std::sync::Arc;
 use persys_cluster::record::{Unit, Write};
 use persys_cluster::store::HighWater;
 use persys_model::token::{CommitSeq, Term};
-use persys_store::{Campaign, Error, History, Loaded, Span, Store};
+use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -61,6 +61,14 @@ impl Store for Counted {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.store.events(span).await
+    }
+
+    async fn dump(&self) -> Result<Pairs, Error> {
+        self.store.dump().await
+    }
+
+    async fn fill(&self, pairs: Pairs) -> Result<(), Error> {
+        self.store.fill(pairs).await
     }
 
     fn watch(&self) -> watch::Receiver<CommitSeq> {

@@ -111,6 +111,8 @@ pub enum Ask {
     ReleaseBrake,
     /// What to do with a workload found on a node that nobody knows.
     Orphan(NodeId, WorkloadId, OrphanVerdict),
+    /// Compare all that this node, or every node, holds with what is recorded, now.
+    CheckDrift(Option<NodeId>),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
@@ -131,6 +133,7 @@ impl Ask {
             Self::ConfirmGone(node) => ("confirm that it is gone", None, Some(node)),
             Self::RemoveNode(node) => ("remove", None, Some(node)),
             Self::ReleaseBrake => ("release the brake", None, None),
+            Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {
                     OrphanVerdict::Adopt => "adopt",

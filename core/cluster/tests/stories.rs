@@ -394,7 +394,7 @@ fn an_empty_store_is_recovered_from_what_agents_hold() {
     assert_eq!(c.world.mode().0, Mode::Recovery);
     c.pass(3_000);
     assert_eq!(c.store.writes, 0, "frozen until somebody decides");
-    assert_eq!(c.world.recovery_plan().restored.len(), 6);
+    assert_eq!(c.world.recovery_plan(&Recovery::FromAgents).restored.len(), 6);
     assert_eq!(refused(&c.ask(Ask::Recover(Recovery::FromAgents))), None);
     c.pass(15_000);
     for n in 0..6 {

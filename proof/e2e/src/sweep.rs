@@ -87,6 +87,12 @@ async fn play(program: &Path, victim: Victim, die_at: Option<u64>) -> (Ending, u
     let last = read.lines().next_back().unwrap_or_default().to_owned();
     let process = victim.process();
     if die_at.is_some_and(|point| passed >= point) {
+        // It may have died when all was done and nobody looked any more.
+        let deadline = Instant::now() + PATIENCE;
+        while stack.mended.is_empty() {
+            stack.wait_a_little(deadline, "it does not die").await;
+        }
+        stack.until_ready(1).await;
         assert_eq!(stack.mended, [process], "{last}");
     } else {
         assert_eq!(stack.mended, [""; 0], "nobody was to die");

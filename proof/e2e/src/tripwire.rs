@@ -30,7 +30,7 @@ use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Runtime, Start};
 use persys_scheduler::driver as scheduler;
 use persys_scheduler::links::{Links, Target, Unreachable as NoAgent};
-use persys_store::{Campaign, Error as StoreError, History, Loaded, Span, Store};
+use persys_store::{Campaign, Error as StoreError, History, Loaded, Pairs, Span, Store};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::watch;
 
@@ -221,6 +221,14 @@ impl Store for Wired<dyn Store> {
 
     async fn events(&self, span: Span) -> Result<History, StoreError> {
         self.inner.events(span).await
+    }
+
+    async fn dump(&self) -> Result<Pairs, StoreError> {
+        self.inner.dump().await
+    }
+
+    async fn fill(&self, pairs: Pairs) -> Result<(), StoreError> {
+        self.inner.fill(pairs).await
     }
 
     fn watch(&self) -> watch::Receiver<CommitSeq> {

@@ -37,6 +37,7 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "user: unavailable",
     "user: no answer",
     "run: recovered from agents",
+    "run: recovered from a snapshot",
     "run: recovered by accepting an empty store",
     "run: two copies of default work at once",
     "run: converged",

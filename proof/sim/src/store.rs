@@ -224,6 +224,15 @@ impl Store {
         if self.contents.seq() != after {
             return StoreReply::HeadMoved;
         }
+        // As the real stores have it: numbers are left out only by a rebuilding.
+        let mut last = self.contents.head.as_ref().map_or((0, after), |h| (h.incarnation, h.seq));
+        for Unit { head, .. } in units {
+            let rebuilt = head.incarnation > last.0 && head.seq > last.1;
+            if head.seq != last.1.next() && !rebuilt {
+                return StoreReply::Unavailable;
+            }
+            last = (head.incarnation, head.seq);
+        }
         for unit in units {
             self.write(unit, seen);
         }
@@ -239,6 +248,11 @@ impl Store {
     /// Somebody makes a copy, for worse days.
     pub(crate) fn back_up(&mut self) {
         self.backup = Some(self.contents.clone());
+    }
+
+    /// The copy as an operator gives it to a scheduler in recovery.
+    pub(crate) fn copy(&self) -> Option<Snapshot> {
+        self.backup.as_ref().map(Contents::snapshot).filter(|copy| copy.head.is_some())
     }
 
     /// Whether there is a copy that knows less than each of those who remember.

@@ -94,7 +94,7 @@ impl Subject {
             | Ask::DeleteLabel(node, _)
             | Ask::ConfirmGone(node)
             | Ask::RemoveNode(node) => Self::Node(node.clone()),
-            Ask::ReleaseBrake | Ask::Recover(_) => Self::Cluster,
+            Ask::ReleaseBrake | Ask::CheckDrift(_) | Ask::Recover(_) => Self::Cluster,
         }
     }
 }
@@ -232,7 +232,10 @@ impl Sim {
                     Ask::Recover(Recovery::FromAgents) => {
                         self.cover.hit("run: recovered from agents");
                     }
-                    Ask::Recover(_) => {
+                    Ask::Recover(Recovery::FromSnapshot(_)) => {
+                        self.cover.hit("run: recovered from a snapshot");
+                    }
+                    Ask::Recover(Recovery::AcceptEmpty) => {
                         self.cover.hit("run: recovered by accepting an empty store");
                     }
                     _ => {}
@@ -289,6 +292,8 @@ impl Sim {
         let calm = self.stage != Stage::Faults;
         let how = if calm || self.users.rng.chance(850) {
             Recovery::FromAgents
+        } else if let Some(copy) = self.store.copy().filter(|_| self.users.rng.chance(500)) {
+            Recovery::FromSnapshot(Box::new(copy))
         } else {
             Recovery::AcceptEmpty
         };

@@ -11,14 +11,14 @@ use tokio::sync::watch;
 
 use super::OpenError;
 use super::disk::{Disks, Failures};
-use super::shelf::{Tables, read_all, read_events, read_record};
+use super::shelf::{Reading, Tables, read_all, read_events, read_record};
 use crate::book::{Book, Edit, put};
 use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::record::{Leader, decode};
 use crate::settings::Settings;
-use crate::store::{Campaign, History, Loaded, Span};
+use crate::store::{Campaign, History, Loaded, Pairs, Span};
 
 /// Memory for pages of the file, most of which are read once, when the store is loaded.
 const CACHE_BYTES: usize = 32 * 1024 * 1024;
@@ -130,6 +130,23 @@ impl Keeper {
         let seq = loaded.snapshot.head.as_ref().map(|head| head.seq);
         self.head.send_replace(seq.unwrap_or_default());
         Ok(loaded)
+    }
+
+    /// The file as it is now, to be read by somebody else.
+    pub(super) fn reading(&mut self) -> Result<Reading, Error> {
+        self.reopen()?;
+        match &self.state {
+            State::Open(file) => Reading::begin(&file.database, self.book.keys.clone()),
+            State::Down { .. } | State::Closed => Err(Error::unavailable("it is not open")),
+        }
+    }
+
+    pub(super) fn fill(&mut self, pairs: Pairs) -> Result<(), Error> {
+        if self.leader.is_some() {
+            return Err(Error::NotEmpty { key: self.book.keys.leader() });
+        }
+        let keys = self.book.keys.clone();
+        self.write(|shelf, _, _| chain::fill(shelf, &keys, pairs))
     }
 
     pub(super) fn commit(

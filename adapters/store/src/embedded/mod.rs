@@ -30,9 +30,12 @@ use self::keeper::Keeper;
 use crate::error::Error;
 use crate::key::BadRoot;
 use crate::settings::Settings;
-use crate::store::{Campaign, History, Loaded, Span, Store};
+use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
 
 pub use disk::{Disks, FileDisk};
+
+/// The name of the file in the state directory of a scheduler.
+pub const FILE: &str = "store.redb";
 
 /// Calls that may wait for the keeper; a caller beyond that waits to be let in.
 const MOST_WAITING: usize = 64;
@@ -162,6 +165,17 @@ impl Store for Embedded {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.ask(move |keeper| keeper.events(span)).await
+    }
+
+    async fn dump(&self) -> Result<Pairs, Error> {
+        let reading = self.ask(Keeper::reading).await?;
+        // Beside the keeper: reading all of a large store takes longer than a commit may.
+        let read = tokio::task::spawn_blocking(move || reading.dump());
+        read.await.map_err(Error::unavailable)?
+    }
+
+    async fn fill(&self, pairs: Pairs) -> Result<(), Error> {
+        self.ask(move |keeper| keeper.fill(pairs)).await
     }
 
     fn watch(&self) -> watch::Receiver<CommitSeq> {

@@ -1,14 +1,14 @@
 //! The inside of one redb transaction.
 
 use redb::{
-    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
-    WriteTransaction,
+    Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table,
+    TableDefinition, WriteTransaction,
 };
 
 use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::Keys;
-use crate::store::{History, Loaded, Span};
+use crate::store::{History, Loaded, Pairs, Span};
 
 type Definition = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -74,6 +74,41 @@ impl Shelf for Tables<'_> {
 
     fn events_back(&self, see: &mut dyn FnMut(&str, &[u8]) -> bool) -> Result<(), Error> {
         show_back(&self.events, see)
+    }
+}
+
+/// The file as it was at one moment; the writer goes on meanwhile.
+#[derive(Debug)]
+pub(super) struct Reading {
+    keys: Keys,
+    records: ReadOnlyTable<&'static str, &'static [u8]>,
+    events: ReadOnlyTable<&'static str, &'static [u8]>,
+}
+
+impl Reading {
+    pub(super) fn begin(database: &Database, keys: Keys) -> Result<Self, Error> {
+        let transaction = database.begin_read().map_err(Error::unavailable)?;
+        Ok(Self {
+            keys,
+            records: transaction.open_table(RECORDS).map_err(Error::unavailable)?,
+            events: transaction.open_table(EVENTS).map_err(Error::unavailable)?,
+        })
+    }
+
+    /// All that lasts.
+    pub(super) fn dump(&self) -> Result<Pairs, Error> {
+        chain::dump(
+            &self.keys,
+            Box::new(|see| {
+                for table in [&self.records, &self.events] {
+                    for entry in table.iter().map_err(Error::unavailable)? {
+                        let (key, bytes) = entry.map_err(Error::unavailable)?;
+                        see(key.value(), bytes.value());
+                    }
+                }
+                Ok(())
+            }),
+        )
     }
 }
 

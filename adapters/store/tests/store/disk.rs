@@ -44,6 +44,40 @@ fn is_one_state(loaded: &Loaded, raised: u64) -> u64 {
     units
 }
 
+/// The power goes at every possible moment of a filling.
+#[tokio::test]
+async fn a_store_is_filled_wholly_or_not_at_all() {
+    let source = Embedded::open_on(Faulty::new().disks(), Settings::default()).unwrap();
+    let term = campaign(&source).await.unwrap();
+    commit_many(&source, term, &mut Pen::new(), 20).await;
+    let copy = source.dump().await.unwrap();
+    let mut chance = Chance(0x5eed);
+    let (mut cuts, mut whole) = (0, 0);
+    for power in 0.. {
+        let disk = Faulty::new();
+        disk.platter().fault = Fault::PowerAfter(power);
+        let Ok(store) = Embedded::open_on(disk.disks(), Settings::default()) else { continue };
+        let filled = store.fill(copy.clone()).await;
+        store.close().await;
+        let disk = disk.after_power_loss(&mut chance);
+        let store = Embedded::open_on(disk.disks(), Settings::default()).unwrap();
+        let found = store.dump().await.unwrap();
+        assert!(found.is_empty() || found == copy, "{power}: a part of it");
+        if filled.is_ok() {
+            assert_eq!(found, copy, "{power}: it was said to be done");
+            break;
+        }
+        cuts += 1;
+        whole += usize::from(!found.is_empty());
+        if found.is_empty() {
+            store.fill(copy.clone()).await.unwrap();
+            assert_eq!(store.dump().await.unwrap(), copy);
+        }
+    }
+    println!("{cuts} cuts, {whole} of them after all was there");
+    assert!(cuts > 3);
+}
+
 /// The power goes at every possible moment of a short life, with any part of the cache lost.
 #[tokio::test]
 async fn what_was_acknowledged_outlives_a_power_loss() {

@@ -13,6 +13,8 @@
     reason = "tests"
 )]
 
+#[cfg(test)]
+mod archive;
 #[macro_use]
 mod contract;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod global;
 mod legacy;
 mod node;
+mod store;
 mod workload;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub(crate) use legacy::{
     WorkloadCommand, WorkloadSchedule,
 };
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
+pub(crate) use store::{At, DriftCommand, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
     Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
 };
@@ -91,6 +93,15 @@ pub(crate) enum Command {
     Recover(Recover),
     /// Let work move although many nodes are silent.
     ReleaseBrake,
+    /// Differences between what is recorded and what nodes have.
+    #[command(subcommand)]
+    Drift(DriftCommand),
+    /// Save, check and restore copies of all that is stored.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Move what is stored to another place.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Show the settings in effect and where each came from, or choose a context.
     Config(Config),
     /// Write a commented spec to start from.
@@ -101,18 +112,6 @@ pub(crate) enum Command {
     Version,
     #[command(flatten)]
     Legacy(LegacyGroup),
-}
-
-/// How to leave recovery.
-#[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("from").required(true))]
-pub(crate) struct Recover {
-    /// Rebuild everything from what the agents hold.
-    #[arg(long, group = "from")]
-    pub(crate) from_agents: bool,
-    /// Begin with nothing; what runs becomes unknown and is left alone.
-    #[arg(long, group = "from")]
-    pub(crate) accept_empty: bool,
 }
 
 /// Settings.
@@ -233,6 +232,22 @@ mod tests {
             "node label n1 a=b c-",
             "orphan adopt n1 w1",
             "recover --from-agents",
+            "recover --from-agents --dry-run",
+            "recover --from-snapshot f --yes",
+            "recover --accept-empty -o json",
+            "drift list",
+            "drift ls n1 -o json",
+            "drift check",
+            "drift adopt n1 w1",
+            "drift delete n1 w1",
+            "drift ignore n1 w1",
+            "snapshot save f",
+            "snapshot save f --state-dir d",
+            "snapshot inspect f -o json",
+            "snapshot restore f --state-dir d",
+            "snapshot restore f --etcd a:2379,b:2379",
+            "store migrate --from d --to etcd:127.0.0.1:2379",
+            "store migrate --from etcd:127.0.0.1:2379 --to d",
             "config use dev",
             "completion bash",
             "workload schedule spec.json --id a --type container --revision r",

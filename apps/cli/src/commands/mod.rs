@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod config;
+mod drift;
 mod explain;
 mod find;
 mod follow;
@@ -11,6 +12,8 @@ mod lifecycle;
 mod look;
 mod nodes;
 mod operate;
+mod recover;
+mod snapshot;
 mod submit;
 
 use std::future::Future;
@@ -72,7 +75,10 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),
-        Command::Recover(how) => Box::pin(async move { operate::recover(shell, &how).await }),
+        Command::Recover(how) => Box::pin(async move { recover::recover(shell, &how).await }),
+        Command::Drift(command) => Box::pin(drift::run(shell, command)),
+        Command::Snapshot(command) => Box::pin(snapshot::run(shell, command)),
+        Command::Store(command) => Box::pin(snapshot::store(shell, command)),
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Config(wanted) => return config::run(shell, &wanted),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),

@@ -5,19 +5,20 @@ use persys_proto::compute::v1 as compute;
 use persys_proto::compute::v1::operate_request::Word;
 
 use super::find;
-use crate::args::{Orphan, Recover};
+use crate::args::Orphan;
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::show;
 
-async fn say(shell: &Shell, what: &str, word: Word, done: &str) -> Result<u8, Problem> {
+pub(super) async fn say(shell: &Shell, what: &str, word: Word, done: &str) -> Result<u8, Problem> {
     let client = shell.client()?;
     let request = compute::OperateRequest { word: Some(word) };
     let answer = client.ask(what, client.compute().operate(request)).await?;
     if shell.output().is_data() {
         shell.data(&show::compute("OperateResponse", &answer))?;
     } else {
-        shell.line(if answer.note.is_empty() { done } else { &answer.note })?;
+        let plain = matches!(answer.note.as_str(), "" | "accepted");
+        shell.line(if plain { done } else { &answer.note })?;
     }
     Ok(0)
 }
@@ -56,13 +57,6 @@ pub(super) async fn orphan(shell: &Shell, orphan: Orphan) -> Result<u8, Problem>
         verdict: verdict.to_owned(),
     };
     say(shell, &what, Word::Orphan(word), &done).await
-}
-
-/// `recover`.
-pub(super) async fn recover(shell: &Shell, recover: &Recover) -> Result<u8, Problem> {
-    let how = if recover.from_agents { "from_agents" } else { "accept_empty" };
-    let word = Word::Recover(how.to_owned());
-    say(shell, "recovery cannot be left", word, "the scheduler leaves recovery").await
 }
 
 /// `release-brake`.

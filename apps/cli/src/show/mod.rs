@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod link;
 pub(crate) mod moment;
 pub(crate) mod node;
+pub(crate) mod plan;
 pub(crate) mod table;
 pub(crate) mod why;
 pub(crate) mod workload;

@@ -12,8 +12,12 @@ mod lifecycle;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
+mod recovery;
+#[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod snapshot;
 #[cfg(test)]
 mod trouble;

@@ -25,7 +25,8 @@ pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) endpoint: String,
     scheduler: Option<scheduler::Running>,
-    agent: Option<agent::Running>,
+    agents: Vec<agent::Running>,
+    certificates: Certificates,
 }
 
 /// What a command did.
@@ -54,41 +55,10 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let certificates = Certificates::new(folder.path());
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = Settings { retry_base_ms: 200, ..Settings::default() };
-        let scheduler = scheduler::start(scheduler::Config {
-            grpc: local,
-            http: local,
-            advertise: scheduler::Advertise::default(),
-            state_dir: folder.path().join("scheduler"),
-            cluster: "test".to_owned(),
-            security: scheduler::Security::Mtls(certificates.issue(Role::Scheduler, "scheduler")),
-            settings,
-        })
-        .await
-        .unwrap();
-        let agent = agent::start(agent::Config {
-            node: Some("n1".to_owned()),
-            grpc: local,
-            advertise: None,
-            schedulers: vec![scheduler.grpc.to_string()],
-            state_dir: folder.path().join("agent"),
-            cluster: "test".to_owned(),
-            runtime: agent::RuntimeChoice::Sim(None),
-            security: agent::Security::Mtls(certificates.issue(Role::Agent, "n1")),
-            labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
-            // How busy the machine of the test is must not matter.
-            settings: AgentSettings {
-                admit_percent: 0,
-                admit_disk_percent: 0,
-                ..AgentSettings::default()
-            },
-            reach: agent::Reach::Called,
-            watchdog: None,
-            registry_auth: None,
-            http: None,
-        })
-        .await
-        .unwrap();
+        certificates.issue(Role::Scheduler, "scheduler");
+        let scheduler = start_scheduler(folder.path(), "scheduler", local).await;
+        certificates.issue(Role::Agent, "n1");
+        let agent = start_agent(folder.path(), "n1", &scheduler.grpc.to_string(), None).await;
         let endpoint = scheduler.grpc.to_string();
         let context = Context {
             endpoint: endpoint.clone(),
@@ -99,7 +69,8 @@ impl Rig {
         certificates.issue(Role::Operator, "admin");
         certificates.issue(Role::User, "guest");
         context::write(&folder.path().join("home"), "dev", &context).unwrap();
-        let rig = Self { folder, endpoint, scheduler: Some(scheduler), agent: Some(agent) };
+        let (scheduler, agents) = (Some(scheduler), vec![agent]);
+        let rig = Self { folder, endpoint, scheduler, agents, certificates };
         rig.until("nodes -o json", |told| {
             told.code == 0 && told.json().as_array().is_some_and(|nodes| nodes.len() == 1)
         })
@@ -108,9 +79,7 @@ impl Rig {
     }
 
     pub(crate) async fn stop(mut self) {
-        if let Some(agent) = self.agent.take() {
-            agent.stop().await;
-        }
+        self.stop_agents().await;
         if let Some(scheduler) = self.scheduler.take() {
             scheduler.stop().await;
         }
@@ -121,6 +90,32 @@ impl Rig {
         if let Some(scheduler) = self.scheduler.take() {
             scheduler.stop().await;
         }
+    }
+
+    /// Starts it again where it was, with what is in this folder.
+    pub(crate) async fn start_scheduler(&mut self, state: &str) {
+        let at = self.endpoint.parse().unwrap();
+        self.scheduler = Some(start_scheduler(self.folder.path(), state, at).await);
+    }
+
+    /// Starts one more agent, which says that it is reached there.
+    pub(crate) async fn start_agent(&mut self, node: &str, advertise: &str) {
+        self.certificates.issue(Role::Agent, node);
+        let advertise = Some(advertise.to_owned());
+        let agent = start_agent(self.folder.path(), node, &self.endpoint, advertise).await;
+        self.agents.push(agent);
+    }
+
+    /// Stops the agents alone.
+    pub(crate) async fn stop_agents(&mut self) {
+        for agent in std::mem::take(&mut self.agents) {
+            agent.stop().await;
+        }
+    }
+
+    /// A path below the folder of the rig.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
     }
 
     pub(crate) fn world(&self, typed: &str) -> World {
@@ -154,6 +149,53 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+async fn start_scheduler(folder: &Path, state: &str, grpc: SocketAddr) -> scheduler::Running {
+    let bundle = Source::Bundle(folder.join("scheduler-scheduler.pem"));
+    scheduler::start(scheduler::Config {
+        grpc,
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: scheduler::Advertise::default(),
+        state_dir: folder.join(state),
+        cluster: "test".to_owned(),
+        security: scheduler::Security::Mtls(bundle),
+        settings: Settings { retry_base_ms: 200, ..Settings::default() },
+    })
+    .await
+    .unwrap()
+}
+
+async fn start_agent(
+    folder: &Path,
+    node: &str,
+    scheduler: &str,
+    advertise: Option<String>,
+) -> agent::Running {
+    let bundle = Source::Bundle(folder.join(format!("{node}-{}.pem", Role::Agent)));
+    agent::start(agent::Config {
+        node: Some(node.to_owned()),
+        grpc: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise,
+        schedulers: vec![scheduler.to_owned()],
+        state_dir: folder.join(format!("agent-{node}")),
+        cluster: "test".to_owned(),
+        runtime: agent::RuntimeChoice::Sim(None),
+        security: agent::Security::Mtls(bundle),
+        labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
+        // How busy the machine of the test is must not matter.
+        settings: AgentSettings {
+            admit_percent: 0,
+            admit_disk_percent: 0,
+            ..AgentSettings::default()
+        },
+        reach: agent::Reach::Called,
+        watchdog: None,
+        registry_auth: None,
+        http: None,
+    })
+    .await
+    .unwrap()
 }
 
 /// Somebody who types, with a home and nothing else.

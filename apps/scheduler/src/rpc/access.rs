@@ -67,6 +67,9 @@ pub(crate) const TABLE: &[(&str, Who, By)] = &[
     ("/persys.compute.v1.Compute/Exec", Who::Operator, By::Leader),
     ("/persys.compute.v1.Compute/Standing", Who::Operator, By::Here),
     ("/persys.compute.v1.Compute/Operate", Who::Operator, By::Change),
+    ("/persys.compute.v1.Compute/Snapshot", Who::Operator, By::Here),
+    ("/persys.compute.v1.Compute/Recover", Who::Operator, By::Change),
+    ("/persys.compute.v1.Compute/ListDrifts", Who::Operator, By::Copy),
     ("/grpc.health.v1.Health/Check", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),
@@ -139,7 +142,7 @@ mod tests {
         // The other service of the package is the agents' own.
         let mut ours = methods("persys.compute.v1");
         ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
-        assert_eq!(ours.len(), 7, "{ours:?}");
+        assert_eq!(ours.len(), 10, "{ours:?}");
         contract.extend(ours);
         let rows: Vec<_> = TABLE.iter().map(|(method, ..)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();

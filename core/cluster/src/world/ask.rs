@@ -43,7 +43,8 @@ impl World {
             | Ask::ConfirmGone(_)
             | Ask::RemoveNode(_)
             | Ask::ReleaseBrake
-            | Ask::Orphan(..)) => self.operate(request, ask),
+            | Ask::Orphan(..)
+            | Ask::CheckDrift(_)) => self.operate(request, ask),
         }
     }
 

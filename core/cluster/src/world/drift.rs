@@ -102,13 +102,12 @@ impl World {
         slot.amiss_since = None;
         let runs = held.report.state == State::Running;
         if slot.assignment.phase == Phase::Running && !runs && held.report.state != State::Unknown {
+            // Found and settled at once, in one unit: its word is taken, so no record is needed.
             self.mark(Mark::StateDrift);
-            self.happen(Happening::Drift {
-                node: self.node_id(at),
-                id,
-                kind: DriftKind::StateMismatch,
-                resolved: true,
-            });
+            for resolved in [false, true] {
+                let (node, kind) = (self.node_id(at), DriftKind::StateMismatch);
+                self.happen(Happening::Drift { node, id: id.clone(), kind, resolved });
+            }
             self.close_unit();
         }
     }

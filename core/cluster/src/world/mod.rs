@@ -13,6 +13,7 @@ mod beat;
 mod check;
 mod copy;
 mod drift;
+mod drift_view;
 mod journal;
 mod judge;
 mod liveness;
@@ -21,6 +22,7 @@ mod operate;
 mod orders;
 mod place;
 mod recovery;
+mod recovery_plan;
 mod register;
 mod retry;
 mod settle;
@@ -47,7 +49,9 @@ use crate::settings::Settings;
 use crate::store::HighWater;
 
 pub use copy::ReadCopy;
+pub use drift_view::DriftView;
 pub use judge::{Judged, Verdict};
+pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};
 

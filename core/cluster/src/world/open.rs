@@ -307,7 +307,8 @@ impl World {
 /// What the store has lost compared with what this host remembers, if anything.
 fn loss(snapshot: &Snapshot, known: Option<&HighWater>) -> Option<Arc<str>> {
     if snapshot.head.as_ref().is_some_and(|head| head.rebuilding) {
-        return Some(Arc::from("a rebuilding of the control plane was interrupted"));
+        let why = "the store was restored from a snapshot, or its rebuilding was interrupted";
+        return Some(Arc::from(why));
     }
     // A host that remembers no written unit remembers nothing.
     let known = known.filter(|known| known.seq > CommitSeq(0))?;

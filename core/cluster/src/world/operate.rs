@@ -58,6 +58,7 @@ impl World {
             Ask::Orphan(node, workload, verdict) => {
                 self.judge_orphan(request, &node, &workload, verdict);
             }
+            Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
             Ask::Apply { .. } | Ask::Delete(_) | Ask::Retry(_) | Ask::Recover(_) => {}
         }
     }
@@ -199,6 +200,27 @@ impl World {
         self.brake_released = true;
         self.look_at_brake();
         self.done(request, "accepted");
+    }
+
+    /// Has nodes tell all they hold with their next beat.
+    fn check_drift(&mut self, request: RequestId, node: Option<&NodeId>) {
+        let asked = match node {
+            Some(id) => match self.known_node(request, id) {
+                Some(at) => vec![at],
+                None => return,
+            },
+            None => self.node_by_id.values().copied().collect(),
+        };
+        let mut ready = 0_usize;
+        for at in &asked {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.want_inventory = true;
+                ready += usize::from(slot.node.condition == Condition::Ready);
+            }
+        }
+        let said = format!("{ready} of {} nodes are asked for all they hold", asked.len());
+        let silent = if ready < asked.len() { "; the others are silent" } else { "" };
+        self.done(request, format!("{said}{silent}"));
     }
 
     fn judge_orphan(

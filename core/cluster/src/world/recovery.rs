@@ -19,24 +19,12 @@ use persys_model::token::{Epoch, Generation, Session, Term};
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::recovery_plan::{RecoveryPlan, newest_copies};
 use super::slots::WorkloadIndex;
 use crate::effects::Mark;
 use crate::input::{Recovery, RequestId};
 use crate::placement::NodeIndex;
 use crate::record::{Snapshot, Write};
-
-/// What a recovery from agents would do. Made before it is carried out, so it can be shown first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RecoveryPlan {
-    /// Workloads that would be restored, and from which node.
-    pub restored: BTreeMap<WorkloadId, NodeId>,
-    /// Workloads in the store that agents prove were deleted since.
-    pub deleted: BTreeSet<WorkloadId>,
-    /// Older copies of restored workloads, and where they are.
-    pub superseded: BTreeSet<(WorkloadId, NodeId)>,
-    /// Running things known only by their labels: they cannot be restored without their spec.
-    pub without_spec: BTreeSet<(WorkloadId, NodeId)>,
-}
 
 impl World {
     /// An agent knows more than the store: the store lost something.
@@ -49,46 +37,10 @@ impl World {
         ));
     }
 
-    /// What rebuilding from the agents heard so far would do.
-    pub fn recovery_plan(&self) -> RecoveryPlan {
-        let mut plan = RecoveryPlan::default();
-        let newest = newest_copies(&self.heard);
-        for (node, registration) in &self.heard {
-            for held in &registration.inventory.held {
-                let id = &held.report.workload;
-                let wins = newest.get(id).is_some_and(|(winner, _)| *winner == node);
-                if held.spec.is_none() {
-                    plan.without_spec.insert((id.clone(), node.clone()));
-                } else if wins && held.report.epoch > self.recorded_epoch(id) {
-                    plan.restored.insert(id.clone(), node.clone());
-                } else if !wins {
-                    plan.superseded.insert((id.clone(), node.clone()));
-                }
-            }
-            for tombstone in &registration.inventory.tombstones {
-                let id = &tombstone.workload;
-                let known = self.workload_by_id.contains_key(id);
-                let held = newest.get(id).is_some_and(|(_, h)| h.report.epoch > tombstone.epoch);
-                if known && !held && tombstone.epoch > self.recorded_epoch(id) {
-                    plan.deleted.insert(id.clone());
-                }
-            }
-        }
-        plan
-    }
-
-    fn recorded_epoch(&self, id: &WorkloadId) -> Epoch {
-        self.workload_by_id
-            .get(id)
-            .and_then(|at| self.workloads.get(at.0)?.assignment.place.as_ref())
-            .map(|place| place.epoch)
-            .unwrap_or_default()
-    }
-
     /// Carries out a recovery and goes back to work.
     pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
         let (plan, old) = match recovery {
-            Recovery::FromAgents => (Some(self.recovery_plan()), Vec::new()),
+            Recovery::FromAgents => (Some(self.recovery_plan(&Recovery::FromAgents)), Vec::new()),
             Recovery::AcceptEmpty => (None, self.replace_by(Snapshot::default())),
             Recovery::FromSnapshot(snapshot) => (None, self.replace_by(*snapshot)),
         };
@@ -126,6 +78,7 @@ impl World {
         let audit = self.audit.take();
         let leads_until = self.leads_until;
         let known = self.high_water();
+        let event = self.head.event;
         let cluster = Arc::clone(&self.head.cluster);
         let settings = self.settings.clone();
         let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
@@ -135,6 +88,8 @@ impl World {
         self.leads_until = leads_until;
         self.known = Some(known);
         self.heard = heard;
+        // What happened stays told: who follows events goes on where it was.
+        self.head.event = self.head.event.max(event);
     }
 
     /// All counters go on above anything anybody has seen.
@@ -166,14 +121,27 @@ impl World {
             self.touch_node(at);
             self.close_unit();
             self.renew_graves(at);
+            self.write_drifts(at);
         }
         let workloads: Vec<_> = self.workload_by_id.values().copied().collect();
         for at in workloads {
             self.renew_decisions(at);
             self.touch_intent(at);
             self.touch_decision(at);
+            if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
+                self.touch_retry(at);
+            }
             self.close_unit();
             self.mark_dirty(at);
+        }
+    }
+
+    fn write_drifts(&mut self, at: NodeIndex) {
+        let Some(slot) = self.nodes.get(at.0) else { return };
+        let drifts: Vec<_> = slot.drifts.values().cloned().collect();
+        for drift in drifts {
+            self.write(Write::PutDrift(drift));
+            self.close_unit();
         }
     }
 
@@ -245,7 +213,7 @@ impl World {
         for registration in heard.values() {
             self.rebuild_node(registration);
         }
-        for id in &plan.deleted {
+        for id in plan.deleted.keys() {
             self.rebuild_deleted(id);
         }
         let newest = newest_copies(heard);
@@ -403,20 +371,4 @@ fn phase_of(held: &Held) -> Phase {
         }
         (State::Stopped | State::Completed | State::Failed(_), false) => Phase::Stopped,
     }
-}
-
-/// For each workload the node that holds its newest decision, among those that know its spec.
-fn newest_copies(
-    heard: &BTreeMap<NodeId, Registration>,
-) -> BTreeMap<&WorkloadId, (&NodeId, &Held)> {
-    let mut newest: BTreeMap<&WorkloadId, (&NodeId, &Held)> = BTreeMap::new();
-    for (node, registration) in heard {
-        for held in registration.inventory.held.iter().filter(|held| held.spec.is_some()) {
-            let best = newest.entry(&held.report.workload).or_insert((node, held));
-            if held.report.epoch > best.1.report.epoch {
-                *best = (node, held);
-            }
-        }
-    }
-    newest
 }

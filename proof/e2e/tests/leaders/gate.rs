@@ -5,7 +5,7 @@ use std::sync::Arc;
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
 use persys_model::token::{CommitSeq, Term};
-use persys_store::{Campaign, Error, History, Loaded, Span, Store};
+use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store};
 use tokio::sync::watch;
 
 /// How the store is for a process.
@@ -79,6 +79,16 @@ impl Store for Gate {
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.pass().await?;
         self.store.events(span).await
+    }
+
+    async fn dump(&self) -> Result<Pairs, Error> {
+        self.pass().await?;
+        self.store.dump().await
+    }
+
+    async fn fill(&self, pairs: Pairs) -> Result<(), Error> {
+        self.pass().await?;
+        self.store.fill(pairs).await
     }
 
     fn watch(&self) -> watch::Receiver<CommitSeq> {

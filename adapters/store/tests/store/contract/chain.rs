@@ -138,6 +138,30 @@ pub async fn many_units_fit_in_one_commit<F: Fixture>() {
     assert_eq!(loaded.head.unwrap().event, pen.head.event);
 }
 
+/// A host remembers more units than the store has: a rebuilt cluster counts on above them.
+pub async fn a_rebuilt_cluster_numbers_on_above_what_was_lost<F: Fixture>() {
+    for stored in [0, 3] {
+        let fixture = F::new(Settings::default()).await;
+        let store = fixture.store();
+        let term = lead(&store, "a#1").await;
+        let mut pen = Pen::new();
+        let units: Vec<_> = (0..stored).map(|number| pen.unit(running(number, number))).collect();
+        if !units.is_empty() {
+            store.commit(term, CommitSeq(0), units).await.unwrap();
+        }
+        let after = pen.head.seq;
+        pen.head.seq = CommitSeq(50);
+        let gap = pen.clone().unit(running(7, 7));
+        let refused = store.commit(term, after, vec![gap]).await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        pen.head.incarnation += 1;
+        let units = vec![pen.unit(running(8, 8)), pen.unit(running(9, 9))];
+        store.commit(term, after, units).await.unwrap();
+        let head = store.load(term, None).await.unwrap().snapshot.head.unwrap();
+        assert_eq!((head.incarnation, head.seq), (1, CommitSeq(53)));
+    }
+}
+
 pub async fn everything_is_read_back<F: Fixture>() {
     let mut fixture = F::new(Settings::default()).await;
     let store = fixture.store();

@@ -1,6 +1,7 @@
 //! What every store does, whichever it is. `suite!` runs all of it against one fixture.
 
 pub mod chain;
+pub mod copies;
 pub mod damage;
 pub mod faulty;
 pub mod history;
@@ -71,6 +72,7 @@ macro_rules! suite {
                 a_store_that_lost_something_is_not_written_to,
                 units_are_stored_together_or_not_at_all,
                 many_units_fit_in_one_commit,
+                a_rebuilt_cluster_numbers_on_above_what_was_lost,
                 everything_is_read_back,
                 a_root_stands_in_front_of_every_key,
                 ten_thousand_workloads_are_read_back,
@@ -80,6 +82,12 @@ macro_rules! suite {
                 old_events_go,
                 a_clock_that_goes_back_does_not_disturb_the_order,
                 an_unreadable_event_is_counted,
+            }
+            copies {
+                a_copy_is_the_same_byte_for_byte,
+                a_copy_goes_under_another_root,
+                nothing_is_filled_that_holds_something,
+                an_interrupted_filling_is_done_again,
             }
             damage {
                 what_cannot_be_read_is_kept_aside,

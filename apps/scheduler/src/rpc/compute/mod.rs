@@ -9,12 +9,18 @@
 //! | where it runs, how its agent is asked | `inside.rs` |
 //! | output and commands passed on | `streams.rs` |
 //! | mode and operator's words | `operate.rs` |
+//! | a copy of the store | `snapshot.rs` |
+//! | the ways out of recovery | `recover.rs` |
+//! | where record and nodes differ | `drift.rs` |
 
 mod describe;
+mod drift;
 mod inside;
 mod mask;
 mod operate;
+mod recover;
 mod restart;
+mod snapshot;
 mod streams;
 mod why;
 mod why_node;
@@ -44,6 +50,9 @@ use crate::links::grpc::GrpcLinks;
 /// Most streams of output and commands at a time.
 const MOST_STREAMS: usize = 256;
 
+/// Most copies of the store that are made or taken in at a time: each is in memory as a whole.
+const MOST_COPIES: usize = 2;
+
 /// The service.
 pub(crate) struct Compute {
     handle: Handle,
@@ -54,6 +63,7 @@ pub(crate) struct Compute {
     links: Arc<GrpcLinks>,
     cluster: String,
     streams: Arc<Semaphore>,
+    copies: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
 
@@ -69,6 +79,7 @@ impl Compute {
             links,
             cluster: cluster.to_owned(),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            copies: Arc::new(Semaphore::new(MOST_COPIES)),
             stop: control.stop.clone(),
         }
     }
@@ -84,6 +95,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service for Compute {
     type LogsStream = ReceiverStream<Result<api::LogChunk, Status>>;
     type ExecStream = ReceiverStream<Result<api::ExecOutput, Status>>;
+    type SnapshotStream = ReceiverStream<Result<api::SnapshotChunk, Status>>;
 
     async fn why(&self, request: Request<api::WhyRequest>) -> Answer<api::WhyResponse> {
         self.explain(request.into_inner()).await.map(Response::new)
@@ -117,5 +129,26 @@ impl Service for Compute {
 
     async fn operate(&self, request: Request<api::OperateRequest>) -> Answer<api::OperateResponse> {
         self.take_word(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn snapshot(
+        &self,
+        _request: Request<api::SnapshotRequest>,
+    ) -> Answer<Self::SnapshotStream> {
+        self.copy_store().await.map(Response::new)
+    }
+
+    async fn recover(
+        &self,
+        request: Request<Streaming<api::RecoverInput>>,
+    ) -> Answer<api::RecoverResponse> {
+        self.leave_recovery(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_drifts(
+        &self,
+        request: Request<api::ListDriftsRequest>,
+    ) -> Answer<api::ListDriftsResponse> {
+        self.tell_drifts(request.into_inner()).await.map(Response::new)
     }
 }

@@ -76,11 +76,16 @@ fn ask_for(request: api::OperateRequest) -> Result<Ask, Status> {
             };
             Ask::Orphan(node_id(&node)?, workload_id(&workload)?, verdict)
         }
+        Word::CheckDrift(api::CheckDrift { node_id: node }) => Ask::CheckDrift(match &*node {
+            "" => None,
+            node => Some(node_id(node)?),
+        }),
         Word::Recover(way) => Ask::Recover(match way.as_str() {
             "from_agents" => Recovery::FromAgents,
             "accept_empty" => Recovery::AcceptEmpty,
             _ => {
-                let why = "recover: is neither from_agents nor accept_empty";
+                let why = "recover: is neither from_agents nor accept_empty; a snapshot is given to \
+                           Recover";
                 return Err(Status::invalid_argument(why));
             }
         }),
@@ -105,6 +110,10 @@ mod tests {
         })
     }
 
+    fn check(node: &str) -> Word {
+        Word::CheckDrift(api::CheckDrift { node_id: node.to_owned() })
+    }
+
     #[test]
     fn every_word_has_its_meaning() {
         let node = || node_id("n1").unwrap();
@@ -116,6 +125,8 @@ mod tests {
             (orphan("n1", "web", "adopt"), Ask::Orphan(node(), web(), OrphanVerdict::Adopt)),
             (orphan("n1", "web", "delete"), Ask::Orphan(node(), web(), OrphanVerdict::Delete)),
             (orphan("n1", "web", "ignore"), Ask::Orphan(node(), web(), OrphanVerdict::Ignore)),
+            (check(""), Ask::CheckDrift(None)),
+            (check("n1"), Ask::CheckDrift(Some(node()))),
             (Word::Recover("from_agents".to_owned()), Ask::Recover(Recovery::FromAgents)),
             (Word::Recover("accept_empty".to_owned()), Ask::Recover(Recovery::AcceptEmpty)),
         ];
@@ -132,6 +143,7 @@ mod tests {
             (Word::ReleaseBrake(false), "release_brake"),
             (orphan("n1", "web", "hug"), "orphan.verdict"),
             (orphan("n1", "", "adopt"), "workload_id"),
+            (check("a b"), "node_id"),
             (Word::Recover("soon".to_owned()), "recover"),
         ];
         for (word, named) in rows {
