@@ -68,17 +68,7 @@ pub(crate) fn commit(
     after: CommitSeq,
     units: &[Unit],
 ) -> Result<CommitSeq, Error> {
-    let stored = head(shelf, book)?.map_or(CommitSeq(0), |head| head.seq);
-    if stored != after {
-        return Err(Error::HeadMoved);
-    }
-    let mut seq = after;
-    for unit in units {
-        if unit.head.seq != seq.next() {
-            return Err(Error::unavailable(format!("unit {} follows {seq}", unit.head.seq)));
-        }
-        seq = unit.head.seq;
-    }
+    let seq = check(head(shelf, book)?.as_ref(), after, units)?;
     let Some(last) = units.last() else { return Ok(seq) };
 
     // Everything is put into bytes before anything is written.
@@ -99,6 +89,25 @@ pub(crate) fn commit(
     }
     apply(shelf, book, head, seq)?;
     trim(shelf, settings, newest, added + MOST_TRIMMED)?;
+    Ok(seq)
+}
+
+/// Where the head is after `units`, if they build on the head that is stored.
+pub(crate) fn check(
+    stored: Option<&Head>,
+    after: CommitSeq,
+    units: &[Unit],
+) -> Result<CommitSeq, Error> {
+    if stored.map_or(CommitSeq(0), |head| head.seq) != after {
+        return Err(Error::HeadMoved);
+    }
+    let mut seq = after;
+    for unit in units {
+        if unit.head.seq != seq.next() {
+            return Err(Error::unavailable(format!("unit {} follows {seq}", unit.head.seq)));
+        }
+        seq = unit.head.seq;
+    }
     Ok(seq)
 }
 
@@ -128,14 +137,19 @@ pub(crate) fn events(span: Span, show: Box<ShowBack<'_>>) -> Result<History, Err
             }
         })?;
     }
+    Ok(history(found.iter().rev()))
+}
+
+/// What these events say, in their order.
+pub(crate) fn history<B: AsRef<[u8]>>(found: impl Iterator<Item = B>) -> History {
     let mut history = History::default();
-    for bytes in found.iter().rev() {
-        match decode::<Event>(bytes) {
+    for bytes in found {
+        match decode::<Event>(bytes.as_ref()) {
             Ok((event, _)) => history.events.push(Arc::new(event)),
             Err(_) => history.unreadable += 1,
         }
     }
-    Ok(history)
+    history
 }
 
 /// The head as it is stored.
