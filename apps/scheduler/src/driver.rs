@@ -4,7 +4,7 @@
 //! and come back as inputs; while they are under way it goes on with whatever else happens.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use persys_cluster::effects::Outbound;
@@ -28,8 +28,12 @@ use crate::links::{Links, Target};
 use crate::orders;
 use crate::standing::Standing;
 
-/// Longest wait for the store; beyond it the outcome is unknown.
-const STORE_DEADLINE: Duration = Duration::from_secs(2);
+/// Longest wait for the store; beyond it the outcome is unknown. A store that has deadlines of its
+/// own knows better what became of a call, and has a moment more to say so.
+const STORE_DEADLINE: Duration = Duration::from_millis(2500);
+/// Longest wait for everything that is stored. A large store takes its time; each step of it has a
+/// deadline of its own.
+const LOAD_DEADLINE: Duration = Duration::from_mins(1);
 /// Requests that may wait for the driver; a caller beyond that waits to be let in.
 const MOST_REQUESTS: usize = 4096;
 /// Orders that may wait for one agent. The core sends again what does not fit.
@@ -78,6 +82,8 @@ pub struct Driver {
     answers: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     wake_at: Option<Millis>,
     standing: watch::Sender<Standing>,
+    /// What the store said when it was last called in vain.
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -104,6 +110,7 @@ impl Driver {
             answers: mpsc::channel(MOST_REQUESTS),
             wake_at: None,
             standing,
+            trouble: Arc::default(),
         };
         (driver, handle)
     }
@@ -156,7 +163,9 @@ impl Driver {
         let now = self.parts.clock.now();
         let effects = self.parts.replica.step(input, now);
         let world = self.parts.replica.world();
-        self.standing.send_if_modified(|standing| standing.follow(world, now.wall));
+        let trouble = lock(&self.trouble).clone();
+        let trouble = trouble.as_deref();
+        self.standing.send_if_modified(|standing| standing.follow(world, trouble, now.wall));
         self.carry_out(effects);
     }
 
@@ -178,20 +187,23 @@ impl Driver {
 
     fn call_store(&mut self, id: CallId, call: StoreCall) {
         let store = Arc::clone(&self.parts.store);
+        let trouble = Arc::clone(&self.trouble);
+        let deadline =
+            if let StoreCall::Load { .. } = &call { LOAD_DEADLINE } else { STORE_DEADLINE };
         self.outside.spawn(async move {
-            let reply = match timeout(STORE_DEADLINE, answer(store.as_ref(), call)).await {
-                Ok(answered) => {
-                    if let Some(error) = &answered.error {
-                        tracing::warn!(%error, "store");
-                    }
-                    for record in &answered.quarantined {
-                        tracing::error!(key = record.key, why = record.why, "unreadable record");
-                    }
-                    answered.reply
-                }
-                Err(_) => StoreReply::Unknown,
+            let answered = timeout(deadline, answer(store.as_ref(), call)).await;
+            let Ok(answered) = answered else {
+                *lock(&trouble) = Some("the store does not answer".to_owned());
+                return Some(ReplicaInput::Store(id, StoreReply::Unknown));
             };
-            Some(ReplicaInput::Store(id, reply))
+            if let Some(error) = &answered.error {
+                tracing::warn!(%error, "store");
+            }
+            *lock(&trouble) = answered.error.as_ref().map(ToString::to_string);
+            for record in &answered.quarantined {
+                tracing::error!(key = record.key, why = record.why, "unreadable record");
+            }
+            Some(ReplicaInput::Store(id, answered.reply))
         });
     }
 
@@ -246,4 +258,9 @@ impl Driver {
             Some(ReplicaInput::Cluster(Box::new(input)))
         });
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is inside is replaced as a whole; there is never half of it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -38,9 +38,19 @@ impl Standing {
     }
 
     /// Takes over how it is now. Says whether anything changed.
-    pub(crate) fn follow(&mut self, world: Option<&World>, now: WallMillis) -> bool {
+    pub(crate) fn follow(
+        &mut self,
+        world: Option<&World>,
+        trouble: Option<&str>,
+        now: WallMillis,
+    ) -> bool {
         let found = world.map(World::mode);
-        let (mode, why) = (found.map(|(mode, _)| mode), found.map_or(NOT_LEADING, |(_, why)| why));
+        let mode = found.map(|(mode, _)| mode);
+        let why = match (found, trouble) {
+            (Some((_, why)), _) => why.to_owned(),
+            (None, Some(trouble)) => format!("{NOT_LEADING}: {trouble}"),
+            (None, None) => NOT_LEADING.to_owned(),
+        };
         if mode == self.mode && *why == *self.why {
             return false;
         }

@@ -58,6 +58,7 @@ async fn start_scheduler(
         grpc: local(options.port),
         http: local(options.http),
         state_dir: folder.path.join("scheduler"),
+        store: persys_scheduler::place::Place::File,
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),

@@ -167,6 +167,7 @@ fn scheduler_config(plan: Plan) -> scheduler::Config {
         grpc: plan.grpc,
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         state_dir: plan.folder,
+        store: persys_scheduler::place::Place::File,
         cluster: plan.cluster,
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),

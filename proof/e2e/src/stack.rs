@@ -64,6 +64,7 @@ impl Stack {
             grpc: any(),
             http: any(),
             state_dir: folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: CLUSTER.to_owned(),
             security,
             settings: Settings::default(),

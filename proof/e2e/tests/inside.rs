@@ -49,6 +49,7 @@ impl Bench {
             grpc: any(),
             http: any(),
             state_dir: folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: "inside".to_owned(),
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),

@@ -75,6 +75,7 @@ impl Rig {
             grpc: self.address,
             http: "127.0.0.1:0".parse().unwrap(),
             state_dir: self.folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: "east".to_owned(),
             security: security.map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),

@@ -31,6 +31,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         grpc: any,
         http: any,
         state_dir: folder.join("state"),
+        store: persys_scheduler::place::Place::File,
         cluster: "east".to_owned(),
         security,
         settings: Settings::default(),
