@@ -30,7 +30,8 @@ lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-unit:
+unit:                  ## starts etcd processes of its own
+	@hack/etcd-install
 	cargo test --workspace --quiet
 
 live:                  ## against a real Docker, which is started if there is none

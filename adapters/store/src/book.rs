@@ -47,6 +47,12 @@ impl Book {
         self.aside.clear();
     }
 
+    /// Takes over what another book learned of other keys.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.unknown.extend(other.unknown);
+        self.aside.extend(other.aside);
+    }
+
     /// Whether `key` holds bytes that were not understood. It is asked once, before a write.
     pub(crate) fn was_aside(&mut self, key: &str) -> bool {
         self.aside.remove(key)

@@ -212,14 +212,19 @@ pub(crate) fn events(span: Span, show: Box<ShowBack<'_>>) -> Result<History, Err
             }
         })?;
     }
+    Ok(history(found.iter().rev()))
+}
+
+/// What these events say, in their order.
+pub(crate) fn history<B: AsRef<[u8]>>(found: impl Iterator<Item = B>) -> History {
     let mut history = History::default();
-    for bytes in found.iter().rev() {
-        match decode::<Event>(bytes) {
+    for bytes in found {
+        match decode::<Event>(bytes.as_ref()) {
             Ok((event, _)) => history.events.push(Arc::new(event)),
             Err(_) => history.unreadable += 1,
         }
     }
-    Ok(history)
+    history
 }
 
 /// The head as it is stored.

@@ -48,6 +48,11 @@ impl Error {
         Self::Unknown { why: why.to_string() }
     }
 
+    /// A call to etcd that failed.
+    pub(crate) fn etcd(error: &persys_etcd::Error) -> Self {
+        if error.is_unknown() { Self::unknown(error) } else { Self::unavailable(error) }
+    }
+
     /// What a scheduler hears of it.
     #[must_use]
     pub fn reply(&self) -> StoreReply {

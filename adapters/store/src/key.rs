@@ -65,6 +65,34 @@ impl Keys {
         format!("{}/meta/leader", self.root)
     }
 
+    /// `/meta/term`: who led last, in a store whose leader key goes with its lease.
+    pub(crate) fn term(&self) -> String {
+        format!("{}/meta/term", self.root)
+    }
+
+    /// `/meta/filling`: this store is being filled from elsewhere and is not whole yet.
+    pub(crate) fn filling(&self) -> String {
+        format!("{}/meta/filling", self.root)
+    }
+
+    /// `/meta/journal/open`: a commit that did not fit into one transaction is being carried out.
+    pub(crate) fn journal(&self) -> String {
+        format!("{}/meta/journal/open", self.root)
+    }
+
+    /// `/meta/journal/<seq>-<part>`: a part of what such a commit writes.
+    pub(crate) fn journal_part(&self, seq: CommitSeq, part: usize) -> String {
+        format!("{}/meta/journal/{:020}-{part:06}", self.root, seq.0)
+    }
+
+    /// The first key below a folder, and the first behind it; `""` is the root itself.
+    pub(crate) fn folder(&self, name: &str) -> (String, String) {
+        let root = &self.root;
+        let path = if name.is_empty() { root.to_string() } else { format!("{root}/{name}") };
+        // `0` is what follows `/`.
+        (format!("{path}/"), format!("{path}0"))
+    }
+
     /// `/nodes/<id>`
     #[must_use]
     pub fn node(&self, id: &NodeId) -> String {
@@ -139,6 +167,8 @@ impl Keys {
         match below.split_once('/') {
             Some(("meta", "head")) => Noun::Head,
             Some(("meta", "leader")) => Noun::Leader,
+            Some(("meta", "term" | "filling")) => Noun::Other,
+            Some(("meta", rest)) if rest.starts_with("journal/") => Noun::Other,
             Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Other,
             Some(("nodes", _)) => Noun::Node,
             Some(("workloads", _)) => Noun::Workload,

@@ -1,8 +1,9 @@
-//! Where the scheduler keeps its records: in memory, in a file of its own, later in etcd.
+//! Where the scheduler keeps its records: in memory, in a file of its own, or in etcd.
 //!
 //! ```text
 //!   Replica ── StoreCall ──► answer ──► dyn Store ─┬─► Memory     a fake with a clock and outages
-//!           ◄─ StoreReply ──                       └─► Embedded   one file, one writer thread
+//!           ◄─ StoreReply ──                       ├─► Embedded   one file, one writer thread
+//!                                │                 └─► Etcd       shared by several schedulers
 //!                                │
 //!            chain: who leads, where the head is, what one commit writes
 //!            book:  records to bytes and back, what cannot be read is kept aside
@@ -24,6 +25,7 @@ mod book;
 mod chain;
 pub mod embedded;
 mod error;
+pub mod etcd;
 mod key;
 pub mod memory;
 mod record;
@@ -33,6 +35,7 @@ mod store;
 pub use answer::{Answered, answer};
 pub use embedded::Embedded;
 pub use error::Error;
+pub use etcd::{Etcd, EtcdSettings};
 pub use key::{BadRoot, Keys};
 pub use memory::Memory;
 pub use record::{Leader, StoredSpec};

@@ -16,8 +16,8 @@ use persys_identity::{
 };
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
+use persys_store::Store;
 use persys_store::embedded::OpenError;
-use persys_store::{Embedded, Settings as StoreSettings, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -32,6 +32,7 @@ use crate::http::{self, Pages};
 use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
+use crate::place::Place;
 use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
 use crate::standing::Standing;
 
@@ -54,8 +55,10 @@ pub struct Config {
     pub http: SocketAddr,
     /// Where other schedulers reach this one.
     pub advertise: Advertise,
-    /// Where the store is. It is made if it does not exist.
+    /// What this host keeps for itself. It is made if it does not exist.
     pub state_dir: PathBuf,
+    /// Where the records are.
+    pub store: Place,
     /// The cluster's name.
     pub cluster: String,
     /// How callers prove who they are.
@@ -204,9 +207,9 @@ pub async fn start_with(
         .map_err(|source| Error::Folder { path: config.state_dir.clone(), source })?;
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
-    let store = Embedded::open(&config.state_dir.join("store.redb"), StoreSettings::default())?;
+    let (store, health) = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::default());
-    let store: Arc<dyn Store> = Arc::new(Counted::new(Arc::new(store), Arc::clone(&metrics)));
+    let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
 
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
@@ -240,7 +243,7 @@ pub async fn start_with(
     let mut aside = door.watch();
     let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
-    let router = http::router(Pages { handle: handle.clone(), metrics });
+    let router = http::router(Pages { handle: handle.clone(), metrics, health });
     let showing = Task::spawn(async move {
         let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
         if let Err(fault) = served {

@@ -4,7 +4,7 @@
 //! and come back as inputs; while they are under way it goes on with whatever else happens.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use persys_cluster::effects::Outbound;
@@ -29,15 +29,16 @@ use crate::links::{Links, Target};
 use crate::orders;
 use crate::standing::Standing;
 
-/// Longest wait for the store; beyond it the outcome is unknown.
-const STORE_DEADLINE: Duration = Duration::from_secs(2);
+/// Longest wait for the store; beyond it the outcome is unknown. A store that has deadlines of its
+/// own knows better what became of a call, and has a moment more to say so.
+const STORE_DEADLINE: Duration = Duration::from_millis(2500);
 /// The same for a renewal, which is a small thing. With the core's own numbers it makes sure that a
 /// leader with nothing to write knows within three seconds that its store is away: two renewals
 /// that begin within 0.7 s and 0.2 s of what was before.
 const RENEWAL_DEADLINE: Duration = Duration::from_millis(900);
 /// The same for reading everything. It may take a while for a large cluster, and nobody is served
 /// sooner by giving up: a store that is away says so to the calls a reading is made of.
-const LOAD_DEADLINE: Duration = Duration::from_secs(30);
+const LOAD_DEADLINE: Duration = Duration::from_mins(1);
 /// Requests that may wait for the driver; a caller beyond that waits to be let in.
 const MOST_REQUESTS: usize = 4096;
 /// Orders that may wait for one agent. The core sends again what does not fit.
@@ -87,6 +88,8 @@ pub struct Driver {
     wake_at: Option<Millis>,
     standing: watch::Sender<Standing>,
     copies: Arc<Copies>,
+    /// What the store said when it was last called in vain.
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -121,6 +124,7 @@ impl Driver {
             wake_at: None,
             standing,
             copies,
+            trouble: Arc::default(),
         };
         (driver, handle)
     }
@@ -184,8 +188,9 @@ impl Driver {
         let now = self.parts.clock.now();
         let effects = self.parts.replica.step(input, now);
         let replica = &self.parts.replica;
-        let changed = self.standing.send_if_modified(|standing| standing.follow(replica, now));
-        if changed && replica.world().is_some() {
+        let trouble = lock(&self.trouble).clone();
+        let follow = |standing: &mut Standing| standing.follow(replica, trouble.as_deref(), now);
+        if self.standing.send_if_modified(follow) && replica.world().is_some() {
             self.copies.forget();
         }
         self.carry_out(effects);
@@ -209,6 +214,7 @@ impl Driver {
 
     fn call_store(&mut self, id: CallId, call: StoreCall) {
         let store = Arc::clone(&self.parts.store);
+        let trouble = Arc::clone(&self.trouble);
         let deadline = match &call {
             StoreCall::Renew { .. } => RENEWAL_DEADLINE,
             StoreCall::Load { .. } => LOAD_DEADLINE,
@@ -217,19 +223,19 @@ impl Driver {
             }
         };
         self.outside.spawn(async move {
-            let reply = match timeout(deadline, answer(store.as_ref(), call)).await {
-                Ok(answered) => {
-                    if let Some(error) = &answered.error {
-                        tracing::warn!(%error, "store");
-                    }
-                    for record in &answered.quarantined {
-                        tracing::error!(key = record.key, why = record.why, "unreadable record");
-                    }
-                    answered.reply
-                }
-                Err(_) => StoreReply::Unknown,
+            let answered = timeout(deadline, answer(store.as_ref(), call)).await;
+            let Ok(answered) = answered else {
+                *lock(&trouble) = Some("the store does not answer".to_owned());
+                return Some(ReplicaInput::Store(id, StoreReply::Unknown));
             };
-            Some(ReplicaInput::Store(id, reply))
+            if let Some(error) = &answered.error {
+                tracing::warn!(%error, "store");
+            }
+            *lock(&trouble) = answered.error.as_ref().map(ToString::to_string);
+            for record in &answered.quarantined {
+                tracing::error!(key = record.key, why = record.why, "unreadable record");
+            }
+            Some(ReplicaInput::Store(id, answered.reply))
         });
     }
 
@@ -284,4 +290,9 @@ impl Driver {
             Some(ReplicaInput::Cluster(Box::new(input)))
         });
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is inside is replaced as a whole; there is never half of it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

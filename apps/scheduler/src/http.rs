@@ -13,12 +13,14 @@ use crate::handle::Handle;
 use crate::metrics::{Gauges, Metrics};
 use crate::moment::rfc3339;
 use crate::standing::Role;
+use crate::place::{self, Seen};
 
 /// What the pages are made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     pub(crate) handle: Handle,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) health: Seen,
 }
 
 pub(crate) fn router(pages: Pages) -> Router {
@@ -54,6 +56,9 @@ async fn health(State(pages): State<Pages>) -> Response {
 /// cluster.
 async fn metrics(State(pages): State<Pages>) -> Response {
     let gauges = pages.handle.read(Gauges::of).await.unwrap_or_else(|_| Gauges::none());
-    let body = pages.metrics.text(&gauges);
+    let mut body = pages.metrics.text(&gauges);
+    if let Some(health) = &pages.health {
+        body.push_str(&place::gauges(&health.borrow()));
+    }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], body).into_response()
 }

@@ -16,6 +16,7 @@
 //! | how agents are called and probed | `links/grpc.rs` |
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
+//! | where the records are | `place.rs` |
 //! | what this host remembers outside the store | `known.rs` |
 //!
 //! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
@@ -36,6 +37,7 @@ pub mod links;
 mod metrics;
 mod moment;
 mod orders;
+pub mod place;
 mod rpc;
 pub mod standing;
 

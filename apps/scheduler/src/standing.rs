@@ -1,6 +1,7 @@
 //! Whether this process leads or whom it follows, and what it may do at present: for probes,
 //! dashboards, and for passing requests on.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use persys_cluster::replica::Replica;
@@ -81,14 +82,15 @@ impl Standing {
     }
 
     /// Takes over how it is now. Says whether anything changed.
-    pub(crate) fn follow(&mut self, replica: &Replica, now: Now) -> bool {
+    pub(crate) fn follow(&mut self, replica: &Replica, trouble: Option<&str>, now: Now) -> bool {
         let found = replica.world().map(World::mode);
         let mode = found.map(|(mode, _)| mode);
         let leader = leader_of(replica, mode, now);
-        let word = match (found, leader) {
-            (Some((_, why)), _) => why,
-            (None, Some(_)) => "",
-            (None, None) => NOT_LEADING,
+        let word: Cow<'_, str> = match (found, leader, trouble) {
+            (Some((_, why)), ..) => why.into(),
+            (None, Some(_), _) => "".into(),
+            (None, None, Some(trouble)) => format!("{NOT_LEADING}: {trouble}").into(),
+            (None, None, None) => NOT_LEADING.into(),
         };
         let same = mode == self.mode && leader == self.leader.as_deref();
         // Those who follow are told whom by the leader's address, which is compared above.

@@ -59,6 +59,7 @@ async fn start_scheduler(
         http: local(options.http),
         advertise: scheduler::Advertise::default(),
         state_dir: folder.path.join("scheduler"),
+        store: persys_scheduler::place::Place::File,
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),

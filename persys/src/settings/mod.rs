@@ -17,6 +17,7 @@ macro_rules! setting {
 }
 
 pub(crate) mod agent;
+mod etcd;
 pub(crate) mod read;
 pub(crate) mod scheduler;
 
@@ -30,6 +31,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Largest configuration file that is read.
 const LARGEST_FILE: u64 = 256 * 1024;
+
+/// Settings whose values nobody sees.
+const SECRET: [&str; 1] = ["etcd-password"];
 
 /// One row.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +88,19 @@ impl Values {
         self.rows.get(key).map_or("", |(value, _)| value)
     }
 
+    /// The text of a setting, as anybody may see it.
+    pub(crate) fn shown(&self, key: &str) -> &str {
+        match self.text(key) {
+            text if text.is_empty() || !SECRET.contains(&key) => text,
+            _ => "(not shown)",
+        }
+    }
+
+    /// Who said it.
+    pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
+        self.rows.get(key).map(|(_, origin)| origin)
+    }
+
     /// Whether anybody said it.
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.rows.get(key).is_some_and(|(_, origin)| *origin != Origin::Default)
@@ -92,13 +109,12 @@ impl Values {
     /// The table as people read it.
     pub(crate) fn table(&self) -> String {
         let widest = |of: fn(&str, &str) -> usize| {
-            self.rows.iter().map(|(key, (value, _))| of(key, value)).max().unwrap_or(0)
+            self.rows.keys().map(|key| of(key, self.shown(key))).max().unwrap_or(0)
         };
         let (first, second) = (widest(|key, _| key.len()), widest(|_, value| value.len()));
-        let lines = self
-            .rows
-            .iter()
-            .map(|(key, (value, origin))| format!("{key:first$}  {value:second$}  {origin}\n"));
+        let lines = self.rows.iter().map(|(key, (_, origin))| {
+            format!("{key:first$}  {:second$}  {origin}\n", self.shown(key))
+        });
         lines.collect()
     }
 }

@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn fault(&mut self, key: &str, why: impl std::fmt::Display) {
-        let value = self.values.text(key);
+        let value = self.values.shown(key);
         self.faults.push(format!("{key} = {value:?}: {why}"));
     }
 

@@ -17,7 +17,17 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("advertise-ip", ["SCHEDULER_ADVERTISE_IP"], "", "Address other schedulers reach this one at; found out if not given"),
     setting!("advertise-port", ["SCHEDULER_ADVERTISE_PORT"], "", "Port they reach it at; usually grpc-port"),
     setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
-    setting!("state-dir", ["PERSYS_STATE_DIR"], "/var/lib/persys/scheduler", "Folder of the embedded store"),
+    setting!("state-dir", ["PERSYS_STATE_DIR"], "/var/lib/persys/scheduler", "Folder of the embedded store, and of what this host remembers of any"),
+    setting!("store", [], "embedded", "embedded: a file, for one scheduler; etcd: shared by several (also when its endpoints are named)"),
+    setting!("etcd-endpoints", ["ETCD_ENDPOINTS"], "localhost:2379", "Members of etcd, host:port, separated by commas"),
+    setting!("etcd-root", [], "", "Stands in front of every key in etcd, such as /persys"),
+    setting!("etcd-ca", [], "", "Trusted roots for etcd; with it connections are TLS"),
+    setting!("etcd-cert", [], "", "Certificate to show to etcd"),
+    setting!("etcd-key", [], "", "Its private key"),
+    setting!("etcd-server-name", [], "", "Name in etcd's certificate, if it is not the host that is dialled"),
+    setting!("etcd-user", [], "", "Name to etcd"),
+    setting!("etcd-password", ["ETCD_PASSWORD"], "", "Its password; not as a flag"),
+    setting!("etcd-password-file", [], "", "File with the password"),
     setting!("insecure", [], "false", "No TLS: on 127.0.0.1, everybody on this machine is an operator"),
     setting!("insecure-anywhere", [], "false", "No TLS for everybody who can reach the port"),
     setting!("identity", ["PERSYS_IDENTITY"], "", "One file with key, certificate and roots, instead of the three below"),
@@ -34,7 +44,6 @@ pub(crate) const TABLE: &[Setting] = &[
 
 /// Variables of the earlier system that have no meaning here.
 pub(crate) const UNUSED: &[Unused] = &[
-    ("ETCD_ENDPOINTS", "this build keeps its state in a file of its own (state-dir)"),
     ("REDIS_ADDR", "events and results are kept with the state"),
     ("SCHEDULER_RECONCILE_INTERVAL", "work is done when something changes, not in rounds"),
     ("SCHEDULER_RECONCILE_CONCURRENCY", "one process decides; nothing runs in rounds"),
@@ -78,12 +87,13 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         ..Settings::default()
     };
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
-    let addresses = grpc.zip(http);
-    let made = addresses.map(|(grpc, http)| Config {
+    let store = super::etcd::place(&mut read, values);
+    let made = grpc.zip(http).map(|(grpc, http)| Config {
         grpc,
         http,
         advertise,
         state_dir,
+        store,
         cluster,
         security,
         settings,

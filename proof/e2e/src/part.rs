@@ -168,6 +168,7 @@ fn scheduler_config(plan: Plan) -> scheduler::Config {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: scheduler::Advertise::default(),
         state_dir: plan.folder,
+        store: persys_scheduler::place::Place::File,
         cluster: plan.cluster,
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),

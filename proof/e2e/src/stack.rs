@@ -65,6 +65,7 @@ impl Stack {
             http: any(),
             advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: CLUSTER.to_owned(),
             security,
             settings: Settings::default(),

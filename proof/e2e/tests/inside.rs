@@ -50,6 +50,7 @@ impl Bench {
             http: any(),
             advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: "inside".to_owned(),
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),

@@ -76,6 +76,7 @@ impl Rig {
             http: "127.0.0.1:0".parse().unwrap(),
             advertise: scheduler::Advertise::default(),
             state_dir: self.folder.path().join("scheduler"),
+            store: persys_scheduler::place::Place::File,
             cluster: "east".to_owned(),
             security: security.map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),

@@ -22,6 +22,8 @@ mod disk;
 #[cfg(test)]
 mod embedded;
 #[cfg(test)]
+mod etcd;
+#[cfg(test)]
 mod garbage;
 #[cfg(test)]
 mod memory;

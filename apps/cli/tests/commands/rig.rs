@@ -158,6 +158,7 @@ async fn start_scheduler(folder: &Path, state: &str, grpc: SocketAddr) -> schedu
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: scheduler::Advertise::default(),
         state_dir: folder.join(state),
+        store: persys_scheduler::place::Place::File,
         cluster: "test".to_owned(),
         security: scheduler::Security::Mtls(bundle),
         settings: Settings { retry_base_ms: 200, ..Settings::default() },

@@ -32,6 +32,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         http: any,
         advertise: app::Advertise::default(),
         state_dir: folder.join("state"),
+        store: persys_scheduler::place::Place::File,
         cluster: "east".to_owned(),
         security,
         settings: Settings::default(),

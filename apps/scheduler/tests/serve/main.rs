@@ -7,6 +7,8 @@ mod agent;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod etcd;
+#[cfg(test)]
 mod legacy;
 #[cfg(test)]
 mod links;

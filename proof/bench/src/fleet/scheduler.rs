@@ -30,6 +30,7 @@ pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
         http: any,
         advertise: app::Advertise::default(),
         state_dir: folder.join(STATE),
+        store: persys_scheduler::place::Place::File,
         cluster: CLUSTER.to_owned(),
         security: Security::Mtls(scheduler_source(folder)),
         settings: Settings::default(),

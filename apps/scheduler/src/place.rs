@@ -1,0 +1,56 @@
+//! Where a scheduler keeps its records: a file of its own, or an etcd that it shares.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use persys_store::embedded::OpenError;
+use persys_store::etcd::Health;
+use persys_store::{Embedded, Etcd, EtcdSettings, Settings, Store};
+use tokio::sync::watch;
+
+/// Where the records are.
+#[derive(Debug, Clone, Default)]
+pub enum Place {
+    /// In a file in the folder of the state; then there is no other scheduler.
+    #[default]
+    File,
+    /// In etcd. It need not answer yet: it is waited for.
+    Etcd(Box<EtcdSettings>),
+}
+
+/// How the etcd is, if there is one.
+pub(crate) type Seen = Option<watch::Receiver<Health>>;
+
+impl Place {
+    pub(crate) fn open(&self, state_dir: &Path) -> Result<(Arc<dyn Store>, Seen), OpenError> {
+        match self {
+            Self::File => {
+                let path = state_dir.join("store.redb");
+                Ok((Arc::new(Embedded::open(&path, Settings::default())?), None))
+            }
+            Self::Etcd(settings) => {
+                let etcd = Etcd::open(EtcdSettings::clone(settings))?;
+                let health = etcd.health();
+                Ok((Arc::new(etcd), Some(health)))
+            }
+        }
+    }
+}
+
+/// How the etcd is, for dashboards.
+pub(crate) fn gauges(health: &Health) -> String {
+    let gauge = |name: &str, value: &dyn std::fmt::Display| {
+        let name = format!("persys_scheduler_etcd_{name}");
+        format!("# TYPE {name} gauge\n{name} {value}\n")
+    };
+    let mut gauges = vec![
+        gauge("up", &u8::from(health.reachable)),
+        gauge("out_of_space", &u8::from(health.is_full())),
+        gauge("complaints", &health.complaints.len()),
+        gauge("size_bytes", &health.size_bytes),
+        gauge("used_bytes", &health.used_bytes),
+        gauge("revision", &health.revision),
+    ];
+    gauges.extend(health.quota_bytes.map(|quota| gauge("quota_bytes", &quota)));
+    gauges.concat()
+}

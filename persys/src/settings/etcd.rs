@@ -1,0 +1,183 @@
+//! Where a scheduler keeps its records, as it is told.
+
+use std::path::Path;
+
+use persys_etcd::{Endpoint, Login, Settings, Tls};
+use persys_scheduler::place::Place;
+use persys_store::{EtcdSettings, Keys, Settings as StoreSettings};
+
+use super::read::Reader;
+use super::{Origin, Values};
+
+/// Largest file that holds a password.
+const LARGEST_PASSWORD: u64 = 4096;
+
+/// A file of its own, or etcd: what is said, or else etcd if anybody names its endpoints.
+pub(super) fn place(read: &mut Reader<'_>, values: &Values) -> Place {
+    let named = values.is_given("etcd-endpoints") && read.text("etcd-endpoints").is_some();
+    let kind = if named && !values.is_given("store") { "etcd" } else { values.text("store") };
+    match kind {
+        "embedded" => Place::File,
+        "etcd" => Place::Etcd(Box::new(etcd(read, values))),
+        _ => {
+            read.fault("store", "embedded or etcd");
+            Place::File
+        }
+    }
+}
+
+fn etcd(read: &mut Reader<'_>, values: &Values) -> EtcdSettings {
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for text in read.list("etcd-endpoints") {
+        match text.parse() {
+            Ok(endpoint) => endpoints.push(endpoint),
+            Err(why) => read.fault("etcd-endpoints", why),
+        }
+    }
+    if endpoints.is_empty() {
+        read.fault("etcd-endpoints", "names no endpoint");
+    }
+    let root = values.text("etcd-root").to_owned();
+    if let Err(why) = Keys::new(&root) {
+        read.fault("etcd-root", why);
+    }
+    let way = Settings { tls: tls(read), login: login(read, values), ..Settings::new(endpoints) };
+    if way.tls.is_none() && values.text("etcd-endpoints").contains("https://") {
+        read.fault("etcd-endpoints", "https needs `etcd-ca`");
+    }
+    EtcdSettings {
+        way,
+        store: StoreSettings { root, ..StoreSettings::default() },
+        quota_bytes: None,
+    }
+}
+
+fn tls(read: &mut Reader<'_>) -> Option<Tls> {
+    let (roots, server_name) = (read.text("etcd-ca"), read.text("etcd-server-name"));
+    let own = match (read.text("etcd-cert"), read.text("etcd-key")) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        (Some(_), None) => {
+            read.fault("etcd-cert", "goes with `etcd-key`");
+            None
+        }
+        (None, Some(_)) => {
+            read.fault("etcd-key", "goes with `etcd-cert`");
+            None
+        }
+    };
+    if roots.is_none() && (own.is_some() || server_name.is_some()) {
+        read.fault("etcd-ca", "is needed for TLS");
+    }
+    roots.map(|roots| Tls { roots: roots.into(), own, server_name })
+}
+
+fn login(read: &mut Reader<'_>, values: &Values) -> Option<Login> {
+    if values.origin("etcd-password") == Some(&Origin::Flag) {
+        let why = "a flag is seen by everybody on this machine: use ETCD_PASSWORD or a file";
+        read.fault("etcd-password", why);
+    }
+    let password = match read.text("etcd-password-file") {
+        None => read.text("etcd-password"),
+        Some(path) => match password(Path::new(&path)) {
+            Ok(password) => Some(password),
+            Err(why) => {
+                read.fault("etcd-password-file", why);
+                return None;
+            }
+        },
+    };
+    match (read.text("etcd-user"), password) {
+        (Some(user), Some(password)) => Some(Login::new(user, password)),
+        (None, None) => None,
+        (Some(_), None) => {
+            read.fault("etcd-user", "needs ETCD_PASSWORD or `etcd-password-file`");
+            None
+        }
+        (None, Some(_)) => {
+            read.fault("etcd-user", "a password needs a name");
+            None
+        }
+    }
+}
+
+fn password(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > LARGEST_PASSWORD {
+        return Err(format!("{size} bytes are no password"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scheduler::{ABOUT, TABLE, config};
+    use super::super::{command, resolve, with_two_dashes};
+    use super::*;
+
+    fn placed(line: &str, variables: &[(&str, &str)]) -> Result<Place, Vec<String>> {
+        let words = line.split_whitespace().map(std::ffi::OsString::from).map(with_two_dashes);
+        let typed = command("scheduler", ABOUT, TABLE).try_get_matches_from(words).unwrap();
+        let variable = |name: &str| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let values = resolve(TABLE, &typed, variable, None).unwrap();
+        assert!(!values.table().contains("geheim"), "a password is not shown");
+        config(&values).map(|config| config.store)
+    }
+
+    fn etcd(line: &str, variables: &[(&str, &str)]) -> EtcdSettings {
+        match placed(line, variables).unwrap() {
+            Place::Etcd(settings) => *settings,
+            Place::File => panic!("a file"),
+        }
+    }
+
+    #[test]
+    fn endpoints_mean_etcd_unless_somebody_says_otherwise() {
+        assert!(matches!(placed("", &[]), Ok(Place::File)));
+        let named = [("ETCD_ENDPOINTS", "a:2379, http://b:2379")];
+        let ends: Vec<_> = etcd("", &named).way.endpoints.iter().map(ToString::to_string).collect();
+        assert_eq!(ends, ["a:2379", "b:2379"]);
+        assert!(matches!(placed("--store embedded", &named), Ok(Place::File)));
+        let default = etcd("--store etcd", &[]);
+        assert_eq!(default.way.endpoints[0].to_string(), "localhost:2379");
+        assert!(matches!(placed("", &[("ETCD_ENDPOINTS", "")]), Ok(Place::File)));
+    }
+
+    #[test]
+    fn every_setting_reaches_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, "from-file\n").unwrap();
+        let line = format!(
+            "--etcd-endpoints https://a:1 --etcd-root /blue --etcd-ca /ca --etcd-cert /c \
+             --etcd-key /k --etcd-server-name etcd --etcd-user me --etcd-password-file {}",
+            file.display()
+        );
+        let settings = etcd(&line, &[]);
+        assert_eq!(settings.store.root, "/blue");
+        let tls = settings.way.tls.unwrap();
+        assert_eq!((tls.roots, tls.own), ("/ca".into(), Some(("/c".into(), "/k".into()))));
+        assert_eq!(tls.server_name.as_deref(), Some("etcd"));
+        let login = settings.way.login.unwrap();
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "from-file"));
+        let login = etcd("--store etcd --etcd-user me", &[("ETCD_PASSWORD", "geheim")]).way.login;
+        assert_eq!(login.unwrap().password.as_str(), "geheim");
+    }
+
+    #[test]
+    fn all_faults_are_named_and_no_password_among_them() {
+        let faults = placed(
+            "--etcd-endpoints nowhere,https://a:1 --etcd-root x/ --etcd-cert /c --etcd-password geheim",
+            &[],
+        )
+        .unwrap_err();
+        for key in ["etcd-endpoints", "etcd-root", "etcd-cert", "etcd-password", "etcd-user"] {
+            assert!(faults.iter().any(|fault| fault.starts_with(key)), "{key}: {faults:#?}");
+        }
+        assert!(faults.iter().all(|fault| !fault.contains("geheim")), "{faults:?}");
+        assert!(placed("--store redis", &[]).is_err());
+    }
+}
