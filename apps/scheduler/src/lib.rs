@@ -15,6 +15,7 @@
 //! | how agents are called and probed | `links/grpc.rs` |
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
+//! | under which names everything is found | `discovery.rs` |
 //! | what this host remembers outside the store | `known.rs` |
 //!
 //! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
@@ -24,6 +25,7 @@ pub mod app;
 mod callers;
 pub mod clock;
 mod counted;
+pub mod discovery;
 pub mod driver;
 pub mod handle;
 mod http;

@@ -121,6 +121,12 @@ impl<'a> Reader<'a> {
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
+    /// What may be left empty.
+    pub(crate) fn optional<T: std::str::FromStr>(&mut self, key: &str, wanted: &str) -> Option<T> {
+        self.text(key)?;
+        self.parsed(key, wanted)
+    }
+
     fn parsed<T: std::str::FromStr>(&mut self, key: &str, wanted: &str) -> Option<T> {
         let parsed = self.values.text(key).trim().parse().ok();
         if parsed.is_none() {

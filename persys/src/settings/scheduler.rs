@@ -1,8 +1,12 @@
 //! What a scheduler is told.
 
+use std::num::NonZeroU16;
+
+use persys_cluster::discovery::{ZoneFault, Zones};
 use persys_cluster::settings::Settings;
 use persys_identity::{Exposure, Source};
 use persys_scheduler::app::{Config, Security};
+use persys_scheduler::discovery::{Discovery, Dns};
 
 use super::read::{Reach, Reader};
 use super::{Setting, Unused, Values};
@@ -26,6 +30,14 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a missing workload is left to its agent's own repair"),
+    setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
+    setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
+    setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),
+    setting!("advertise-ip", ["SCHEDULER_ADVERTISE_IP"], "", "Address under which others reach this scheduler; found out if empty"),
+    setting!("advertise-port", ["SCHEDULER_ADVERTISE_PORT"], "", "Port under which others reach it; grpc-port if empty"),
+    setting!("dns-enabled", ["PERSYS_DNS_ENABLED"], "true", "Answer the names of the cluster over DNS"),
+    setting!("dns-addr", ["PERSYS_DNS_ADDR"], "127.0.0.1", "Address where names are answered; 0.0.0.0 for everybody"),
+    setting!("dns-port", ["PERSYS_DNS_PORT"], "5353", "Port where names are answered, UDP and TCP"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -69,11 +81,49 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         missing_grace_ms: read.duration_ms("missing-grace-period"),
         ..Settings::default()
     };
+    let discovery = discovery(&mut read);
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let addresses = grpc.zip(http);
-    let made =
-        addresses.map(|(grpc, http)| Config { grpc, http, state_dir, cluster, security, settings });
+    let made = addresses.zip(discovery).map(|((grpc, http), discovery)| Config {
+        grpc,
+        http,
+        state_dir,
+        cluster,
+        security,
+        settings,
+        discovery,
+    });
     read.finish(made)
+}
+
+/// Under which names everything is found.
+fn discovery(read: &mut Reader<'_>) -> Option<Discovery> {
+    let text = |key: &str| read.text(key).unwrap_or_default();
+    let (domain, agents, shard) =
+        (text("domain"), text("agents-discovery-domain"), text("shard-key"));
+    let zones = Zones::new(&domain, &agents, &shard);
+    let zones = zones.map_err(|faults| {
+        for fault in faults {
+            let key = match fault {
+                ZoneFault::Domain(_) => "domain",
+                ZoneFault::Agents(_) | ZoneFault::Shared { .. } => "agents-discovery-domain",
+                ZoneFault::Shard => "shard-key",
+            };
+            read.fault(key, fault);
+        }
+    });
+    let advertise_ip = read.optional("advertise-ip", "an address such as 10.0.0.5, or nothing");
+    let advertise_port = read.optional("advertise-port", "a port from 1 to 65535, or nothing");
+    // Names may be asked for by whoever reaches the address, so that is always said, not derived.
+    let at = read.address("dns-addr", "dns-port", Reach::Anywhere);
+    let dns = if read.switch("dns-enabled") { Dns::At(at?) } else { Dns::Off };
+    Some(Discovery {
+        zones: zones.ok()?,
+        advertise_ip,
+        advertise_port: advertise_port.map(NonZeroU16::get),
+        dns,
+        sink: None,
+    })
 }
 
 /// One file if it is given, else three.
@@ -117,6 +167,41 @@ mod tests {
         assert_eq!(config.settings.drift_interval_ms, 90_000);
         assert_eq!(config.settings.failover_grace_ms, 7_000);
         assert!(matches!(config.security, Security::Mtls(Source::Separate { .. })));
+    }
+
+    #[test]
+    fn names_are_as_they_are_told() {
+        let discovery = configured("-insecure").unwrap().discovery;
+        assert_eq!(discovery.zones, Zones::default());
+        assert_eq!(discovery.dns, Dns::At("127.0.0.1:5353".parse().unwrap()));
+        let said = "--domain a.test --agents-discovery-domain b.test --shard-key s \
+                    --advertise-ip 10.0.0.5 --advertise-port 9 --dns-addr 0.0.0.0 --dns-port 53";
+        let discovery = configured(said).unwrap().discovery;
+        assert_eq!(discovery.zones, Zones::new("a.test", "b.test", "s").unwrap());
+        assert_eq!(discovery.advertise_ip, Some([10, 0, 0, 5].into()));
+        assert_eq!(discovery.advertise_port, Some(9));
+        assert_eq!(discovery.dns, Dns::At("0.0.0.0:53".parse().unwrap()));
+        let variables = [
+            ("DOMAIN", "a.test"),
+            ("AGENTS_DISCOVERY_DOMAIN", "b.test"),
+            ("SCHEDULER_SHARD_KEY", "s"),
+            ("SCHEDULER_ADVERTISE_IP", "10.0.0.5"),
+            ("SCHEDULER_ADVERTISE_PORT", "9"),
+            ("PERSYS_DNS_ADDR", "0.0.0.0"),
+            ("PERSYS_DNS_PORT", "53"),
+        ];
+        let typed = command("scheduler", ABOUT, TABLE).try_get_matches_from([""; 0]).unwrap();
+        let set = |name: &str| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let by_variables = config(&resolve(TABLE, &typed, set, None).unwrap()).unwrap().discovery;
+        assert_eq!(format!("{by_variables:?}"), format!("{discovery:?}"));
+        assert_eq!(configured("--dns-enabled=false").unwrap().discovery.dns, Dns::Off);
+        let faults = configured(
+            "--domain .. --shard-key a.b --advertise-ip here --advertise-port 0 --dns-addr there",
+        );
+        assert_eq!(faults.unwrap_err().len(), 5);
+        assert!(configured("--domain default.agents.persys.cloud").is_err(), "shared names");
     }
 
     #[test]

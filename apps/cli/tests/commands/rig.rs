@@ -14,6 +14,7 @@ use persys_identity::authority::Validity;
 use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -62,6 +63,7 @@ impl Rig {
             cluster: "test".to_owned(),
             security: scheduler::Security::Mtls(certificates.issue(Role::Scheduler, "scheduler")),
             settings,
+            discovery: Discovery::default(),
         })
         .await
         .unwrap();
