@@ -24,6 +24,8 @@ const MOST_CONNECTIONS: usize = 64;
 const MOST_QUESTIONS: usize = 128;
 /// How long a connection may be silent, and how long it may take to take an answer.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How long a connection may last: whoever has more to ask comes again.
+const LIFE: Duration = Duration::from_secs(30);
 /// Largest question: one with every extension fits in a quarter of it.
 const LARGEST_QUESTION: usize = 4_096;
 /// Tries to find one port that is free for both.
@@ -98,7 +100,7 @@ async fn serve_connections(listener: TcpListener, book: Arc<Book>) {
         let book = Arc::clone(&book);
         connections.spawn(async move {
             // A connection that fails was the other side's.
-            drop(serve_connection(stream, &book).await);
+            drop(timeout(LIFE, serve_connection(stream, &book)).await);
             drop(permit);
         });
         while connections.try_join_next().is_some() {}

@@ -28,8 +28,9 @@ use persys_scheduler::links::{Links, Target, Unreachable};
 use persys_scheduler::standing::Standing;
 use tonic::transport::Channel;
 
-/// How long a name may take to be as it should.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a name may take to be as it should: less than until everything is looked at anyway, so
+/// that events alone must bring it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is answered to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
