@@ -26,6 +26,7 @@ use tonic::transport::Server;
 
 use crate::clock::{Clock, HostClock};
 use crate::counted::Counted;
+use crate::discovery::{self, Discovery};
 use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::http::{self, Pages};
@@ -65,6 +66,8 @@ pub struct Config {
     pub security: Security,
     /// Timings and limits.
     pub settings: Settings,
+    /// Under which names everything is found, and who answers for them.
+    pub discovery: Discovery,
 }
 
 /// How callers prove who they are.
@@ -137,6 +140,8 @@ pub struct Running {
     pub grpc: SocketAddr,
     /// Where `/health` and `/metrics` are.
     pub http: SocketAddr,
+    /// Where names are asked for, if that is on and the port was free.
+    pub dns: Option<SocketAddr>,
     /// The way to the driver.
     pub handle: Handle,
     stop: watch::Sender<bool>,
@@ -243,6 +248,7 @@ pub async fn start_with(
     let mut aside = door.watch();
     let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
+    let naming = discovery::start(config.discovery, &handle, reached_at, stopping.clone()).await;
     let router = http::router(Pages { handle: handle.clone(), metrics, health });
     let showing = Task::spawn(async move {
         let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
@@ -255,9 +261,10 @@ pub async fn start_with(
     Ok(Running {
         grpc: grpc_at,
         http: http_at,
+        dns: naming.dns,
         handle,
         stop,
-        servers: vec![serving, showing],
+        servers: vec![serving, showing, Task::spawn(naming.work)],
         driver,
         keeper,
         aside,

@@ -17,6 +17,7 @@
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
 //! | where the records are | `place.rs` |
+//! | under which names everything is found | `discovery.rs` |
 //! | what this host remembers outside the store | `known.rs` |
 //!
 //! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
@@ -29,6 +30,7 @@ mod callers;
 pub mod clock;
 mod copies;
 mod counted;
+pub mod discovery;
 pub mod driver;
 pub mod handle;
 mod http;

@@ -14,6 +14,7 @@
 //! workloads dirty, and one table (`decide`) settles each dirty workload.
 
 mod decide;
+pub mod discovery;
 pub mod effects;
 pub mod input;
 pub mod placement;

@@ -31,6 +31,9 @@ pub(super) struct Note {
     pub(super) grpc: SocketAddr,
     pub(super) http: SocketAddr,
     pub(super) agent: SocketAddr,
+    /// Where names are answered.
+    #[serde(default)]
+    pub(super) dns: Option<SocketAddr>,
     pub(super) runtime: String,
     pub(super) operator: PathBuf,
     /// What the node cannot run, and how to get it.

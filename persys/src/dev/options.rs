@@ -27,6 +27,9 @@ pub(super) struct Options {
     /// The agent's gRPC port
     #[arg(long, default_value_t = 50_051)]
     pub(super) agent_port: u16,
+    /// The port where names are answered; another one if it is taken
+    #[arg(long, default_value_t = 5353)]
+    pub(super) dns_port: u16,
     /// Go on in the background, once it serves
     #[arg(long)]
     pub(super) background: bool,

@@ -9,6 +9,7 @@ use persys_cluster::settings::Settings;
 use persys_model::spec::WorkloadType;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::{Discovery, Dns};
 
 use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
@@ -33,6 +34,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         grpc: scheduler.grpc,
         http: scheduler.http,
         agent: agent.grpc.unwrap_or_else(|| local(options.agent_port)),
+        dns: scheduler.dns,
         runtime: options.runtime.word().to_owned(),
         operator: certificates.operator,
         missing: missing(&agent).await,
@@ -63,6 +65,7 @@ async fn start_scheduler(
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),
+        discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)
 }
@@ -139,6 +142,9 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!("  scheduler  {}  (gRPC, mTLS)", note.grpc);
     println!("  health     http://{}/health", note.http);
     println!("  agent      {}  (node {NODE})", note.agent);
+    if let Some(dns) = note.dns {
+        println!("  names      {dns}  (DNS)");
+    }
     println!("  operator   {}", note.operator.display());
     println!("  kept in    {}", folder.path.display());
     if note.runtime == "sim" {
@@ -152,5 +158,9 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!();
     println!("  persys nodes");
     println!("  persys run nginx --name web -p 8081:80");
+    if let Some(dns) = note.dns {
+        let (ip, port) = (dns.ip(), dns.port());
+        println!("  dig @{ip} -p {port} web.workloads.persys.local");
+    }
     println!();
 }

@@ -1,8 +1,11 @@
 //! What a scheduler is told.
 
+
+use persys_cluster::discovery::{ZoneFault, Zones};
 use persys_cluster::settings::Settings;
 use persys_identity::{Exposure, Source};
 use persys_scheduler::app::{Advertise, Config, Security};
+use persys_scheduler::discovery::{Discovery, Dns};
 
 use super::read::{Reach, Reader};
 use super::{Setting, Unused, Values};
@@ -38,6 +41,12 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a missing workload is left to its agent's own repair"),
+    setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
+    setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
+    setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),
+    setting!("dns-enabled", ["PERSYS_DNS_ENABLED"], "true", "Answer the names of the cluster over DNS"),
+    setting!("dns-addr", ["PERSYS_DNS_ADDR"], "127.0.0.1", "Address where names are answered; 0.0.0.0 for everybody"),
+    setting!("dns-port", ["PERSYS_DNS_PORT"], "5353", "Port where names are answered, UDP and TCP"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -86,9 +95,10 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         missing_grace_ms: read.duration_ms("missing-grace-period"),
         ..Settings::default()
     };
+    let discovery = discovery(&mut read);
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let store = super::etcd::place(&mut read, values);
-    let made = grpc.zip(http).map(|(grpc, http)| Config {
+    let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
         http,
         advertise,
@@ -97,8 +107,31 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         cluster,
         security,
         settings,
+        discovery,
     });
     read.finish(made)
+}
+
+/// Under which names everything is found.
+fn discovery(read: &mut Reader<'_>) -> Option<Discovery> {
+    let text = |key: &str| read.text(key).unwrap_or_default();
+    let (domain, agents, shard) =
+        (text("domain"), text("agents-discovery-domain"), text("shard-key"));
+    let zones = Zones::new(&domain, &agents, &shard);
+    let zones = zones.map_err(|faults| {
+        for fault in faults {
+            let key = match fault {
+                ZoneFault::Domain(_) => "domain",
+                ZoneFault::Agents(_) | ZoneFault::Shared { .. } => "agents-discovery-domain",
+                ZoneFault::Shard => "shard-key",
+            };
+            read.fault(key, fault);
+        }
+    });
+    // Names may be asked for by whoever reaches the address, so that is always said, not derived.
+    let at = read.address("dns-addr", "dns-port", Reach::Anywhere);
+    let dns = if read.switch("dns-enabled") { Dns::At(at?) } else { Dns::Off };
+    Some(Discovery { zones: zones.ok()?, dns, sink: None })
 }
 
 /// One file if it is given, else three.
@@ -153,6 +186,35 @@ mod tests {
         assert_eq!(config.advertise.resolve(config.grpc).to_string(), "10.0.0.7:9085");
         let faults = configured("--advertise-ip here --advertise-port 0").unwrap_err();
         assert_eq!(faults.len(), 2, "{faults:#?}");
+    }
+
+    #[test]
+    fn names_are_as_they_are_told() {
+        let discovery = configured("-insecure").unwrap().discovery;
+        assert_eq!(discovery.zones, Zones::default());
+        assert_eq!(discovery.dns, Dns::At("127.0.0.1:5353".parse().unwrap()));
+        let said = "--domain a.test --agents-discovery-domain b.test --shard-key s \
+                    --dns-addr 0.0.0.0 --dns-port 53";
+        let discovery = configured(said).unwrap().discovery;
+        assert_eq!(discovery.zones, Zones::new("a.test", "b.test", "s").unwrap());
+        assert_eq!(discovery.dns, Dns::At("0.0.0.0:53".parse().unwrap()));
+        let variables = [
+            ("DOMAIN", "a.test"),
+            ("AGENTS_DISCOVERY_DOMAIN", "b.test"),
+            ("SCHEDULER_SHARD_KEY", "s"),
+            ("PERSYS_DNS_ADDR", "0.0.0.0"),
+            ("PERSYS_DNS_PORT", "53"),
+        ];
+        let typed = command("scheduler", ABOUT, TABLE).try_get_matches_from([""; 0]).unwrap();
+        let set = |name: &str| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let by_variables = config(&resolve(TABLE, &typed, set, None).unwrap()).unwrap().discovery;
+        assert_eq!(format!("{by_variables:?}"), format!("{discovery:?}"));
+        assert_eq!(configured("--dns-enabled=false").unwrap().discovery.dns, Dns::Off);
+        let faults = configured("--domain .. --shard-key a.b --dns-addr there");
+        assert_eq!(faults.unwrap_err().len(), 3);
+        assert!(configured("--domain default.agents.persys.cloud").is_err(), "shared names");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Whole clusters of real parts, joined in one test.
 //!
-//! Three ways to join them:
+//! Four ways to join them:
 //! - [`cluster`]: the drivers in one process, on a real store and a runtime in memory; the wire
 //!   between them is a function call, which a test can cut.
 //! - [`stack`]: both programs in one process, over real gRPC, with or without certificates.
+//! - [`names`]: the same, told as one story of names to whoever asks.
 //! - [`processes`]: scheduler and agents as processes of their own, over mTLS, on real Docker. Each
 //!   process is a [`part`], which a test can kill, or have killed at a chosen effect by a
 //!   [`tripwire`]. [`engine`] is Docker as it is seen from the outside, [`daemon`] one of our own,
@@ -12,6 +13,7 @@
 pub mod cluster;
 pub mod daemon;
 pub mod engine;
+pub mod names;
 pub mod part;
 pub mod processes;
 pub mod stack;

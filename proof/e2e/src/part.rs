@@ -18,6 +18,7 @@ use persys_cluster::settings::Settings;
 use persys_identity::Source;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -172,6 +173,7 @@ fn scheduler_config(plan: Plan) -> scheduler::Config {
         cluster: plan.cluster,
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),
+        discovery: Discovery::default(),
     }
 }
 

@@ -20,6 +20,7 @@ use persys_node::settings::AgentSettings;
 use persys_runtime::Clock;
 use persys_runtime::sim::{Settings as SimSettings, Sim};
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use persys_scheduler::standing::Standing;
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
@@ -69,6 +70,7 @@ impl Stack {
             cluster: CLUSTER.to_owned(),
             security,
             settings: Settings::default(),
+            discovery: Discovery::default(),
         };
         let running = scheduler::start(config).await.expect("a scheduler");
         let mut standing = running.handle.standing();

@@ -22,6 +22,7 @@ use persys_proto::control::v1::workload_spec::Workload;
 use persys_runtime::Clock;
 use persys_runtime::sim::{Settings as SimSettings, Sim};
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use tokio::time::timeout;
 use tokio_stream::Stream;
 use tonic::transport::Channel;
@@ -54,6 +55,7 @@ impl Bench {
             cluster: "inside".to_owned(),
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
+            discovery: Discovery::default(),
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());

@@ -21,6 +21,7 @@ use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_runtime::sim::{Settings as SimSettings, Sim};
 use persys_runtime::{Clock, Runtime as _};
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -83,6 +84,7 @@ impl Rig {
                 scheduler::Security::Mtls,
             ),
             settings: quick(),
+            discovery: Discovery::default(),
         };
         let running = scheduler::start(config).await.unwrap();
         self.address = running.grpc;

@@ -14,6 +14,7 @@ use persys_identity::authority::Validity;
 use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -161,6 +162,7 @@ async fn start_scheduler(folder: &Path, state: &str, grpc: SocketAddr) -> schedu
         store: persys_scheduler::place::Place::File,
         cluster: "test".to_owned(),
         security: scheduler::Security::Mtls(bundle),
+        discovery: Discovery::default(),
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })
     .await

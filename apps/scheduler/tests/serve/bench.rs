@@ -12,6 +12,7 @@ use persys_identity::{
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_scheduler::app::{self, Config, Running, Security};
+use persys_scheduler::discovery::Discovery;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -36,6 +37,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         cluster: "east".to_owned(),
         security,
         settings: Settings::default(),
+        discovery: Discovery::default(),
     }
 }
 

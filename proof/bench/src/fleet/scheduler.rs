@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use persys_cluster::settings::Settings;
 use persys_scheduler::app::{self, Config, Security};
+use persys_scheduler::discovery::Discovery;
 use persys_scheduler::standing::Standing;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -34,6 +35,7 @@ pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
         cluster: CLUSTER.to_owned(),
         security: Security::Mtls(scheduler_source(folder)),
         settings: Settings::default(),
+        discovery: Discovery::default(),
     })
     .await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;

@@ -22,7 +22,9 @@ use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_runtime::sim::{Settings as SimSettings, Sim};
 use persys_runtime::{Clock, Runtime as _};
 use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
 use persys_scheduler::driver::Parts;
+use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use persys_store::{Memory, Settings as StoreSettings, Store};
 use tempfile::TempDir;
@@ -186,6 +188,8 @@ impl Rig {
             http: any,
             advertise: scheduler::Advertise::default(),
             state_dir: self.folder.path().join(&name),
+            store: Place::File,
+            discovery: Discovery::default(),
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),
