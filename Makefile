@@ -5,6 +5,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 SEEDS ?= 2000
 AGENTS ?= 1000
 WORKLOADS ?= 20000
+STORE ?= embedded
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
@@ -65,9 +66,10 @@ bench-core:
 	@mkdir -p target/bench
 	$(BENCH) core_cost -- target/bench/core.json
 
-bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n from submission to running
+bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to running, STORE=embedded or etcd
 	@mkdir -p target/bench
-	$(BENCH) fleet -- --agents $(AGENTS) --workloads $(WORKLOADS) --json target/bench/fleet.json
+	$(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
+	  --json target/bench/fleet-$(STORE).json
 
 bench-docker:          ## against Docker itself and Swarm, on a daemon of its own
 	@mkdir -p target/bench

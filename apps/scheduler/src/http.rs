@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::handle::Handle;
 use crate::metrics::{Gauges, Metrics};
 use crate::moment::rfc3339;
-use crate::standing::Role;
 use crate::place::{self, Seen};
+use crate::standing::Role;
 
 /// What the pages are made from.
 #[derive(Debug, Clone)]

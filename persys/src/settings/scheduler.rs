@@ -1,6 +1,5 @@
 //! What a scheduler is told.
 
-
 use persys_cluster::discovery::{ZoneFault, Zones};
 use persys_cluster::settings::Settings;
 use persys_identity::{Exposure, Source};

@@ -74,10 +74,7 @@ pub async fn scheduler(
     let config = scheduler::Config {
         grpc: any,
         http: any,
-        advertise: scheduler::Advertise {
-            ip: Some([192, 0, 2, 7].into()),
-            port: Some(8085),
-        },
+        advertise: scheduler::Advertise { ip: Some([192, 0, 2, 7].into()), port: Some(8085) },
         state_dir: folder.join("scheduler"),
         store: Place::File,
         cluster: "names".to_owned(),

@@ -24,7 +24,8 @@ impl Inner {
         let everything = vec![self.keys.folder("")];
         let contents = self.overlaid(seen.revision, everything, steps).await?;
         let kept = contents.into_iter().filter(|(key, _)| self.is_kept(key));
-        let below = kept.filter_map(|(key, bytes)| Some((self.keys.lasting(&key)?.to_owned(), bytes)));
+        let below =
+            kept.filter_map(|(key, bytes)| Some((self.keys.lasting(&key)?.to_owned(), bytes)));
         Ok(below.collect())
     }
 

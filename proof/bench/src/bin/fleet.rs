@@ -1,22 +1,22 @@
-//! `fleet [--agents N] [--workloads W] [--concurrency C] [--idle SECONDS] [--json PATH]`: a scheduler
-//! and a fleet of agents over mTLS, from submission to running.
+//! `fleet [--store embedded|etcd] [--agents N] [--workloads W] [--concurrency C] [--idle SECONDS]
+//! [--json PATH]`: a scheduler and a fleet of agents over mTLS, from submission to running.
 //!
-//! `fleet scheduler FOLDER` is the scheduler's process; the benchmark starts it itself.
+//! `fleet scheduler FOLDER [ETCD]` is the scheduler's process; the benchmark starts it itself.
 
 use std::process::ExitCode;
 
 use persys_bench::fleet::{self, Options};
 use persys_bench::placement::say;
 
-const USAGE: &str =
-    "usage: fleet [--agents N] [--workloads W] [--concurrency C] [--idle SECONDS] [--json PATH]";
+const USAGE: &str = "usage: fleet [--store embedded|etcd] [--agents N] [--workloads W] \
+                     [--concurrency C] [--idle SECONDS] [--json PATH]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let result = if let [word, folder] = args.as_slice()
+    let result = if let [word, folder, etcd @ ..] = args.as_slice()
         && word == "scheduler"
     {
-        fleet::scheduler(folder.as_ref()).map(|()| true)
+        fleet::scheduler(folder.as_ref(), etcd.first().map(String::as_str)).map(|()| true)
     } else if let Some(options) = Options::parse(&args) {
         fleet::run(&options)
     } else {

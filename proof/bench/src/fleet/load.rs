@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use persys_identity::{Connector, Expected, Role};
 use persys_proto::control::v1 as wire;
@@ -36,8 +36,9 @@ pub(super) struct Sample {
     pub(super) transactions: u64,
     pub(super) records: u64,
     pub(super) events: u64,
-    /// When the store's file was last written to.
-    pub(super) touched: SystemTime,
+    pub(super) etcd: Duration,
+    /// What changes with every write to the store.
+    pub(super) touched: u128,
     pub(super) memory_kib: u32,
 }
 

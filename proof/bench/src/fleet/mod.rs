@@ -4,7 +4,7 @@
 //! ```text
 //!   this process                                     fleet scheduler FOLDER (its own process)
 //!   ┌ clients ── ApplyWorkload, WatchEvents ───────►┐
-//!   │                                     mTLS      │ persys_scheduler::app, embedded store on disk
+//!   │                                     mTLS      │ persys_scheduler::app, its store in a file or in etcd
 //!   └ N agents ◄── orders, registration, beats ────►┘
 //! ```
 //!
@@ -15,18 +15,22 @@
 mod agents;
 mod load;
 mod names;
+mod raw;
 mod report;
 mod scheduler;
+mod stored;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use persys_etcd_host::{Host, Options as Etcd};
 use tokio::runtime::Builder;
 
 use self::agents::Fleet;
 use self::load::{Clients, Sample};
 use self::names::Names;
+use self::raw::Raw;
 use self::report::{Idle, Phase, Results};
 use self::scheduler::Process;
 use crate::placement::say;
@@ -38,9 +42,14 @@ pub type Fault = Box<dyn Error + Send + Sync>;
 /// tells nothing about how long one workload takes.
 const PACED: (u32, u32) = (400, 5);
 
+/// Room for all that is written between two compactions.
+const QUOTA: &[&str] = &["--quota-backend-bytes", "8589934592"];
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Whether the records are in etcd, which is then started for it.
+    pub etcd: bool,
     /// How many agents.
     pub agents: usize,
     /// How many workloads are submitted at once.
@@ -58,6 +67,7 @@ impl Options {
     #[must_use]
     pub fn parse(args: &[String]) -> Option<Self> {
         let mut options = Self {
+            etcd: false,
             agents: 1_000,
             workloads: 20_000,
             concurrency: 64,
@@ -68,6 +78,13 @@ impl Options {
         while let Some(arg) = args.next() {
             let value = args.next()?;
             match arg.as_str() {
+                "--store" => {
+                    options.etcd = match value.as_str() {
+                        "etcd" => true,
+                        "embedded" => false,
+                        _ => return None,
+                    }
+                }
                 "--agents" => options.agents = positive(value)?,
                 "--workloads" => options.workloads = positive(value)?,
                 "--concurrency" => options.concurrency = positive(value)?,
@@ -85,8 +102,8 @@ fn positive(text: &str) -> Option<usize> {
 }
 
 /// Runs as the scheduler's process until its input ends.
-pub fn scheduler(folder: &Path) -> Result<(), Fault> {
-    runtime()?.block_on(scheduler::serve(folder))
+pub fn scheduler(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
+    runtime()?.block_on(scheduler::serve(folder, etcd))
 }
 
 /// Measures, prints and keeps. Says whether every bar was met.
@@ -107,7 +124,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, Fault> {
 async fn measure(options: &Options) -> Result<Results, Fault> {
     let folder = tempfile::tempdir()?;
     let names = Names::create(folder.path())?;
-    let process = Process::start(folder.path()).await?;
+    let etcd = if options.etcd { Some(Host::start(Etcd::new(1).with(QUOTA)).await) } else { None };
+    let process = Process::start(folder.path(), etcd.as_ref()).await?;
     let (rate, seconds) = PACED;
     let paced = usize::try_from(rate * seconds)?;
     let all = options.workloads + paced;
@@ -128,18 +146,32 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
     let slow = Phase::new(&slow, &watch.running(), before, process.sample().await?);
     say(&slow.line("paced"));
 
+    let mut raw = Raw::default();
+    if let Some(etcd) = &etcd {
+        raw.measure(etcd).await?;
+    }
     let before = process.sample().await?;
     let burst = clients.burst(paced..all, options.concurrency).await?;
     watch.wait(all).await?;
     let burst = Phase::new(&burst, &watch.running(), before, process.sample().await?);
     say(&burst.line("burst"));
+    if let Some(etcd) = &etcd {
+        raw.measure(etcd).await?;
+    }
     drop(watch);
     clients.check(all).await?;
     fleet.check(all).await?;
 
     let idle = idle(options.idle, &process).await?;
     let stored = process.stop().await?;
+    let again = Instant::now();
+    let process = Process::start(folder.path(), etcd.as_ref()).await?;
+    let restarted = again.elapsed();
+    drop(process);
     Ok(Results {
+        raw,
+        restarted,
+        etcd: options.etcd,
         agents: options.agents,
         concurrency: options.concurrency,
         joined,

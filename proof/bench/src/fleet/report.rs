@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::load::{Sample, Submitted};
-use super::scheduler::Stored;
+use super::raw::Raw;
+use super::stored::Stored;
 
 /// Workloads per second, at least.
 const RATE: f64 = 2_000.0;
@@ -26,6 +27,7 @@ pub(super) struct Phase {
     submit_ms: [f64; 3],
     scheduler_us: f64,
     others_us: f64,
+    etcd_us: f64,
     /// Share of the machine that neither process used, yet somebody did.
     foreign_percent: f64,
     cores: f64,
@@ -45,9 +47,22 @@ pub(super) struct Idle {
     others_percent: f64,
 }
 
+/// Workloads from submission to running against raw writes of the same etcd in transactions of 128.
+const RAW_SHARE: f64 = 0.08;
+/// From so many agents on, the scheduler's share of a core while nothing happens has a bar.
+const MANY_AGENTS: usize = 5_000;
+const IDLE_PERCENT: f64 = 10.0;
+/// From so many workloads on, the time to read them all has a bar.
+const MANY_WORKLOADS: f64 = 100_000.0;
+const LOAD_SECONDS: f64 = 5.0;
+
 /// Everything.
 #[derive(Debug)]
 pub(super) struct Results {
+    pub(super) etcd: bool,
+    pub(super) raw: Raw,
+    /// How long a new scheduler takes until it leads and has read everything.
+    pub(super) restarted: Duration,
     pub(super) agents: usize,
     pub(super) concurrency: usize,
     pub(super) joined: Duration,
@@ -75,7 +90,8 @@ impl Phase {
             |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / workloads;
         let wall = (after.at - before.at).as_secs_f64();
         let ours = after.scheduler.saturating_sub(before.scheduler)
-            + after.others.saturating_sub(before.others);
+            + after.others.saturating_sub(before.others)
+            + after.etcd.saturating_sub(before.etcd);
         let foreign = after.machine.saturating_sub(before.machine).saturating_sub(ours);
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| real(cores.get()));
         Self {
@@ -86,6 +102,7 @@ impl Phase {
             submit_ms: percentiles(submitted.iter().map(|one| one.answered - one.called)),
             scheduler_us: micros(before.scheduler, after.scheduler),
             others_us: micros(before.others, after.others),
+            etcd_us: micros(before.etcd, after.etcd),
             foreign_percent: 100.0 * foreign.as_secs_f64() / wall / cores,
             cores,
             transactions: each(before.transactions, after.transactions),
@@ -100,14 +117,14 @@ impl Phase {
         let [_, sub99, _] = self.submit_ms;
         format!(
             "{name:<7}{:>7.0} workloads{:>8.0}/s   running p50 {run50:>7.1} ms  p99 {run99:>7.1} ms   submit p99 \
-             {sub99:>6.1} ms   cpu/workload: scheduler {:>4.0} us, agents and clients {:>4.0} us",
-            self.workloads, self.per_second, self.scheduler_us, self.others_us
+             {sub99:>6.1} ms   cpu/workload: scheduler {:>4.0} us, agents and clients {:>4.0} us, etcd {:>4.0} us",
+            self.workloads, self.per_second, self.scheduler_us, self.others_us, self.etcd_us
         )
     }
 
     /// What the processors would do if nobody else used them, by what a workload costs.
     fn alone_per_second(&self) -> f64 {
-        self.cores * 1e6 / (self.scheduler_us + self.others_us)
+        self.cores * 1e6 / (self.scheduler_us + self.others_us + self.etcd_us)
     }
 
     fn json(&self) -> Value {
@@ -118,7 +135,7 @@ impl Phase {
             "submits_per_second": self.submits_per_second,
             "submit_to_running_ms": { "p50": self.running_ms[0], "p99": self.running_ms[1], "max": self.running_ms[2] },
             "submit_ms": { "p50": self.submit_ms[0], "p99": self.submit_ms[1], "max": self.submit_ms[2] },
-            "cpu_us_per_workload": { "scheduler": self.scheduler_us, "agents_and_clients": self.others_us },
+            "cpu_us_per_workload": { "scheduler": self.scheduler_us, "agents_and_clients": self.others_us, "etcd": self.etcd_us },
             "foreign_cpu_percent": self.foreign_percent,
             "cores": self.cores,
             "store_per_workload": {
@@ -155,10 +172,10 @@ struct Bar {
 }
 
 impl Results {
-    fn bars(&self) -> [Bar; 3] {
+    fn bars(&self) -> Vec<Bar> {
         let (rate, writes) = (self.burst.per_second, self.burst.records);
         let idle = self.idle.transactions_per_minute;
-        [
+        let mut bars = vec![
             Bar {
                 name: "workloads per second, at least",
                 value: rate,
@@ -178,7 +195,35 @@ impl Results {
                 limit: 0.0,
                 met: idle <= 0.0 && self.idle.untouched,
             },
-        ]
+        ];
+        if self.etcd {
+            let share = rate / self.raw.writes_per_second();
+            bars.push(Bar {
+                name: "workloads per raw write of the same etcd, at least",
+                value: share,
+                limit: RAW_SHARE,
+                met: share >= RAW_SHARE,
+            });
+        }
+        if self.agents >= MANY_AGENTS {
+            let percent = self.idle.scheduler_percent;
+            bars.push(Bar {
+                name: "scheduler's share of a core when idle, in percent, at most",
+                value: percent,
+                limit: IDLE_PERCENT,
+                met: percent <= IDLE_PERCENT,
+            });
+        }
+        if self.burst.workloads + self.slow.workloads >= MANY_WORKLOADS {
+            let seconds = self.restarted.as_secs_f64();
+            bars.push(Bar {
+                name: "seconds until a new scheduler has read everything, at most",
+                value: seconds,
+                limit: LOAD_SECONDS,
+                met: seconds <= LOAD_SECONDS,
+            });
+        }
+        bars
     }
 
     pub(super) fn met(&self) -> bool {
@@ -226,6 +271,20 @@ impl Results {
                 bytes / count
             ));
         }
+        if self.etcd {
+            lines.push(format!(
+                "etcd   takes {:.0} raw transactions of 128 writes a second, {:.0} writes; so {:.3} workloads a write, \
+                 {:.1} a transaction",
+                self.raw.transactions_per_second(),
+                self.raw.writes_per_second(),
+                self.burst.per_second / self.raw.writes_per_second(),
+                self.burst.per_second / self.raw.transactions_per_second(),
+            ));
+        }
+        lines.push(format!(
+            "start  a new scheduler leads and has read {all} workloads after {:.2} s",
+            self.restarted.as_secs_f64()
+        ));
         let file = real64(self.stored.file_bytes);
         lines.push(format!("store  file: {:.0} bytes per workload", file / all));
         for Bar { name, value, limit, met } in self.bars() {
@@ -248,12 +307,16 @@ impl Results {
             .iter()
             .map(|(word, (keys, bytes))| (word.clone(), json!({ "keys": keys, "bytes": bytes })))
             .collect();
-        let bars = self.bars().map(|bar| {
+        let bars = self.bars().into_iter().map(|bar| {
             json!({ "name": bar.name, "value": bar.value, "limit": bar.limit, "met": bar.met })
         });
+        let bars: Vec<Value> = bars.collect();
         let all = json!({
             "agents": self.agents,
             "concurrency": self.concurrency,
+            "store_is_etcd": self.etcd,
+            "raw_transactions_per_second": self.raw.transactions_per_second(),
+            "restart_seconds": self.restarted.as_secs_f64(),
             "joined_seconds": self.joined.as_secs_f64(),
             "burst": self.burst.json(),
             "paced": self.slow.json(),

@@ -1,16 +1,17 @@
 //! The scheduler in a process of its own, and what it costs.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use persys_cluster::settings::Settings;
+use persys_etcd_host::Host;
 use persys_scheduler::app::{self, Config, Security};
 use persys_scheduler::discovery::Discovery;
+use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use persys_store::EtcdSettings;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -18,20 +19,28 @@ use tokio::process::{Child, Command};
 use super::Fault;
 use super::load::Sample;
 use super::names::{CLUSTER, scheduler_source};
+use super::stored::{Records, Stored};
 use crate::cpu;
 
 const STATE: &str = "state";
-type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
 /// Serves until standard input ends; says where on standard output.
-pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
+pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
+    let store = match etcd {
+        None => Place::File,
+        Some(endpoint) => Place::Etcd(Box::new(EtcdSettings {
+            way: persys_etcd::Settings::new(vec![endpoint.parse()?]),
+            store: persys_store::Settings::default(),
+            quota_bytes: None,
+        })),
+    };
     let any: SocketAddr = "127.0.0.1:0".parse()?;
     let running = app::start(Config {
         grpc: any,
         http: any,
         advertise: app::Advertise::default(),
         state_dir: folder.join(STATE),
-        store: persys_scheduler::place::Place::File,
+        store,
         cluster: CLUSTER.to_owned(),
         security: Security::Mtls(scheduler_source(folder)),
         settings: Settings::default(),
@@ -52,24 +61,17 @@ pub(super) async fn serve(folder: &Path) -> Result<(), Fault> {
 pub(super) struct Process {
     pub(super) grpc: SocketAddr,
     http: SocketAddr,
-    store: PathBuf,
+    records: Records,
+    etcd_pid: Option<u32>,
     pid: u32,
     child: Child,
 }
 
-/// What is in the store at the end.
-#[derive(Debug, Default)]
-pub(super) struct Stored {
-    /// Records and their bytes, by the first word of their key.
-    pub(super) records: BTreeMap<String, (u64, u64)>,
-    /// Size of the file.
-    pub(super) file_bytes: u64,
-}
-
 impl Process {
-    pub(super) async fn start(folder: &Path) -> Result<Self, Fault> {
+    pub(super) async fn start(folder: &Path, etcd: Option<&Host>) -> Result<Self, Fault> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["scheduler".as_ref(), folder.as_os_str()])
+            .args(etcd.into_iter().flat_map(Host::endpoints))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -79,8 +81,12 @@ impl Process {
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).await?;
         let (grpc, http) = line.trim().split_once(' ').ok_or("the scheduler does not start")?;
-        let store = folder.join(STATE).join("store.redb");
-        Ok(Self { grpc: grpc.parse()?, http: http.parse()?, store, pid, child })
+        let records = match etcd {
+            Some(etcd) => Records::Etcd(etcd.client()),
+            None => Records::File(folder.join(STATE).join("store.redb")),
+        };
+        let etcd_pid = etcd.and_then(|etcd| etcd.pid(0));
+        Ok(Self { grpc: grpc.parse()?, http: http.parse()?, records, etcd_pid, pid, child })
     }
 
     /// What both processes have used and what was written by now.
@@ -94,11 +100,12 @@ impl Process {
             at: std::time::Instant::now(),
             scheduler: cpu::process_time(self.pid)?,
             others: cpu::process_time(std::process::id())?,
+            etcd: self.etcd_pid.map(cpu::process_time).transpose()?.unwrap_or_default(),
             machine: cpu::machine_time()?,
             transactions: count("persys_scheduler_store_transactions_total ")?,
             records: count("persys_scheduler_store_records_written_total ")?,
             events: count("persys_scheduler_store_events_written_total ")?,
-            touched: std::fs::metadata(&self.store)?.modified()?,
+            touched: self.records.mark().await?,
             memory_kib: cpu::memory_kib(self.pid)?,
         })
     }
@@ -118,21 +125,6 @@ impl Process {
         if !status.success() {
             return Err(format!("the scheduler ended badly: {status}").into());
         }
-        let mut stored =
-            Stored { file_bytes: std::fs::metadata(&self.store)?.len(), ..Stored::default() };
-        let database = Database::open(&self.store)?;
-        let reading = database.begin_read()?;
-        for name in ["records", "events"] {
-            let table = reading.open_table(Table::new(name))?;
-            for entry in table.iter()? {
-                let (key, value) = entry?;
-                let key = key.value();
-                let word = key.trim_start_matches('/').split('/').next().unwrap_or_default();
-                let (count, bytes) = stored.records.entry(word.to_owned()).or_default();
-                *count += 1;
-                *bytes += u64::try_from(key.len() + value.value().len())?;
-            }
-        }
-        Ok(stored)
+        self.records.count().await
     }
 }
