@@ -20,7 +20,7 @@ use crate::show;
 const STANDARD_ERROR: u32 = 2;
 
 /// How long a watcher that was cut off tries to go on, and the wait between two tries.
-const LONGEST_AWAY: Duration = Duration::from_secs(60);
+const LONGEST_AWAY: Duration = Duration::from_mins(1);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// `logs`.

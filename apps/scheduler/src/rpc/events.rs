@@ -155,10 +155,12 @@ fn place(id: &str) -> Result<Option<EventSeq>, Status> {
     if id.is_empty() {
         return Ok(None);
     }
-    let number = id.parse().map_err(|_| {
-        Status::invalid_argument("after_id: is not the id of an event, which is a number")
-    })?;
-    Ok(Some(EventSeq(number)))
+    match id.parse() {
+        Ok(number) => Ok(Some(EventSeq(number))),
+        Err(_) => {
+            Err(Status::invalid_argument("after_id: is not the id of an event, which is a number"))
+        }
+    }
 }
 
 async fn read(store: &dyn Store, span: Span) -> Result<Vec<Arc<Event>>, Status> {
