@@ -33,7 +33,7 @@ use crate::http::{self, Pages};
 use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
-use crate::place::Place;
+use crate::place::{Opened, Place};
 use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
 use crate::standing::Standing;
 
@@ -212,7 +212,7 @@ pub async fn start_with(
         .map_err(|source| Error::Folder { path: config.state_dir.clone(), source })?;
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
-    let (store, health) = config.store.open(&config.state_dir)?;
+    let Opened { store, health, names } = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::default());
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
 
@@ -248,7 +248,11 @@ pub async fn start_with(
     let mut aside = door.watch();
     let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
-    let naming = discovery::start(config.discovery, &handle, reached_at, stopping.clone()).await;
+    let mut discovery = config.discovery;
+    if discovery.publish && discovery.sink.is_none() {
+        discovery.sink = names;
+    }
+    let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
     let router = http::router(Pages { handle: handle.clone(), metrics, health });
     let showing = Task::spawn(async move {
         let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;

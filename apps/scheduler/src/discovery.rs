@@ -39,7 +39,9 @@ pub struct Discovery {
     pub zones: Zones,
     /// The DNS server of this process.
     pub dns: Dns,
-    /// Where records are kept for other servers, if anywhere.
+    /// Whether records are kept for other servers, in the etcd of the store if there is one.
+    pub publish: bool,
+    /// Where else they are kept.
     pub sink: Option<Arc<dyn RecordSink>>,
 }
 
@@ -48,6 +50,7 @@ impl std::fmt::Debug for Discovery {
         f.debug_struct("Discovery")
             .field("zones", &self.zones)
             .field("dns", &self.dns)
+            .field("publish", &self.publish)
             .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
 //! | where the records are | `place.rs` |
-//! | under which names everything is found | `discovery.rs` |
+//! | under which names everything is found | `discovery.rs`, `skydns.rs` |
 //! | what this host remembers outside the store | `known.rs` |
 //!
 //! Nothing is decided here. The driver owns the replica and is the only one that steps it; all
@@ -41,6 +41,7 @@ mod moment;
 mod orders;
 pub mod place;
 mod rpc;
+mod skydns;
 pub mod standing;
 
 pub use handle::{Handle, Unanswered};

@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use persys_dns::RecordSink;
 use persys_store::embedded::OpenError;
 use persys_store::etcd::Health;
 use persys_store::{Embedded, Etcd, EtcdSettings, Settings, Store};
 use tokio::sync::watch;
+
+use crate::skydns::EtcdSink;
 
 /// Where the records are.
 #[derive(Debug, Clone, Default)]
@@ -21,17 +24,27 @@ pub enum Place {
 /// How the etcd is, if there is one.
 pub(crate) type Seen = Option<watch::Receiver<Health>>;
 
+/// A store, and what comes with an etcd.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) health: Seen,
+    /// Where names can be kept for other servers.
+    pub(crate) names: Option<Arc<dyn RecordSink>>,
+}
+
 impl Place {
-    pub(crate) fn open(&self, state_dir: &Path) -> Result<(Arc<dyn Store>, Seen), OpenError> {
+    pub(crate) fn open(&self, state_dir: &Path) -> Result<Opened, OpenError> {
         match self {
             Self::File => {
                 let path = state_dir.join("store.redb");
-                Ok((Arc::new(Embedded::open(&path, Settings::default())?), None))
+                let store = Arc::new(Embedded::open(&path, Settings::default())?);
+                Ok(Opened { store, health: None, names: None })
             }
             Self::Etcd(settings) => {
                 let etcd = Etcd::open(EtcdSettings::clone(settings))?;
-                let health = etcd.health();
-                Ok((Arc::new(etcd), Some(health)))
+                let health = Some(etcd.health());
+                let names: Arc<dyn RecordSink> = Arc::new(EtcdSink(etcd.clone()));
+                Ok(Opened { store: Arc::new(etcd), health, names: Some(names) })
             }
         }
     }

@@ -43,6 +43,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
     setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
     setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),
+    setting!("skydns-enabled", ["PERSYS_SKYDNS_ENABLED"], "true", "With etcd: keep the names there too, as CoreDNS reads them"),
     setting!("dns-enabled", ["PERSYS_DNS_ENABLED"], "true", "Answer the names of the cluster over DNS"),
     setting!("dns-addr", ["PERSYS_DNS_ADDR"], "127.0.0.1", "Address where names are answered; 0.0.0.0 for everybody"),
     setting!("dns-port", ["PERSYS_DNS_PORT"], "5353", "Port where names are answered, UDP and TCP"),
@@ -130,7 +131,8 @@ fn discovery(read: &mut Reader<'_>) -> Option<Discovery> {
     // Names may be asked for by whoever reaches the address, so that is always said, not derived.
     let at = read.address("dns-addr", "dns-port", Reach::Anywhere);
     let dns = if read.switch("dns-enabled") { Dns::At(at?) } else { Dns::Off };
-    Some(Discovery { zones: zones.ok()?, dns, sink: None })
+    let publish = read.switch("skydns-enabled");
+    Some(Discovery { zones: zones.ok()?, dns, publish, sink: None })
 }
 
 /// One file if it is given, else three.

@@ -88,6 +88,7 @@ pub async fn scheduler(
         discovery: Discovery {
             zones: Zones::default(),
             dns,
+            publish: true,
             sink: sink.map(|sink| -> Arc<dyn RecordSink> { sink }),
         },
     };

@@ -121,6 +121,20 @@ impl Etcd {
         })
     }
 
+    /// What a transaction of others must demand to go through only while this process leads; `None`
+    /// when it does not.
+    #[must_use]
+    pub fn while_leading(&self) -> Option<Vec<Compare>> {
+        let lead = lock(&self.inner.leadership).lead.clone()?;
+        Some(self.inner.guard(&lead))
+    }
+
+    /// The client of this store, for what else is kept in the same etcd.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.inner.client.clone()
+    }
+
     /// How etcd is, as far as it was last heard.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
