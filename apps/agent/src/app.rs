@@ -49,7 +49,7 @@ use crate::upward::grpc::{BadAddress, Grpc};
 use crate::upward::stream;
 
 /// How often a silent connection is tried, and how long its answer may take.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(20));
 /// How long callers may take to end when the agent stops.
 const GOODBYE: Duration = Duration::from_secs(3);
 

@@ -43,7 +43,7 @@ pub use crate::known::KnownError;
 /// How long callers may finish when the process stops.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How often a quiet connection is asked whether it is still there, and how long it may take.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+const KEEPALIVE: Duration = Duration::from_mins(1);
 /// Most requests at a time on one connection.
 const MOST_STREAMS: u32 = 1024;
 

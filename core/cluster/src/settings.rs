@@ -2,6 +2,9 @@
 
 use persys_model::zoo::Zoo;
 
+/// Most nodes that are asked in a second for all they hold.
+const INVENTORIES_PER_SECOND: u64 = 50;
+
 /// All timings and limits, in milliseconds where nothing else is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -31,7 +34,7 @@ pub struct Settings {
     pub retry_cap_ms: u64,
     /// How long a workload must be healthy until its failures are forgotten.
     pub retry_refill_ms: u64,
-    /// How often every node is asked for all it holds.
+    /// How often every node is asked for all it holds; in a large fleet less often.
     pub drift_interval_ms: u64,
     /// Above this share of silent nodes, in percent, nothing is moved.
     pub brake_percent: usize,
@@ -85,6 +88,12 @@ impl Settings {
         self.beat_ms.max(shared)
     }
 
+    /// How often each of so many nodes is asked for all it holds, for the same reason.
+    pub fn drift_ms_of(&self, nodes: usize) -> u64 {
+        let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
+        self.drift_interval_ms.max(nodes.saturating_mul(1_000) / INVENTORIES_PER_SECOND)
+    }
+
     /// How long a beat keeps a node ready that beats this often.
     pub fn lease_ms_of(&self, beat_ms: u64) -> u64 {
         self.lease_ms.max(beat_ms.saturating_mul(3))
@@ -101,6 +110,8 @@ mod tests {
         assert_eq!(settings.beat_ms_of(1), 2_000);
         assert_eq!(settings.beat_ms_of(800), 2_000);
         assert_eq!(settings.beat_ms_of(5_000), 12_500);
+        assert_eq!(settings.drift_ms_of(1_000), 30_000);
+        assert_eq!(settings.drift_ms_of(5_000), 100_000);
         assert_eq!(settings.lease_ms_of(2_000), 6_000);
         assert_eq!(settings.lease_ms_of(12_500), 37_500);
     }

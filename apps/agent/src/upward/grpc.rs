@@ -37,7 +37,7 @@ const BEAT_CALL: Duration = Duration::from_secs(2);
 /// Longest wait for all of them together.
 const ALL_CALLS: Duration = Duration::from_secs(10);
 /// How often a silent connection is tried, and how long its answer may take.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
 /// How often to beat when an old scheduler does not say.
 const LEGACY_BEAT_MS: u64 = 2_000;
 /// How long to wait after an old scheduler said no.

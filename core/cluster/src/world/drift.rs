@@ -33,7 +33,8 @@ impl World {
                 slot.want_inventory = true;
             }
         }
-        self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
+        let next = self.settings.drift_ms_of(self.node_by_id.len());
+        self.timers.set(self.now.mono.plus(next), Timer::DriftSweep);
     }
 
     /// Takes in all that a node holds. In a `new_life` the agent starts nothing that is not

@@ -30,7 +30,7 @@ use super::load::REQUEST;
 use super::names::Names;
 
 /// As the agent's own program has it.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(20));
 
 /// All agents. Dropping it ends them.
 pub(super) struct Fleet {
