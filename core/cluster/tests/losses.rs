@@ -164,9 +164,9 @@ fn no_node_is_missed_after_a_long_recovery() {
     let before = c.store.events.len();
     assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
     c.pass(20_000);
-    let missed = c.store.events.iter().skip(before).filter(|event| {
-        matches!(event.what, Happening::NodeCondition { to, .. } if to != Condition::Ready)
-    });
+    let missed = c.store.events.iter().skip(before).filter(
+        |event| matches!(event.what, Happening::NodeCondition { to, .. } if to != Condition::Ready),
+    );
     assert_eq!(missed.collect::<Vec<_>>(), Vec::<&Arc<Event>>::new());
     assert_eq!(c.phase("old"), Some(Phase::Running));
 }

@@ -118,7 +118,9 @@ async fn a_leader_that_stood_still_beyond_its_lease_harms_nothing() {
         scene.stack.resume(&leader);
         let answer = tokio::time::timeout(PATIENCE, asked).await.unwrap().unwrap();
         let at = scene.stack.address_of(&others[0]).to_string();
-        scene.until_health(&leader, |health| health.code == 200 && health.body["leader"] == at).await;
+        scene
+            .until_health(&leader, |health| health.code == 200 && health.body["leader"] == at)
+            .await;
         scene.took("it follows", resumed.elapsed(), BACK);
         assert_eq!(scene.one_leads().await, others[0]);
         assert_eq!(scene.term().await, new_term, "it did not take its place back");

@@ -18,3 +18,5 @@ mod loss;
 mod outage;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod trouble;
