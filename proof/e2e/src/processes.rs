@@ -483,5 +483,7 @@ fn operator(authority: &Authority, scheduler: SocketAddr) -> Channel {
     let bundle = Bundle::from_issued(&issued, SystemTime::now()).expect("a certificate");
     let connector = Connector::tls(&Credentials::new(bundle), Expected::Scheduler).expect("TLS");
     let endpoint = Endpoint::from_shared(format!("http://{scheduler}")).expect("an address");
+    // A test fails rather than waits for ever.
+    let endpoint = endpoint.timeout(PATIENCE);
     endpoint.connect_with_connector_lazy(connector)
 }
