@@ -1,8 +1,7 @@
 //! etcd is slow, forgets, is full, or holds what nobody can read.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ const SCHEDULER: &str = "scheduler";
 
 /// A process that stands still most of the time, until this is dropped.
 struct Slow {
-    over: Arc<AtomicBool>,
+    going_on: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -27,23 +26,25 @@ impl Slow {
     /// It stands still and goes on by turns, for so long each.
     fn down(process: u32, still: Duration, going: Duration) -> Self {
         let pid = Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
+        let (going_on, ends) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            while !seen.load(Ordering::Relaxed) {
+            let passed = |time| ends.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            loop {
                 kill_process(pid, Signal::STOP).unwrap();
-                std::thread::sleep(still);
+                let again = passed(still);
                 kill_process(pid, Signal::CONT).unwrap();
-                std::thread::sleep(going);
+                if !(again && passed(going)) {
+                    return;
+                }
             }
         });
-        Self { over, thread: Some(thread) }
+        Self { going_on: Some(going_on), thread: Some(thread) }
     }
 }
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        drop(self.going_on.take());
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
@@ -192,7 +193,7 @@ async fn a_full_etcd_is_told_and_works_again_once_there_is_room() {
         let mut scene = Scene::set("full", options, SMALL).await;
         let (past, records) = (scene.past(), scene.records().await);
         let full = loop {
-            if let Err(error) = put(&past, "/elsewhere/big", &[b'x'; 500_000]).await {
+            if let Err(error) = put(&past, "/elsewhere/big", &vec![b'x'; 500_000]).await {
                 break error;
             }
         };
