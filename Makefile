@@ -44,6 +44,8 @@ live-tests:
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
+	@hack/etcd-install
+	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker cargo test --quiet -p persys-e2e --test sweep

@@ -61,7 +61,7 @@ impl Kind {
 }
 
 /// What an operator does about a full etcd.
-const NO_SPACE: &str = "etcd is out of space (alarm NOSPACE): compact and defragment it and disarm \
+pub const NO_SPACE: &str = "etcd is out of space (alarm NOSPACE): compact and defragment it and disarm \
      the alarm, or give it a larger --quota-backend-bytes";
 
 /// What etcd says, and what that means. All of these are said before anything is done.

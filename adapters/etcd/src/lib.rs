@@ -24,7 +24,7 @@ mod settings;
 pub use client::{Client, LeaseId, Status, Watching};
 pub use connect::ConnectError;
 pub use endpoint::{BadEndpoint, Endpoint};
-pub use error::{Error, Kind};
+pub use error::{Error, Kind, NO_SPACE};
 pub use generated::KeyValue;
 pub use page::{Page, Pages};
 pub use request::{Compare, Found, Op, Range, Txn, TxnDone};

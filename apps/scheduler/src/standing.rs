@@ -87,6 +87,7 @@ impl Standing {
         let mode = found.map(|(mode, _)| mode);
         let leader = leader_of(replica, mode, now);
         let word: Cow<'_, str> = match (found, leader, trouble) {
+            (Some((Mode::Degraded, why)), _, Some(trouble)) => format!("{why}: {trouble}").into(),
             (Some((_, why)), ..) => why.into(),
             (None, Some(_), _) => "".into(),
             (None, None, Some(trouble)) => format!("{NOT_LEADING}: {trouble}").into(),

@@ -13,11 +13,12 @@ use persys_cluster::record::Snapshot;
 use persys_cluster::settings::Settings;
 use persys_cluster::world::{Conflict, Disagreement, RecoveryPlan, World};
 use persys_model::drift::DriftKind;
-use persys_model::event::Happening;
+use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::link::BeatAnswer;
 use persys_model::mode::Mode;
+use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
@@ -152,6 +153,22 @@ fn nodes_that_disagree_and_nodes_not_heard_are_named() {
     let [first, second] = both;
     let twice = conflict("web", Disagreement::HeldTwice(first, second));
     assert!(plan.conflicts.contains(&twice), "{:?}", plan.conflicts);
+}
+
+/// However long the operator thought about it.
+#[test]
+fn no_node_is_missed_after_a_long_recovery() {
+    let (mut c, copy) = moved_on();
+    put_back(&mut c, copy);
+    c.pass(60_000);
+    let before = c.store.events.len();
+    assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
+    c.pass(20_000);
+    let missed = c.store.events.iter().skip(before).filter(
+        |event| matches!(event.what, Happening::NodeCondition { to, .. } if to != Condition::Ready),
+    );
+    assert_eq!(missed.collect::<Vec<_>>(), Vec::<&Arc<Event>>::new());
+    assert_eq!(c.phase("old"), Some(Phase::Running));
 }
 
 #[test]

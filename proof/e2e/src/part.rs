@@ -19,6 +19,8 @@ use persys_identity::Source;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
+use persys_scheduler::place::Place;
+use persys_store::EtcdSettings;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -56,14 +58,17 @@ pub struct Trip {
 /// What a process is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Part {
-    /// The scheduler.
-    Scheduler,
+    /// A scheduler.
+    Scheduler {
+        /// Where the members of the etcd are that holds the records; none: a file does.
+        etcd: Vec<String>,
+    },
     /// The agent of a node.
     Agent {
         /// The node.
         node: String,
-        /// Where the scheduler is.
-        scheduler: SocketAddr,
+        /// Where the schedulers are.
+        schedulers: Vec<SocketAddr>,
         /// Which Docker; none: nothing really runs.
         docker: Option<String>,
     },
@@ -137,22 +142,22 @@ fn begin(path: &Path) -> Result<(), Box<dyn Error>> {
 async fn run(plan: Plan) -> Result<(), Box<dyn Error>> {
     let tripwire = plan.trip.as_ref().map(Tripwire::set).transpose()?;
     match plan.part.clone() {
-        Part::Scheduler => {
+        Part::Scheduler { etcd } => {
             let parts = move |parts| match tripwire {
                 Some(tripwire) => tripwire.around_scheduler(parts),
                 None => parts,
             };
-            let running = scheduler::start_with(scheduler_config(plan), parts).await?;
+            let running = scheduler::start_with(scheduler_config(plan, &etcd)?, parts).await?;
             println!("ready {} {}", running.grpc, running.http);
             until_told().await?;
             running.stop().await;
         }
-        Part::Agent { node, scheduler, docker } => {
+        Part::Agent { node, schedulers, docker } => {
             let parts = move |parts| match tripwire {
                 Some(tripwire) => tripwire.around_agent(parts),
                 None => parts,
             };
-            let config = agent_config(plan, node, scheduler, docker.as_deref());
+            let config = agent_config(plan, node, &schedulers, docker.as_deref());
             let running = agent::start_with(config, parts).await?;
             let at = running.grpc.ok_or("it listens nowhere")?;
             println!("ready {at} {at}");
@@ -163,24 +168,34 @@ async fn run(plan: Plan) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn scheduler_config(plan: Plan) -> scheduler::Config {
-    scheduler::Config {
+fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Box<dyn Error>> {
+    Ok(scheduler::Config {
         grpc: plan.grpc,
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: scheduler::Advertise::default(),
         state_dir: plan.folder,
-        store: persys_scheduler::place::Place::File,
+        store: place(etcd)?,
         cluster: plan.cluster,
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),
         discovery: Discovery::default(),
+    })
+}
+
+fn place(etcd: &[String]) -> Result<Place, Box<dyn Error>> {
+    if etcd.is_empty() {
+        return Ok(Place::File);
     }
+    let endpoints: Result<Vec<_>, _> = etcd.iter().map(|text| text.parse()).collect();
+    let way = persys_etcd::Settings::new(endpoints?);
+    let store = persys_store::Settings::default();
+    Ok(Place::Etcd(Box::new(EtcdSettings { way, store, quota_bytes: None })))
 }
 
 fn agent_config(
     plan: Plan,
     node: String,
-    scheduler: SocketAddr,
+    schedulers: &[SocketAddr],
     docker: Option<&str>,
 ) -> agent::Config {
     let (runtime, kind) = match docker {
@@ -192,7 +207,7 @@ fn agent_config(
         grpc: plan.grpc,
         advertise: None,
         reach: agent::Reach::Called,
-        schedulers: vec![scheduler.to_string()],
+        schedulers: schedulers.iter().map(ToString::to_string).collect(),
         state_dir: plan.folder,
         cluster: plan.cluster,
         runtime,

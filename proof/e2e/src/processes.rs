@@ -15,7 +15,6 @@ use persys_identity::{
 };
 use persys_proto::control::v1 as api;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
-use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -24,6 +23,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::Engine;
 use crate::part::{Pace, Part, Plan, Trip};
+
+pub use crate::wish::Wish;
 
 /// How long a test waits for something to become true.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -40,15 +41,27 @@ pub struct Stack {
     pub mending: bool,
     /// Which were.
     pub mended: Vec<String>,
+    /// The scheduler that is asked.
+    pub front: String,
     program: PathBuf,
     pace: Pace,
     folder: tempfile::TempDir,
     authority: Authority,
-    client: AgentControlClient<Channel>,
-    scheduler_at: SocketAddr,
+    etcd: Vec<String>,
+    schedulers: Vec<Scheduler>,
     plans: BTreeMap<String, Plan>,
     processes: BTreeMap<String, Child>,
     engines: Vec<Engine>,
+    /// Where each process shows its pages.
+    pages: BTreeMap<String, SocketAddr>,
+}
+
+/// A scheduler: its process, where it listens, and an operator's way there.
+#[derive(Debug)]
+struct Scheduler {
+    process: String,
+    at: SocketAddr,
+    channel: Channel,
 }
 
 /// Seconds since 1970.
@@ -79,22 +92,49 @@ impl Stack {
         std::fs::create_dir(&ca).expect("a folder");
         let authority =
             Authority::open_or_create(&ca, &domain, &name, begun).expect("an authority");
-        let scheduler_at = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let client = operator(&authority, scheduler_at);
-        Self {
+        let mut stack = Self {
             cluster,
             mending: false,
             mended: Vec::new(),
+            front: SCHEDULER.to_owned(),
             program: program.to_owned(),
             pace,
             folder,
             authority,
-            client,
-            scheduler_at,
+            etcd: Vec::new(),
+            schedulers: Vec::new(),
             plans: BTreeMap::new(),
             processes: BTreeMap::new(),
             engines: Vec::new(),
+            pages: BTreeMap::new(),
+        };
+        stack.name_scheduler(SCHEDULER);
+        stack
+    }
+
+    /// The same with records in the etcd at `endpoints`, and so many schedulers:
+    /// `scheduler`, `scheduler-2`, ...
+    #[must_use]
+    pub fn sharing(program: &Path, pace: Pace, endpoints: Vec<String>, count: usize) -> Self {
+        let mut stack = Self::new(program, pace);
+        stack.etcd = endpoints;
+        for nth in 2..=count {
+            stack.name_scheduler(&format!("{SCHEDULER}-{nth}"));
         }
+        stack
+    }
+
+    /// Agents and clients know a scheduler by its address before it runs.
+    fn name_scheduler(&mut self, process: &str) {
+        let at = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let channel = operator(&self.authority, at);
+        self.schedulers.push(Scheduler { process: process.to_owned(), at, channel });
+    }
+
+    /// The names of all schedulers, also of those that do not run.
+    #[must_use]
+    pub fn schedulers(&self) -> Vec<String> {
+        self.schedulers.iter().map(|scheduler| scheduler.process.clone()).collect()
     }
 
     /// A scheduler and one node on the shared Docker, ready for work.
@@ -124,11 +164,22 @@ impl Stack {
         self.processes.get(process).and_then(Child::id).expect("it runs")
     }
 
-    /// Starts the scheduler, for the first time or again.
+    /// Starts the first scheduler, for the first time or again.
     pub async fn start_scheduler(&mut self, trip: Option<Trip>) {
-        let certificate = self.certify(Role::Scheduler, SCHEDULER);
-        let grpc = self.scheduler_at;
-        self.begin(SCHEDULER, Part::Scheduler, certificate, grpc, trip).await;
+        self.start_named(SCHEDULER, trip).await;
+    }
+
+    /// Starts one of the schedulers, for the first time or again.
+    pub async fn start_named(&mut self, process: &str, trip: Option<Trip>) {
+        let certificate = self.certify(Role::Scheduler, process);
+        let grpc = self.scheduler(process).at;
+        let part = Part::Scheduler { etcd: self.etcd.clone() };
+        self.begin(process, part, certificate, grpc, trip).await;
+    }
+
+    fn scheduler(&self, process: &str) -> &Scheduler {
+        let found = self.schedulers.iter().find(|scheduler| scheduler.process == process);
+        found.expect("a scheduler of that name")
     }
 
     /// Starts the agent of a node, for the first time or again. Without a Docker nothing really
@@ -139,7 +190,7 @@ impl Stack {
         }
         let part = Part::Agent {
             node: node.to_owned(),
-            scheduler: self.scheduler_at,
+            schedulers: self.schedulers.iter().map(|scheduler| scheduler.at).collect(),
             docker: docker.map(|engine| engine.host.clone()),
         };
         let certificate = self.certify(Role::Agent, node);
@@ -188,6 +239,11 @@ impl Stack {
         let mut lines = BufReader::new(output).lines();
         let first = tokio::time::timeout(PATIENCE, lines.next_line()).await;
         let ready = matches!(&first, Ok(Ok(Some(line))) if line.starts_with("ready "));
+        if let Ok(Ok(Some(line))) = &first
+            && let Some(pages) = line.split(' ').nth(2).and_then(|at| at.parse().ok())
+        {
+            self.pages.insert(process.to_owned(), pages);
+        }
         // One with a tripwire may die before it is ready.
         let may_die = plan.trip.as_ref().is_some_and(|trip| trip.die_at.is_some());
         assert!(ready || may_die, "{process} does not start: {first:?}\n{}", self.log(process));
@@ -210,11 +266,22 @@ impl Stack {
     /// Lets a process end.
     pub async fn stop(&mut self, process: &str) {
         let mut child = self.processes.remove(process).expect("it runs");
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        kill_process(id.expect("it runs"), Signal::TERM).expect("it hears");
+        kill_process(pid(&child), Signal::TERM).expect("it hears");
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
         let status = ended.expect("it ends in time").expect("it ends");
         assert!(status.success(), "{process} ended badly: {status}\n{}", self.log(process));
+    }
+
+    /// Stops a process in its tracks: it keeps its connections and answers nothing.
+    pub fn pause(&self, process: &str) {
+        kill_process(pid(self.processes.get(process).expect("it runs")), Signal::STOP)
+            .expect("it stands still");
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self, process: &str) {
+        kill_process(pid(self.processes.get(process).expect("it runs")), Signal::CONT)
+            .expect("it goes on");
     }
 
     /// Whether a process has died by itself.
@@ -243,10 +310,40 @@ impl Stack {
         path
     }
 
-    /// A client of the scheduler, with an operator's certificate.
+    /// A client of the scheduler in front, with an operator's certificate.
     #[must_use]
     pub fn client(&self) -> AgentControlClient<Channel> {
-        self.client.clone()
+        self.client_of(&self.front)
+    }
+
+    /// A client of one of the schedulers, with an operator's certificate.
+    #[must_use]
+    pub fn client_of(&self, process: &str) -> AgentControlClient<Channel> {
+        AgentControlClient::new(self.channel_of(process))
+    }
+
+    /// An operator's connection to one of the schedulers, made when it is needed.
+    #[must_use]
+    pub fn channel_of(&self, process: &str) -> Channel {
+        self.scheduler(process).channel.clone()
+    }
+
+    /// Where one of the schedulers listens.
+    #[must_use]
+    pub fn address_of(&self, process: &str) -> SocketAddr {
+        self.scheduler(process).at
+    }
+
+    /// Where a process shows its pages: `/health` and `/metrics` of a scheduler.
+    #[must_use]
+    pub fn pages_of(&self, process: &str) -> SocketAddr {
+        *self.pages.get(process).expect("it showed them")
+    }
+
+    /// A file with a fresh operator's certificate.
+    #[must_use]
+    pub fn operator_file(&self) -> PathBuf {
+        self.certify(Role::Operator, "alice")
     }
 
     /// Waits until so many nodes are ready.
@@ -349,24 +446,6 @@ impl Stack {
     pub async fn until_status(&mut self, id: &str, status: &str) -> api::WorkloadView {
         self.until(id, |view| view.status == status).await
     }
-
-    /// All records of the store but events, once its scheduler has ended.
-    #[must_use]
-    pub fn records(&self) -> BTreeMap<String, serde_json::Value> {
-        const RECORDS: TableDefinition<'static, &'static str, &'static [u8]> =
-            TableDefinition::new("records");
-        let path = self.folder_of(SCHEDULER).join("store.redb");
-        let store = redb::Database::open(path).expect("the store");
-        let reading = store.begin_read().expect("a transaction");
-        let table = reading.open_table(RECORDS).expect("a table");
-        let entries = table.iter().expect("entries").map(|entry| entry.expect("an entry"));
-        entries
-            .map(|(key, value)| {
-                let value = serde_json::from_slice(value.value()).expect("JSON");
-                (key.value().to_owned(), value)
-            })
-            .collect()
-    }
 }
 
 impl Drop for Stack {
@@ -394,86 +473,17 @@ fn issue(authority: &Authority, role: Role, name: &str) -> Issued {
     authority.issue(&grant, validity).expect("a certificate")
 }
 
-fn operator(authority: &Authority, scheduler: SocketAddr) -> AgentControlClient<Channel> {
+fn pid(child: &Child) -> Pid {
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    id.expect("it runs")
+}
+
+fn operator(authority: &Authority, scheduler: SocketAddr) -> Channel {
     let issued = issue(authority, Role::Operator, "alice");
     let bundle = Bundle::from_issued(&issued, SystemTime::now()).expect("a certificate");
     let connector = Connector::tls(&Credentials::new(bundle), Expected::Scheduler).expect("TLS");
     let endpoint = Endpoint::from_shared(format!("http://{scheduler}")).expect("an address");
-    AgentControlClient::new(endpoint.connect_with_connector_lazy(connector))
-}
-
-/// A container to ask for.
-#[derive(Debug, Clone)]
-pub struct Wish {
-    /// The workload.
-    pub id: String,
-    /// The version.
-    pub revision: String,
-    /// What runs.
-    pub container: api::ContainerSpec,
-    /// Thousandths of a core.
-    pub cpu_millicores: i64,
-    /// On nodes with this runtime only.
-    pub runtime: Option<&'static str>,
-}
-
-impl Wish {
-    /// A shell that runs `script` in the image of the tests.
-    #[must_use]
-    pub fn shell(id: &str, script: &str) -> Self {
-        let (key, value) = crate::engine::LABEL;
-        let container = api::ContainerSpec {
-            image: crate::engine::IMAGE.to_owned(),
-            command: ["/bin/sh", "-c", script].map(ToOwned::to_owned).to_vec(),
-            labels: [(key.to_owned(), value.to_owned())].into(),
-            restart_policy: "always".to_owned(),
-            ..api::ContainerSpec::default()
-        };
-        let (id, revision) = (id.to_owned(), "r1".to_owned());
-        Self { id, revision, container, cpu_millicores: 10, runtime: None }
-    }
-
-    /// One that runs until it is asked to end, and then ends at once.
-    #[must_use]
-    pub fn runs(id: &str) -> Self {
-        Self::shell(id, "trap 'exit 0' TERM; sleep 100000 & wait")
-    }
-
-    /// The same in another version.
-    #[must_use]
-    pub fn revised(mut self, revision: &str) -> Self {
-        revision.clone_into(&mut self.revision);
-        self.container.env.insert("REVISION".to_owned(), revision.to_owned());
-        self
-    }
-
-    /// What the scheduler is asked.
-    #[must_use]
-    pub fn request(&self) -> api::ApplyWorkloadRequest {
-        let constraint = |runtime: &str| api::Constraint {
-            key: "runtime".to_owned(),
-            operator: "in".to_owned(),
-            values: vec![runtime.to_owned()],
-        };
-        let placement = self.runtime.map(|runtime| api::PlacementRules {
-            constraints: vec![constraint(runtime)],
-            ..api::PlacementRules::default()
-        });
-        api::ApplyWorkloadRequest {
-            workload_id: self.id.clone(),
-            revision_id: self.revision.clone(),
-            desired_state: "Running".to_owned(),
-            spec: Some(api::WorkloadSpec {
-                r#type: "container".to_owned(),
-                resources: Some(api::ResourceRequirements {
-                    cpu_millicores: self.cpu_millicores,
-                    memory_mb: 16,
-                    disk_gb: 0,
-                }),
-                workload: Some(api::workload_spec::Workload::Container(self.container.clone())),
-                placement,
-                ..api::WorkloadSpec::default()
-            }),
-        }
-    }
+    // A test fails rather than waits for ever.
+    let endpoint = endpoint.timeout(PATIENCE);
+    endpoint.connect_with_connector_lazy(connector)
 }

@@ -48,8 +48,13 @@ impl Health {
     /// Whether it takes no more because it is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.complaints.iter().any(|complaint| complaint.contains("NOSPACE"))
+        is_full(&self.complaints)
     }
+}
+
+/// Whether etcd complains that it is full.
+pub(super) fn is_full(complaints: &[String]) -> bool {
+    complaints.iter().any(|complaint| complaint.contains("NOSPACE"))
 }
 
 /// Which revisions were seen when, and which may be forgotten.

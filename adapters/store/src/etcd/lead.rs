@@ -11,6 +11,7 @@ use std::sync::Arc;
 use persys_etcd::{Compare, KeyValue, LeaseId, Op, Txn};
 use persys_model::token::Term;
 
+use super::care::is_full;
 use super::{Inner, lock, nth};
 use crate::book::Book;
 use crate::chain::high_water;
@@ -125,13 +126,19 @@ impl Inner {
         let alive = self.client.keep_alive(lead.lease).await;
         let alive = alive.map_err(|error| Error::etcd(&error))?;
         // etcd may say yes for a lease that is gone: what counts is the key.
-        let kv = self.client.get(&self.keys.leader()).await.map_err(|error| Error::etcd(&error))?;
+        let key = self.keys.leader();
+        let found = tokio::try_join!(self.client.get(&key), self.client.status());
+        let (kv, status) = found.map_err(|error| Error::etcd(&error))?;
         let ours = |kv: KeyValue| kv.mod_revision == lead.revision && *kv.value == *lead.value;
-        if alive && kv.is_some_and(ours) {
-            return Ok(());
+        if !alive || !kv.is_some_and(ours) {
+            self.step_down(&lead);
+            return Err(Error::Deposed);
         }
-        self.step_down(&lead);
-        Err(Error::Deposed)
+        // Who has nothing to write would not notice that nothing is taken any more.
+        if is_full(&status.complaints) {
+            return Err(Error::unavailable(persys_etcd::NO_SPACE));
+        }
+        Ok(())
     }
 
     pub(super) async fn resign(&self, term: Term) -> Result<(), Error> {

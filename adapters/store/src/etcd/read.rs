@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use persys_cluster::record::Head;
 use persys_cluster::store::HighWater;
 use persys_etcd::{Compare, KeyValue, Kind, Op, Page, Pages, Range, Txn};
-use persys_model::token::Term;
+use persys_model::token::{EventSeq, Term};
 use tokio::task::JoinHandle;
 
 use super::journal::Step;
@@ -243,24 +243,40 @@ impl Inner {
         if limit == 0 {
             return Ok(History::default());
         }
-        let (from, to) = self.keys.folder("events");
-        let count = i64::try_from(limit).unwrap_or(i64::MAX);
-        let everything = Range { limit: count, ..Range::between(from, to.clone()) };
-        let range = match span {
-            Span::Last(_) => Range { backwards: true, ..everything },
-            Span::After(after, _) => {
-                let marks = self.event_marks(0).await?;
-                let Some((at, seq)) = marks.into_iter().find(|(_, seq)| *seq > after) else {
-                    return Ok(History::default());
-                };
-                Range { from: self.keys.event(at, seq).into(), ..everything }
-            }
-        };
-        let (mut found, _, _) = self.client.range(range).await.map_err(Error::unavailable)?;
-        if let Span::Last(_) = span {
-            found.reverse();
+        match span {
+            Span::Last(_) => self.last_events(limit).await,
+            Span::After(after, _) => self.events_after(after, limit).await,
         }
+    }
+
+    async fn last_events(&self, limit: usize) -> Result<History, Error> {
+        let (from, to) = self.keys.folder("events");
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let range = Range { limit, backwards: true, ..Range::between(from, to) };
+        let (mut found, _, _) = self.client.range(range).await.map_err(Error::unavailable)?;
+        found.reverse();
         Ok(history(found.iter().map(|kv| &kv.value)))
+    }
+
+    /// Keys only tell where to begin: among them may be one that somebody else made up, and what
+    /// comes after it is not later for that.
+    async fn events_after(&self, after: EventSeq, limit: usize) -> Result<History, Error> {
+        let marks = self.event_marks(0).await?;
+        let Some((at, seq)) = marks.into_iter().find(|(_, seq)| *seq > after) else {
+            return Ok(History::default());
+        };
+        let (_, to) = self.keys.folder("events");
+        let mut pages = Pages::new(&self.client, Range::between(self.keys.event(at, seq), to));
+        let mut all = History::default();
+        while all.events.len() < limit
+            && let Some(page) = pages.next().await.map_err(Error::unavailable)?
+        {
+            let read = history(page.iter().map(|kv| &kv.value));
+            all.unreadable += read.unreadable;
+            all.events.extend(read.events.into_iter().filter(|event| event.seq > after));
+        }
+        all.events.truncate(limit);
+        Ok(all)
     }
 }
 

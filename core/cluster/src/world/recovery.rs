@@ -50,6 +50,7 @@ impl World {
         self.mode_since = self.now;
         self.mode_why = Arc::from("rebuilt");
         self.head.rebuilding = true;
+        self.renew_leases();
         self.erase(old);
         self.write_everything();
         let heard = std::mem::take(&mut self.heard);
@@ -62,6 +63,18 @@ impl World {
         self.happen(Happening::ModeChanged { from: Mode::Recovery, to: Mode::Normal, why });
         self.close_unit();
         self.done(request, "the control plane works again");
+    }
+
+    /// No beat counted meanwhile: every node first gets a full lease.
+    fn renew_leases(&mut self) {
+        let expires_at = self.now.mono.plus(self.lease_ms());
+        let nodes: Vec<_> = self.node_by_id.values().copied().collect();
+        for at in nodes {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.expires_at = expires_at;
+                slot.probe = None;
+            }
+        }
     }
 
     /// Takes a snapshot for what is stored; gives what must leave the store for that.

@@ -101,3 +101,19 @@ pub async fn an_unreadable_event_is_counted<F: Fixture>() {
         .await
         .unwrap();
 }
+
+/// A key that somebody made up in the midst of others: nothing is told twice or left out for it.
+pub async fn a_made_up_event_hides_nothing<F: Fixture>() {
+    let mut fixture = F::new(Settings::default()).await;
+    let events = [(1, 101), (2, 102), (3, 103), (4, 104), (5, 105)];
+    write(&*fixture.store(), &mut Pen::new(), &events, 5).await;
+    let key = format!("/events/{:020}-{:020}", 102, 999);
+    fixture.put_bytes(&key, b"{ not ours").await;
+    let store = fixture.store();
+    for after in 0..=5 {
+        let told = store.events(Span::After(EventSeq(after), 10)).await.unwrap();
+        assert_eq!(numbers(&told), (after + 1..=5).collect::<Vec<_>>(), "after {after}");
+    }
+    let told = store.events(Span::After(EventSeq(1), 3)).await.unwrap();
+    assert_eq!(numbers(&told)[..2], [2, 3], "one that cannot be read may count");
+}

@@ -86,6 +86,7 @@ macro_rules! suite {
                 old_events_go,
                 a_clock_that_goes_back_does_not_disturb_the_order,
                 an_unreadable_event_is_counted,
+                a_made_up_event_hides_nothing,
             }
             copies {
                 a_copy_is_the_same_byte_for_byte,

@@ -308,6 +308,10 @@ async fn a_full_etcd_is_named_and_recovers() {
         }
     };
     assert_eq!(full.kind(), persys_etcd::Kind::NoSpace);
+    let Error::Unavailable { why } = store.renew(term).await.unwrap_err() else {
+        panic!("it leads still")
+    };
+    assert!(why.contains("NOSPACE"), "who has nothing to write hears of it too: {why}");
     let after = pen.head.seq;
     let unit = pen.clone().unit(running(2, 2));
     let Error::Unavailable { why } =

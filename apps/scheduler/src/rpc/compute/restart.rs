@@ -8,6 +8,7 @@ use std::time::Duration;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
+use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::token::Generation;
 use persys_model::workload::Desired;
@@ -17,7 +18,7 @@ use tonic::Status;
 
 use super::Compute;
 use crate::handle::Handle;
-use crate::rpc::refusal::{self, done, workload_id};
+use crate::rpc::refusal::{self, done, unavailable, workload_id};
 
 /// How long it may take to come to rest.
 const REST: Duration = Duration::from_mins(1);
@@ -47,7 +48,15 @@ impl Compute {
     }
 }
 
-fn may_restart(world: &World, id: &WorkloadId) -> Result<(), Status> {
+pub(super) fn may_restart(world: &World, id: &WorkloadId) -> Result<(), Status> {
+    let (mode, why) = world.mode();
+    if mode != Mode::Normal {
+        // Before anything else: a store that lost its records does not know what there is.
+        let mode = mode.word();
+        return Err(unavailable(format!(
+            "the control plane is in {mode} mode ({why}): nothing is changed; running workloads go on"
+        )));
+    }
     let Some(view) = world.workload(id) else {
         return Err(Status::not_found(format!("there is no workload {id}")));
     };

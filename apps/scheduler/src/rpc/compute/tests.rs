@@ -375,6 +375,16 @@ fn a_frozen_control_plane_says_so_first() {
     assert!(why.facts[0].contains("degraded"));
 }
 
+/// A store that was wiped knows no workload; that is no answer to who wants one restarted.
+#[test]
+fn a_frozen_control_plane_restarts_nothing_and_denies_nothing() {
+    let mut rig = Rig::new(Vec::new());
+    rig.step(Input::StoreLost { why: Arc::from("disk full") });
+    let refused = restart::may_restart(&rig.world, &web()).unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
+    assert!(refused.metadata().contains_key("retry-after"));
+}
+
 #[test]
 fn at_most_fifty_nodes_are_named_the_closest_first() {
     let far = |n: usize| NodeFacts {
