@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod inside;
