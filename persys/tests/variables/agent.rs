@@ -1,11 +1,13 @@
 //! What variables do to an agent; what runs is simulated.
 
-use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use persys_identity::Role;
 use serde_json::Value;
 
-use crate::program::{Folder, Program, ends, free_port, healthy, name, ready_node, until};
+use crate::engine::Engine;
+use crate::program::{Folder, Program, ends, free_port, healthy, name, ready_node, types, until};
 
 fn scheduler(folder: &Folder, variables: &[(&str, &str)], words: &[&str]) -> Program {
     let state = folder.at("scheduler");
@@ -144,14 +146,14 @@ fn certificates_are_those_that_were_said() {
 }
 
 #[test]
-fn docker_is_asked_where_it_was_said() {
+fn docker_is_asked_where_and_as_often_as_was_said() {
     let folder = Folder::new();
     let socket = folder.at("docker.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    listener.set_nonblocking(true).unwrap();
+    let engine = Engine::listen(Path::new(&socket));
     let (state, host) = (folder.at("agent"), format!("unix://{socket}"));
     let variables = [
         ("DOCKER_HOST", host.as_str()),
+        ("PERSYS_RECONCILE_INTERVAL", "200ms"),
         ("PERSYS_TLS_ENABLED", "false"),
         ("PERSYS_STATE_PATH", &state),
         ("PERSYS_GRPC_PORT", "0"),
@@ -161,7 +163,9 @@ fn docker_is_asked_where_it_was_said() {
     ];
     let words = ["agent", "--watchdog=false"];
     let running = Program::start(folder.path(), &words, &variables);
-    until("somebody asks Docker", || listener.accept().ok());
+    let first = until("Docker is asked", || Some(engine.asked()).filter(|asked| *asked > 0));
+    // Every 30 s is usual: so often that would take ten minutes.
+    until("it is asked again", || (engine.asked() >= first + 20).then_some(()));
     drop(running);
     let mut without = variables.to_vec();
     without.retain(|(name, _)| *name != "PERSYS_DOCKER_ENABLED");
@@ -206,4 +210,28 @@ fn tls_to_the_scheduler_goes_with_tls_at_all() {
     let (code, _, err) = ends(&["agent", "--runtime", "sim"], &variables);
     assert_eq!(code, 64);
     assert!(err.contains("TLS is on both ways or on neither"), "{err}");
+}
+
+/// The lease of a silent node is over after 6 s. What comes then is not sooner than was said.
+#[test]
+fn a_silent_node_keeps_its_work_as_long_as_was_said() {
+    let folder = Folder::new();
+    let grace = [("SCHEDULER_NODE_UNAVAILABLE_GRACE", "10s")];
+    let mut scheduler = scheduler(&folder, &grace, &["scheduler", "-insecure"]);
+    let at = scheduler.at("grpc").to_string();
+    let agent = agent(&folder, &[("PERSYS_SCHEDULER_ADDR", &at), ("PERSYS_NODE_ID", "n1")]);
+    let way = format!("--insecure --endpoint {at}");
+    ready_node(&folder, &way);
+    agent.pause();
+    let since = |condition: &str| {
+        until(condition, || {
+            let (_, out, _) = types(&folder, &format!("nodes -o json {way}"));
+            let nodes: Value = serde_json::from_str(&out).ok()?;
+            (nodes[0]["condition"] == condition).then(Instant::now)
+        })
+    };
+    // Seen a little late, which only makes the time between them shorter.
+    let silent = since("NotReady");
+    let kept = since("Lost").duration_since(silent);
+    assert!(kept > Duration::from_secs(8), "{kept:?}, where 4 s is usual");
 }

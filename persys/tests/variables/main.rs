@@ -15,6 +15,8 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod scheduler;

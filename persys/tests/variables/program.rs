@@ -11,6 +11,7 @@ use hickory_proto::op::{Message, Query};
 use hickory_proto::rr::{Name as DnsName, RecordType};
 use persys_identity::authority::Validity;
 use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -70,6 +71,11 @@ impl Program {
         let file = File::create(&log).unwrap();
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
         Self { child, log }
+    }
+
+    /// Stops it in its tracks: it keeps its connections and answers nothing.
+    pub(crate) fn pause(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
     }
 
     pub(crate) fn log(&self) -> String {
