@@ -18,6 +18,8 @@ macro_rules! setting {
 
 pub(crate) mod agent;
 mod etcd;
+#[cfg(test)]
+mod page;
 pub(crate) mod read;
 pub(crate) mod scheduler;
 #[cfg(test)]
