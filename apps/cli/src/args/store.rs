@@ -57,6 +57,7 @@ impl At {
 /// How etcd is reached, in the words of a scheduler. A password comes from `ETCD_PASSWORD` or a file:
 /// what is typed is seen by everybody on the machine.
 #[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_field_names, reason = "ca, cert and key are words of the cluster's own")]
 pub(crate) struct EtcdOptions {
     /// Stands in front of every key in etcd, such as /persys.
     #[arg(long, value_name = "PREFIX", help_heading = ETCD)]
