@@ -204,11 +204,11 @@ fn small_copy(folder: &Path) -> PathBuf {
     file
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn etcd_is_shown_a_certificate_and_a_name() {
-    let home = tempfile::tempdir().unwrap();
-    let path = |name: &str| home.path().join(name).display().to_string();
-    certificates(home.path());
+/// An etcd that asks for a certificate, and lets `persys` with the password `passwort` below
+/// `/persys/`.
+async fn guarded(folder: &Path) -> Host {
+    let path = |name: &str| folder.join(name).display().to_string();
+    certificates(folder);
     let mut options = Options::new(1).with(&[
         &format!("--cert-file={}", path("server.pem")),
         &format!("--key-file={}", path("server.key")),
@@ -221,17 +221,7 @@ async fn etcd_is_shown_a_certificate_and_a_name() {
         server_name: None,
     });
     let host = Host::start(options).await;
-    let endpoint = host.endpoints().remove(0);
-    let etcdctl = |words: &[&str]| {
-        let done = Command::new("etcdctl")
-            .env("ETCDCTL_API", "3")
-            .args(["--endpoints", &format!("https://{endpoint}"), "--cacert", &path("ca.pem")])
-            .args(["--cert", &path("client.pem"), "--key", &path("client.key")])
-            .args(words)
-            .output()
-            .expect("etcdctl; hack/etcd-install installs it");
-        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
-    };
+    let endpoint = format!("https://{}", host.endpoints().remove(0));
     for words in [
         &["user", "add", "root:geheim"][..],
         &["user", "grant-role", "root", "root"],
@@ -241,8 +231,24 @@ async fn etcd_is_shown_a_certificate_and_a_name() {
         &["user", "grant-role", "persys", "persys"],
         &["auth", "enable"],
     ] {
-        etcdctl(words);
+        let done = Command::new("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .args(["--endpoints", &endpoint, "--cacert", &path("ca.pem")])
+            .args(["--cert", &path("client.pem"), "--key", &path("client.key")])
+            .args(words)
+            .output()
+            .expect("etcdctl; hack/etcd-install installs it");
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
+    host
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_is_shown_a_certificate_and_a_name() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).display().to_string();
+    let host = guarded(home.path()).await;
+    let endpoint = host.endpoints().remove(0);
     let file = small_copy(home.path()).display().to_string();
     std::fs::write(path("password"), "passwort\n").unwrap();
     std::fs::write(path("wrong"), "falsch\n").unwrap();
