@@ -266,7 +266,8 @@ async fn fill(store: &dyn Store, place: &Place, what: &str, records: Pairs) -> R
                         .next("name a directory that does not exist yet, or move the store away:")
                         .next(format!("mv {file} {file}.old"))
                 }
-                Place::Etcd(_) => problem.next("name an etcd that holds nothing of this system"),
+                Place::Etcd(_) => problem
+                    .next("name an etcd that holds nothing of this system, or another --etcd-root"),
             });
         }
         Err(error) => return Err(failed(error)),

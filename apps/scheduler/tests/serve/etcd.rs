@@ -47,7 +47,7 @@ async fn two_schedulers_share_an_etcd_and_the_second_takes_over() {
     };
     timeout(PATIENCE, has_asked).await.unwrap();
     assert!(!second.handle.standing().borrow().is_normal(), "one leads at a time");
-    assert!(page(&second, "/health").await.contains("does not lead"));
+    assert!(page(&second, "/health").await.contains("\"role\":\"follower\""));
 
     first.stop().await;
     let mut standing = second.handle.standing();
