@@ -59,8 +59,8 @@ async fn a_workload_may_be_missing_as_long_as_was_said() {
 
 /// An agent that takes one order and has nothing.
 struct Agent {
-    _program: Program,
-    _served: JoinSet<()>,
+    /// They end with it.
+    _running: (Program, JoinSet<()>),
     scheduler: SocketAddr,
     client: AgentControlClient<Channel>,
     session: u64,
@@ -99,8 +99,8 @@ impl Agent {
                 && joined.accepted
             {
                 let (session, seq, wanted) = (joined.session, 0, false);
-                let (_program, _served) = (program, served);
-                return Self { _program, _served, scheduler, client, session, seq, wanted };
+                let both = (program, served);
+                return Self { _running: both, scheduler, client, session, seq, wanted };
             }
             assert!(begun.elapsed() < PATIENCE, "it is not let in");
             sleep(Duration::from_millis(100)).await;
