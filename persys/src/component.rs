@@ -1,5 +1,6 @@
 //! One component in one process, until it is told to stop.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,7 +51,8 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
     }
     match persys_scheduler::app::start(config).await {
         Ok(running) => {
-            tracing::info!(grpc = %running.grpc, http = %running.http, "the scheduler serves");
+            let dns = running.dns.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+            tracing::info!(grpc = %running.grpc, http = %running.http, dns, "the scheduler serves");
             until_told().await;
             running.stop().await;
             ExitCode::SUCCESS
@@ -123,17 +125,26 @@ fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCo
         drop(error.print());
         ExitCode::from(code)
     })?;
-    let variable = |name: &str| std::env::var(name).ok();
+    // What is set to nothing is not set.
+    let set: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    let variable = |name: &str| set.get(name).cloned();
+    let remarks = settings::unused(component.unused, &set);
     let file = Path::new(component.file);
     let values = settings::resolve(component.table, &typed, variable, Some(file))
         .map_err(|faults| tell::faults(component.name, &faults))?;
     if typed.get_one::<String>("action").is_some() {
         print!("{}", values.table());
+        for remark in remarks {
+            eprintln!("{}: {remark}", component.name);
+        }
         return Err(ExitCode::SUCCESS);
     }
     tell::log(values.text("log-level"), values.text("log-format"))
         .map_err(|fault| tell::faults(component.name, &[fault]))?;
-    for remark in settings::unused(component.unused, variable) {
+    for remark in remarks {
         tracing::warn!("{remark}");
     }
     Ok(values)

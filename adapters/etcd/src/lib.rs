@@ -19,6 +19,7 @@ mod error;
 mod generated;
 mod page;
 mod request;
+mod said;
 mod settings;
 
 pub use client::{Client, LeaseId, Status, Watching};
@@ -28,6 +29,7 @@ pub use error::{Error, Kind, NO_SPACE};
 pub use generated::KeyValue;
 pub use page::{Page, Pages};
 pub use request::{Compare, Found, Op, Range, Txn, TxnDone};
+pub use said::{Fault, Said};
 pub use settings::{Login, Settings, Tls};
 
 /// The parts of a message whose bytes are shared, not copied.

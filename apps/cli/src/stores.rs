@@ -3,16 +3,22 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use persys_etcd::Said;
 use persys_model::token::Term;
 use persys_store::embedded::{FILE, OpenError};
-use persys_store::{Campaign, Embedded, Settings, Store};
+use persys_store::{Campaign, Embedded, Error, Etcd, EtcdSettings, Keys, Settings, Store};
 
+use crate::args::EtcdOptions;
 use crate::problem::Problem;
 
 /// How long a store stays ours without a word, should this process end in the middle.
 const TTL_MS: u64 = 60_000;
+/// How often that is said.
+const RENEW: Duration = Duration::from_secs(10);
+/// How long etcd may take for one answer: nothing else waits for it here.
+const ETCD_PATIENCE: Duration = Duration::from_secs(10);
 /// Most members of an etcd that are named.
 const MOST_ENDPOINTS: usize = 16;
 
@@ -49,13 +55,30 @@ impl Place {
     }
 
     /// How a scheduler is started with it.
-    pub(crate) fn scheduler(&self) -> String {
+    pub(crate) fn scheduler(&self, way: &Way) -> String {
         match self {
-            Self::Folder(folder) => format!("persys scheduler --state-dir {}", folder.display()),
+            Self::Folder(folder) => {
+                format!("persys scheduler --state-dir {}", quoted(&folder.display().to_string()))
+            }
             Self::Etcd(endpoints) => {
-                format!("persys scheduler --etcd-endpoints {}", endpoints.join(","))
+                let mut line = format!("persys scheduler --etcd-endpoints {}", endpoints.join(","));
+                for (word, value) in way.options.words() {
+                    line.extend([" ", word, " ", &quoted(&value)]);
+                }
+                line
             }
         }
+    }
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let plain =
+        |character: char| character.is_ascii_alphanumeric() || "-_./:,@%+=".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 
@@ -77,13 +100,74 @@ pub(crate) enum For {
     Filling,
 }
 
+/// How etcd is reached, wherever one is named.
+#[derive(Debug)]
+pub(crate) struct Way {
+    options: EtcdOptions,
+    said: Said,
+}
+
+impl Way {
+    /// As it was typed, with the password that the variable holds.
+    pub(crate) fn new(options: EtcdOptions, password: Option<&str>) -> Self {
+        let said = Said {
+            endpoints: Vec::new(),
+            ca: options.etcd_ca.clone(),
+            cert: options.etcd_cert.clone(),
+            key: options.etcd_key.clone(),
+            server_name: options.etcd_server_name.clone(),
+            user: options.etcd_user.clone(),
+            password: password.map(|text| text.to_owned().into()),
+            password_file: options.etcd_password_file.clone(),
+        };
+        Self { options, said }
+    }
+
+    /// Whether a password is needed that no command line holds.
+    pub(crate) fn needs_variable(&self) -> bool {
+        self.said.user.is_some() && self.said.password_file.is_none()
+    }
+
+    /// Refuses what was typed about etcd where none is named.
+    pub(crate) fn check(&self, places: &[&Place]) -> Result<(), Problem> {
+        let etcd = places.iter().any(|place| matches!(place, Place::Etcd(_)));
+        match self.options.words().first() {
+            Some((word, _)) if !etcd => {
+                Err(Problem::usage(format!("{word} says nothing without an etcd")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn settings(&self, endpoints: &[String]) -> Result<EtcdSettings, Problem> {
+        let root = self.options.etcd_root.clone().unwrap_or_default();
+        let mut problem = Problem::usage("etcd cannot be reached as it was said");
+        if let Err(why) = Keys::new(&root) {
+            problem = problem.why(format!("--etcd-root: {why}"));
+        }
+        let said = Said { endpoints: endpoints.to_vec(), ..self.said.clone() };
+        match said.settings() {
+            Ok(way) if problem.why.is_empty() => Ok(EtcdSettings {
+                way: persys_etcd::Settings { deadline: ETCD_PATIENCE, ..way },
+                store: Settings { root, ..Settings::default() },
+                quota_bytes: None,
+            }),
+            Ok(_) => Err(problem),
+            Err(faults) => Err(faults.into_iter().fold(problem, |problem, fault| {
+                problem.why(format!("{}: {}", fault.word, fault.why))
+            })),
+        }
+    }
+}
+
 /// Opens the store at a place.
-#[expect(clippy::unused_async, reason = "a store behind a network is waited for")]
-pub(crate) async fn open(place: &Place, purpose: For) -> Result<Arc<dyn Store>, Problem> {
+pub(crate) fn open(place: &Place, purpose: For, way: &Way) -> Result<Arc<dyn Store>, Problem> {
     match place {
         Place::Folder(folder) => open_folder(folder, purpose),
-        Place::Etcd(_) => Err(Problem::new(format!("the store in {place} cannot be opened"))
-            .why("etcd is not in this build")),
+        Place::Etcd(endpoints) => match Etcd::open(way.settings(endpoints)?) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(why) => Err(Problem::usage(format!("--etcd-root: {why}"))),
+        },
     }
 }
 
@@ -133,9 +217,57 @@ pub(crate) async fn hold(store: &dyn Store, place: &Place) -> Result<Term, Probl
     }
 }
 
+/// Does something for as long as it takes, and keeps the lead of a store meanwhile.
+pub(crate) async fn holding<T>(
+    store: &dyn Store,
+    term: Term,
+    work: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let lost = async {
+        loop {
+            tokio::time::sleep(RENEW).await;
+            if let Err(error @ Error::Deposed) = store.renew(term).await {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        error = lost => Err(Problem::new("the store was taken by somebody else").why(error.to_string())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scheduler_is_told_the_same() {
+        let options = EtcdOptions {
+            etcd_root: Some("/blue".to_owned()),
+            etcd_ca: Some("/my certs/ca.pem".into()),
+            etcd_user: Some("me".to_owned()),
+            ..EtcdOptions::default()
+        };
+        let way = Way::new(options, Some("geheim"));
+        let place = Place::etcd("https://a:1,https://b:1").unwrap();
+        assert_eq!(
+            place.scheduler(&way),
+            "persys scheduler --etcd-endpoints https://a:1,https://b:1 --etcd-root /blue \
+             --etcd-ca '/my certs/ca.pem' --etcd-user me"
+        );
+        assert!(way.needs_variable() && !format!("{way:?}").contains("geheim"));
+        assert!(way.settings(&["a:1".to_owned()]).is_ok());
+        assert!(way.check(&[&place]).is_ok());
+        assert!(way.check(&[&Place::Folder("d".into())]).is_err());
+        let bad = EtcdOptions {
+            etcd_root: Some("no/slash".to_owned()),
+            etcd_cert: Some("c".into()),
+            ..EtcdOptions::default()
+        };
+        let problem = Way::new(bad, None).settings(&["https://a:1".to_owned()]).unwrap_err();
+        assert_eq!(problem.why.len(), 3, "{problem:?}");
+    }
 
     #[test]
     fn places_are_read_as_they_are_written() {

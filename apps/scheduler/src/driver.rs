@@ -4,6 +4,7 @@
 //! and come back as inputs; while they are under way it goes on with whatever else happens.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,8 +46,6 @@ const MOST_REQUESTS: usize = 4096;
 const MOST_ORDERS: usize = 1024;
 /// Events a slow watcher may fall behind before it has to read the store.
 const MOST_EVENTS: usize = 4096;
-/// Longest sleep; wake-ups come earlier when the core asks for it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Keeps what this host remembers of the store, outside the store.
 pub trait Memory: Send + Sync {
@@ -86,10 +85,14 @@ pub struct Driver {
     queues: BTreeMap<NodeId, mpsc::Sender<(Target, Command)>>,
     answers: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     wake_at: Option<Millis>,
+    /// When the replica was last stepped: whatever was due then is done.
+    stepped_at: Millis,
     standing: watch::Sender<Standing>,
     copies: Arc<Copies>,
     /// What the store said when it was last called in vain.
     trouble: Arc<Mutex<Option<String>>>,
+    /// How often it was looked what is due.
+    looks: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -112,6 +115,7 @@ impl Driver {
             events: events.clone(),
             standing: seen,
             copies: Arc::clone(&copies),
+            looks: Arc::default(),
         };
         let driver = Self {
             parts,
@@ -122,9 +126,11 @@ impl Driver {
             queues: BTreeMap::new(),
             answers: mpsc::channel(MOST_REQUESTS),
             wake_at: None,
+            stepped_at: Millis(0),
             standing,
             copies,
             trouble: Arc::default(),
+            looks: Arc::clone(&handle.looks),
         };
         (driver, handle)
     }
@@ -150,7 +156,7 @@ impl Driver {
                         self.step(input);
                     }
                 }
-                () = tokio::time::sleep(sleep) => self.step(ReplicaInput::Tick),
+                () = tokio::time::sleep(sleep) => self.look(),
             }
         }
         self.outside.shutdown().await;
@@ -163,10 +169,18 @@ impl Driver {
         }
     }
 
+    /// Wake-ups come when the core asks for them, and never too far apart.
     fn until_wake(&self) -> Duration {
         let now = self.parts.clock.now().mono;
-        self.wake_at
-            .map_or(LONGEST_SLEEP, |at| Duration::from_millis(at.since(now)).min(LONGEST_SLEEP))
+        let last = self.stepped_at.plus(self.parts.replica.settings().look_ms);
+        let at = self.wake_at.map_or(last, |at| at.min(last));
+        Duration::from_millis(at.since(now))
+    }
+
+    /// Looks at what is due.
+    fn look(&mut self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.step(ReplicaInput::Tick);
     }
 
     fn take(&mut self, message: Inbox) {
@@ -186,6 +200,7 @@ impl Driver {
 
     fn step(&mut self, input: ReplicaInput) {
         let now = self.parts.clock.now();
+        self.stepped_at = now.mono;
         let effects = self.parts.replica.step(input, now);
         let replica = &self.parts.replica;
         let trouble = lock(&self.trouble).clone();

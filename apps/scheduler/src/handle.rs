@@ -1,6 +1,7 @@
 //! How everybody else talks to the driver.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use persys_cluster::effects::Reply;
@@ -79,6 +80,7 @@ pub struct Handle {
     pub(crate) events: broadcast::Sender<Arc<Event>>,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) copies: Arc<Copies>,
+    pub(crate) looks: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -88,6 +90,11 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
+    /// How often the driver has looked at what is due.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
     /// An agent begins a life.
     pub async fn register(
         &self,

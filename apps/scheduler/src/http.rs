@@ -56,7 +56,7 @@ async fn health(State(pages): State<Pages>) -> Response {
 /// cluster.
 async fn metrics(State(pages): State<Pages>) -> Response {
     let gauges = pages.handle.read(Gauges::of).await.unwrap_or_else(|_| Gauges::none());
-    let mut body = pages.metrics.text(&gauges);
+    let mut body = pages.metrics.text(&gauges, pages.handle.looks());
     if let Some(health) = &pages.health {
         body.push_str(&place::gauges(&health.borrow()));
     }

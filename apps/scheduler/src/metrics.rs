@@ -49,14 +49,15 @@ impl Metrics {
         add(&self.stored.events, events);
     }
 
-    /// Everything, as text.
-    pub(crate) fn text(&self, gauges: &Gauges) -> String {
+    /// Everything, as text. `looks` says how often it was looked what is due.
+    pub(crate) fn text(&self, gauges: &Gauges, looks: u64) -> String {
         let mut text = String::new();
+        total(&mut text, "reconciliation_cycles_total", looks);
         counter(&mut text, "grpc_server_requests_total", "method", &self.served);
         counter(&mut text, "agent_rpc_requests_total", "rpc", &self.called);
-        total(&mut text, "store_transactions_total", &self.stored.transactions);
-        total(&mut text, "store_records_written_total", &self.stored.records);
-        total(&mut text, "store_events_written_total", &self.stored.events);
+        total(&mut text, "store_transactions_total", read(&self.stored.transactions));
+        total(&mut text, "store_records_written_total", read(&self.stored.records));
+        total(&mut text, "store_events_written_total", read(&self.stored.events));
         gauge(&mut text, "nodes_status", "status", &gauges.nodes);
         gauge(&mut text, "workloads_status", "status", &gauges.workloads);
         gauge(&mut text, "workloads_desired_state", "desired_state", &gauges.desired);
@@ -171,8 +172,11 @@ fn counter(text: &mut String, name: &str, label: &str, counter: &Counter) {
     }
 }
 
-fn total(text: &mut String, name: &str, count: &AtomicU64) {
-    let count = count.load(Ordering::Relaxed);
+fn read(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+fn total(text: &mut String, name: &str, count: u64) {
     line(text, format_args!("# TYPE persys_scheduler_{name} counter"));
     line(text, format_args!("persys_scheduler_{name} {count}"));
 }

@@ -46,6 +46,9 @@ pub struct Settings {
     pub renew_ms: u64,
     /// How often those who follow ask for the lead, and hear who has it.
     pub campaign_ms: u64,
+    /// Longest time between two looks at what is due, although nothing happened: the safety net of
+    /// whoever drives the core.
+    pub look_ms: u64,
     /// Most workloads that may wait for a node; beyond it submissions are refused.
     pub pending_limit: usize,
     /// Known bugs that are switched on; always none outside the proofs.
@@ -74,6 +77,7 @@ impl Default for Settings {
             leader_ttl_ms: 6_000,
             renew_ms: 700,
             campaign_ms: 1_500,
+            look_ms: 5_000,
             pending_limit: 100_000,
             zoo: Zoo::NONE,
         }

@@ -7,7 +7,7 @@ use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
-use super::scheduler::certificates;
+use super::scheduler::{NO_GATEWAY, NO_TRACES, NO_VAULT, certificates};
 use super::{Setting, Unused, Values};
 use crate::component::watchdog_command;
 
@@ -18,6 +18,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("node-id", ["PERSYS_NODE_ID"], "", "Name of the node; the host's when not given"),
     setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
     setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "127.0.0.1:8085", "Schedulers, host:port, several with commas; `none` is commanded directly"),
+    setting!("scheduler-insecure", ["PERSYS_SCHEDULER_INSECURE"], "false", "No TLS to the schedulers; goes with `insecure`"),
     setting!("grpc-addr", ["PERSYS_GRPC_ADDR"], "0.0.0.0", "Address to listen on"),
     setting!("grpc-port", ["PERSYS_GRPC_PORT"], "50051", "Port of the agent's API"),
     setting!("reach", ["PERSYS_AGENT_REACH"], "called", "`called` by the scheduler, or `stream`: it calls, listens nowhere, and works behind NAT"),
@@ -27,10 +28,11 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("insecure-anywhere", [], "false", "No TLS for everybody who can reach the port"),
     setting!("tls-enabled", ["PERSYS_TLS_ENABLED"], "true", "TLS both ways; false is `insecure`"),
     setting!("identity", ["PERSYS_IDENTITY"], "", "One file with key, certificate and roots, instead of the three below"),
-    setting!("tls-ca", ["PERSYS_TLS_CA"], "/etc/persys/certs/ca.crt", "Trusted roots"),
-    setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/agent.crt", "Certificate"),
-    setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/agent.key", "Private key"),
+    setting!("tls-ca", ["PERSYS_TLS_CA", "PERSYS_TLS_CA_PATH"], "/etc/persys/certs/ca.crt", "Trusted roots"),
+    setting!("tls-cert", ["PERSYS_TLS_CERT", "PERSYS_TLS_CERT_PATH"], "/etc/persys/certs/agent.crt", "Certificate"),
+    setting!("tls-key", ["PERSYS_TLS_KEY", "PERSYS_TLS_KEY_PATH"], "/etc/persys/certs/agent.key", "Private key"),
     setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
+    setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers; false only with the runtime `sim`"),
     setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
     setting!("labels", ["PERSYS_NODE_LABELS"], "", "Labels of the node, name=value with commas"),
     setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
@@ -44,14 +46,25 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
 
-/// Variables of the earlier system that have no meaning here.
+/// Variables that are documented somewhere and have no meaning here, or not yet.
+#[rustfmt::skip]
 pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
-    ("PERSYS_COMPOSE_BINARY", "this build runs containers only"),
-    ("PERSYS_LIBVIRT_URI", "this build runs containers only"),
-    ("PERSYS_VAULT_ENABLED", "certificates come from files in this build"),
+    ("PERSYS_COMPOSE_ENABLED", ONLY_CONTAINERS),
+    ("PERSYS_COMPOSE_BINARY", ONLY_CONTAINERS),
+    ("PERSYS_VM_ENABLED", ONLY_CONTAINERS),
+    ("PERSYS_LIBVIRT_URI", ONLY_CONTAINERS),
     ("PERSYS_VERSION", "the program knows its version"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
+    ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
+    ("OTEL_SERVICE_NAME", NO_TRACES),
+    ("PERSYS_VAULT_*", NO_VAULT),
+    ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
+
+const ONLY_CONTAINERS: &str = "this version runs containers only";
+/// Shortest interval between two looks at the runtime.
+const LEAST_OBSERVE_MS: u64 = 100;
 
 /// Room between the use from which nothing is taken and the use below which it is again.
 const HYSTERESIS_PERCENT: u64 = 5;
@@ -66,6 +79,9 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         (true, true) => Security::Insecure(Exposure::Anywhere),
         (true, false) => Security::Insecure(Exposure::Loopback),
     };
+    if values.is_given("scheduler-insecure") && read.switch("scheduler-insecure") != insecure {
+        read.fault("scheduler-insecure", "TLS is on both ways or on neither; see `tls-enabled`");
+    }
     let reached = Exposed::of(insecure, anywhere);
     let grpc = read.address("grpc-addr", "grpc-port", reached);
     let runtime = match values.text("runtime") {
@@ -76,13 +92,16 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
             RuntimeChoice::Sim(None)
         }
     };
+    if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
+        read.fault("docker-enabled", "without containers this version could run nothing");
+    }
     let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
     for key in ["region", "env"] {
         labels.extend(read.text(key).map(|value| (key.to_owned(), value)));
     }
     let admit_percent = read.percent("admit-percent");
     let settings = AgentSettings {
-        observe_ms: read.duration_ms("reconcile-interval"),
+        observe_ms: read.interval_ms("reconcile-interval", LEAST_OBSERVE_MS),
         admit_percent,
         release_percent: admit_percent.saturating_sub(HYSTERESIS_PERCENT),
         ..AgentSettings::default()

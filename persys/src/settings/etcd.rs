@@ -1,16 +1,13 @@
 //! Where a scheduler keeps its records, as it is told.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use persys_etcd::{Endpoint, Login, Settings, Tls};
+use persys_etcd::{Said, Settings};
 use persys_scheduler::place::Place;
 use persys_store::{EtcdSettings, Keys, Settings as StoreSettings};
 
 use super::read::Reader;
 use super::{Origin, Values};
-
-/// Largest file that holds a password.
-const LARGEST_PASSWORD: u64 = 4096;
 
 /// A file of its own, or etcd: what is said, or else etcd if anybody names its endpoints.
 pub(super) fn place(read: &mut Reader<'_>, values: &Values) -> Place {
@@ -27,87 +24,36 @@ pub(super) fn place(read: &mut Reader<'_>, values: &Values) -> Place {
 }
 
 fn etcd(read: &mut Reader<'_>, values: &Values) -> EtcdSettings {
-    let mut endpoints: Vec<Endpoint> = Vec::new();
-    for text in read.list("etcd-endpoints") {
-        match text.parse() {
-            Ok(endpoint) => endpoints.push(endpoint),
-            Err(why) => read.fault("etcd-endpoints", why),
-        }
-    }
-    if endpoints.is_empty() {
-        read.fault("etcd-endpoints", "names no endpoint");
+    if values.origin("etcd-password") == Some(&Origin::Flag) {
+        let why = "a flag is seen by everybody on this machine: use ETCD_PASSWORD or a file";
+        read.fault("etcd-password", why);
     }
     let root = values.text("etcd-root").to_owned();
     if let Err(why) = Keys::new(&root) {
         read.fault("etcd-root", why);
     }
-    let way = Settings { tls: tls(read), login: login(read, values), ..Settings::new(endpoints) };
-    if way.tls.is_none() && values.text("etcd-endpoints").contains("https://") {
-        read.fault("etcd-endpoints", "https needs `etcd-ca`");
-    }
+    let path = |key: &str| read.text(key).map(PathBuf::from);
+    let said = Said {
+        endpoints: read.list("etcd-endpoints"),
+        ca: path("etcd-ca"),
+        cert: path("etcd-cert"),
+        key: path("etcd-key"),
+        server_name: read.text("etcd-server-name"),
+        user: read.text("etcd-user"),
+        password: read.text("etcd-password").map(Into::into),
+        password_file: path("etcd-password-file"),
+    };
+    let way = said.settings().unwrap_or_else(|faults| {
+        for fault in faults {
+            read.fault(fault.word, fault.why);
+        }
+        Settings::new(Vec::new())
+    });
     EtcdSettings {
         way,
         store: StoreSettings { root, ..StoreSettings::default() },
         quota_bytes: None,
     }
-}
-
-fn tls(read: &mut Reader<'_>) -> Option<Tls> {
-    let (roots, server_name) = (read.text("etcd-ca"), read.text("etcd-server-name"));
-    let own = match (read.text("etcd-cert"), read.text("etcd-key")) {
-        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
-        (None, None) => None,
-        (Some(_), None) => {
-            read.fault("etcd-cert", "goes with `etcd-key`");
-            None
-        }
-        (None, Some(_)) => {
-            read.fault("etcd-key", "goes with `etcd-cert`");
-            None
-        }
-    };
-    if roots.is_none() && (own.is_some() || server_name.is_some()) {
-        read.fault("etcd-ca", "is needed for TLS");
-    }
-    roots.map(|roots| Tls { roots: roots.into(), own, server_name })
-}
-
-fn login(read: &mut Reader<'_>, values: &Values) -> Option<Login> {
-    if values.origin("etcd-password") == Some(&Origin::Flag) {
-        let why = "a flag is seen by everybody on this machine: use ETCD_PASSWORD or a file";
-        read.fault("etcd-password", why);
-    }
-    let password = match read.text("etcd-password-file") {
-        None => read.text("etcd-password"),
-        Some(path) => match password(Path::new(&path)) {
-            Ok(password) => Some(password),
-            Err(why) => {
-                read.fault("etcd-password-file", why);
-                return None;
-            }
-        },
-    };
-    match (read.text("etcd-user"), password) {
-        (Some(user), Some(password)) => Some(Login::new(user, password)),
-        (None, None) => None,
-        (Some(_), None) => {
-            read.fault("etcd-user", "needs ETCD_PASSWORD or `etcd-password-file`");
-            None
-        }
-        (None, Some(_)) => {
-            read.fault("etcd-user", "a password needs a name");
-            None
-        }
-    }
-}
-
-fn password(path: &Path) -> Result<String, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > LARGEST_PASSWORD {
-        return Err(format!("{size} bytes are no password"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 #[cfg(test)]

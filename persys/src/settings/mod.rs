@@ -18,8 +18,12 @@ macro_rules! setting {
 
 pub(crate) mod agent;
 mod etcd;
+#[cfg(test)]
+mod page;
 pub(crate) mod read;
 pub(crate) mod scheduler;
+#[cfg(test)]
+mod variables;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,6 +35,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Largest configuration file that is read.
 const LARGEST_FILE: u64 = 256 * 1024;
+
+/// The variable that names the configuration file.
+pub(crate) const FILE_VARIABLE: &str = "PERSYS_CONFIG_FILE";
 
 /// Settings whose values nobody sees.
 const SECRET: [&str; 1] = ["etcd-password"];
@@ -53,7 +60,7 @@ fn is_switch(setting: &Setting) -> bool {
     matches!(setting.default, "true" | "false")
 }
 
-/// A variable of the earlier system that means nothing here, and why.
+/// A variable that means nothing here, and why. One that ends with `*` stands for all that begin so.
 pub(crate) type Unused = (&'static str, &'static str);
 
 /// Who said it.
@@ -121,7 +128,10 @@ impl Values {
 
 /// The command of a component, made from its table.
 pub(crate) fn command(name: &'static str, about: &'static str, table: &[Setting]) -> Command {
-    let file = Arg::new("config").long("config").value_name("FILE").help("A file with settings");
+    let file = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .help(format!("A file with settings [{FILE_VARIABLE}]"));
     let arguments = table.iter().map(|setting| {
         let variable = setting.variables.first();
         let note = variable.map(|name| format!(" [{name}]")).unwrap_or_default();
@@ -168,8 +178,10 @@ pub(crate) fn resolve(
     default_file: Option<&Path>,
 ) -> Result<Values, Vec<String>> {
     let mut faults = Vec::new();
-    let file = typed.get_one::<String>("config").map(PathBuf::from);
-    let file = file.or_else(|| default_file.filter(|path| path.exists()).map(Path::to_path_buf));
+    let named = typed.get_one::<String>("config").cloned().or_else(|| variable(FILE_VARIABLE));
+    let file = named
+        .map(PathBuf::from)
+        .or_else(|| default_file.filter(|path| path.exists()).map(Path::to_path_buf));
     let in_file = match &file {
         None => BTreeMap::new(),
         Some(path) => read_file(path, table).unwrap_or_else(|found| {
@@ -199,9 +211,18 @@ pub(crate) fn resolve(
 }
 
 /// Variables that are set and mean nothing here, each with the reason.
-pub(crate) fn unused(table: &[Unused], variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let set = table.iter().filter(|(name, _)| variable(name).is_some_and(|text| !text.is_empty()));
-    set.map(|(name, why)| format!("{name} has no effect: {why}")).collect()
+pub(crate) fn unused(table: &[Unused], set: &BTreeMap<String, String>) -> Vec<String> {
+    let why = |name: &str| table.iter().find(|row| covers(row, name)).map(|(_, why)| why);
+    let said = set.iter().filter(|(_, value)| !value.is_empty());
+    said.filter_map(|(name, _)| Some(format!("{name} has no effect: {}", why(name)?))).collect()
+}
+
+/// Whether a row is about the variable of this name.
+pub(crate) fn covers((row, _): &Unused, name: &str) -> bool {
+    match row.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => *row == name,
+    }
 }
 
 fn read_file(path: &Path, table: &[Setting]) -> Result<BTreeMap<String, String>, Vec<String>> {
@@ -269,6 +290,9 @@ mod tests {
         assert!(values.table().contains("A_PORT") && values.table().contains("settings.yaml"));
         let values = resolved("", &[]).unwrap();
         assert_eq!((values.text("port"), values.is_given("port")), ("1", false));
+        let named = path.display().to_string();
+        let values = resolved("", &[(FILE_VARIABLE, &named)]).unwrap();
+        assert_eq!((values.text("port"), values.text("name")), ("4", "filed"));
     }
 
     #[test]
@@ -283,8 +307,12 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_said() {
-        let set = |name: &str| (name == "REDIS_ADDR").then(|| "x:1".to_owned());
-        let told = unused(&[("REDIS_ADDR", "nothing is kept there"), ("OTHER", "?")], set);
-        assert_eq!(told, ["REDIS_ADDR has no effect: nothing is kept there"]);
+        let set = [("REDIS_ADDR", "x:1"), ("OTHER", ""), ("VAULT_ADDR", "y:1"), ("HOME", "/")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let table = [("REDIS_ADDR", "nothing is kept there"), ("OTHER", "?"), ("VAULT_*", "none")];
+        let told = unused(&table, &set);
+        let wanted =
+            ["REDIS_ADDR has no effect: nothing is kept there", "VAULT_ADDR has no effect: none"];
+        assert_eq!(told, wanted);
     }
 }

@@ -89,6 +89,16 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The same, for what is done again and again: not more often than this.
+    pub(crate) fn interval_ms(&mut self, key: &str, least: u64) -> u64 {
+        let interval = self.duration_ms(key);
+        if interval < least && self.faults.iter().all(|fault| !fault.starts_with(key)) {
+            let least = humantime::format_duration(Duration::from_millis(least));
+            self.fault(key, format!("at least {least}"));
+        }
+        interval
+    }
+
     pub(crate) fn percent(&mut self, key: &str) -> u64 {
         match self.parsed::<u64>(key, "a percentage from 0 to 100") {
             Some(value) if value <= 100 => value,

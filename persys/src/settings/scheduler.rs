@@ -37,6 +37,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/persys-scheduler/persys_scheduler.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/persys-scheduler/persys_scheduler-key.key", "Private key"),
     setting!("agent-tls-enabled", ["SCHEDULER_AGENT_TLS_ENABLED"], "true", "TLS to the agents; goes with `insecure`"),
+    setting!("reconcile-interval", ["SCHEDULER_RECONCILE_INTERVAL"], "5s", "How often it looks what is due although nothing happened"),
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a missing workload is left to its agent's own repair"),
@@ -51,15 +52,47 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
 
-/// Variables of the earlier system that have no meaning here.
+/// Variables that are documented somewhere and have no meaning here, or not yet.
+#[rustfmt::skip]
 pub(crate) const UNUSED: &[Unused] = &[
-    ("REDIS_ADDR", "events and results are kept with the state"),
-    ("SCHEDULER_RECONCILE_INTERVAL", "work is done when something changes, not in rounds"),
+    ("REDIS_ADDR", NO_REDIS),
+    ("REDIS_PASSWORD", NO_REDIS),
+    ("REDIS_DB", NO_REDIS),
+    ("REDIS_RECONCILE_TTL", NO_REDIS),
+    ("REDIS_EVENT_TTL", NO_REDIS),
+    ("REDIS_EVENT_MAX_ENTRIES", NO_REDIS),
+    ("METER_REDIS_STREAM", NO_REDIS),
     ("SCHEDULER_RECONCILE_CONCURRENCY", "one process decides; nothing runs in rounds"),
     ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "agents tell of changes at once; they are not polled"),
+    ("SCHEDULER_AGENT_APPLY_TIMEOUT", AT_ONCE),
+    ("SCHEDULER_AGENT_VM_APPLY_TIMEOUT", AT_ONCE),
+    ("SCHEDULER_AGENT_DELETE_TIMEOUT", AT_ONCE),
+    ("SCHEDULER_AGENT_RPC_TIMEOUT", "a call to an agent has 10 s; what was not answered is sent again"),
     ("SCHEDULER_REAPPLY_GUARD", "what was decided once is not decided again"),
-    ("PERSYS_VAULT_ENABLED", "certificates come from files in this build"),
+    ("SCHEDULER_HA_MODE", "several schedulers on one etcd always work as one that leads and others that follow"),
+    ("SCHEDULER_SHARD_COUNT", NO_SHARDS),
+    ("SCHEDULER_SHARD_INDEX", NO_SHARDS),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
+    ("OTEL_EXPORTER_OTLP_INSECURE", NO_TRACES),
+    ("JAEGER_ENDPOINT", NO_TRACES),
+    ("PERSYS_EXTERNAL_IP", "it goes into certificates of Vault, and there is no Vault in this version yet"),
+    ("PERSYS_VAULT_*", NO_VAULT),
+    ("PERSYS_RGW_*", "there is no object storage in this version yet"),
+    ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
+
+const NO_REDIS: &str = "events and results are kept with the state; there is no Redis";
+const AT_ONCE: &str = "an agent takes an order at once and tells how it went; nothing waits for it";
+const NO_SHARDS: &str =
+    "one scheduler leads all nodes; SCHEDULER_SHARD_KEY is only part of their names";
+pub(super) const NO_TRACES: &str = "traces are not exported in this version yet; see /metrics";
+pub(super) const NO_VAULT: &str =
+    "there is no Vault in this version yet: certificates come from files";
+pub(super) const NO_GATEWAY: &str = "there is no gateway in this version yet";
+
+/// Shortest intervals, so that no setting makes a scheduler that is busy with itself.
+const LEAST_LOOK_MS: u64 = 50;
+const LEAST_DRIFT_MS: u64 = 1_000;
 
 /// The configuration, or all that is wrong with it.
 pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
@@ -90,7 +123,8 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
             .map(std::num::NonZeroU16::get),
     };
     let settings = Settings {
-        drift_interval_ms: read.duration_ms("drift-detect-interval"),
+        look_ms: read.interval_ms("reconcile-interval", LEAST_LOOK_MS),
+        drift_interval_ms: read.interval_ms("drift-detect-interval", LEAST_DRIFT_MS),
         failover_grace_ms: read.duration_ms("node-unavailable-grace"),
         missing_grace_ms: read.duration_ms("missing-grace-period"),
         ..Settings::default()

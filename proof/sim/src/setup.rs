@@ -147,6 +147,7 @@ fn settings(rng: &mut Rng) -> Settings {
         leader_ttl_ms: 3_000,
         renew_ms: 700,
         campaign_ms: 1_000,
+        look_ms: 5_000,
         pending_limit: *rng.pick(&[3, 1_000]).unwrap_or(&1_000),
         brake_window_ms: rng.between(5_000, 15_000),
         zoo: Zoo::NONE,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use persys_model::event::Author;
 
 use crate::sizes;
 
@@ -58,6 +59,9 @@ pub(crate) struct Global {
     /// Longest wait: 20, 20s, 5m.
     #[arg(long, global = true, value_parser = sizes::duration, value_name = "TIME")]
     pub(crate) timeout: Option<Duration>,
+    /// Why a change is made; it is written down beside who made it, see `audit`.
+    #[arg(long, global = true, value_name = "TEXT", value_parser = because)]
+    pub(crate) because: Option<String>,
     /// No colours.
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
@@ -101,3 +105,28 @@ pub(crate) struct Global {
 }
 
 const CONNECTION: &str = "Connection";
+
+/// A reason that can be kept whole: one line, not too long.
+fn because(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.len() > Author::LONGEST_WHY {
+        return Err(format!("it is longer than {} bytes", Author::LONGEST_WHY));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("it has a line end or another control character".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_that_is_kept_whole() {
+        assert_eq!(because(" new disk "), Ok("new disk".to_owned()));
+        assert!(because("a\nb").is_err());
+        assert!(because(&"x".repeat(Author::LONGEST_WHY)).is_ok());
+        assert!(because(&"x".repeat(Author::LONGEST_WHY + 1)).is_err());
+    }
+}

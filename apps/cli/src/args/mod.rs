@@ -16,7 +16,7 @@ pub(crate) use legacy::{
     WorkloadCommand, WorkloadSchedule,
 };
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
-pub(crate) use store::{At, DriftCommand, Recover, SnapshotCommand, StoreCommand};
+pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
     Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
 };
@@ -248,6 +248,8 @@ mod tests {
             "snapshot restore f --etcd a:2379,b:2379",
             "store migrate --from d --to etcd:127.0.0.1:2379",
             "store migrate --from etcd:127.0.0.1:2379 --to d",
+            "store migrate --from d --to etcd:a:1 --etcd-root /p --etcd-ca c --etcd-cert d --etcd-key k",
+            "snapshot save f --etcd a:1 --etcd-server-name n --etcd-user u --etcd-password-file p",
             "config use dev",
             "completion bash",
             "workload schedule spec.json --id a --type container --revision r",

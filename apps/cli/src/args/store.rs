@@ -16,6 +16,8 @@ pub(crate) enum SnapshotCommand {
         file: PathBuf,
         #[command(flatten)]
         at: At,
+        #[command(flatten)]
+        etcd: EtcdOptions,
     },
     /// Check a file and tell what is in it.
     Inspect {
@@ -28,6 +30,8 @@ pub(crate) enum SnapshotCommand {
         file: PathBuf,
         #[command(flatten)]
         at: At,
+        #[command(flatten)]
+        etcd: EtcdOptions,
     },
 }
 
@@ -50,6 +54,53 @@ impl At {
     }
 }
 
+/// How etcd is reached, in the words of a scheduler. A password comes from `ETCD_PASSWORD` or a file:
+/// what is typed is seen by everybody on the machine.
+#[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_field_names, reason = "ca, cert and key are words of the cluster's own")]
+pub(crate) struct EtcdOptions {
+    /// Stands in front of every key in etcd, such as /persys.
+    #[arg(long, value_name = "PREFIX", help_heading = ETCD)]
+    pub(crate) etcd_root: Option<String>,
+    /// Trusted roots for etcd; with it connections are TLS.
+    #[arg(long, value_name = "FILE", help_heading = ETCD)]
+    pub(crate) etcd_ca: Option<PathBuf>,
+    /// Certificate to show to etcd.
+    #[arg(long, value_name = "FILE", help_heading = ETCD)]
+    pub(crate) etcd_cert: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, value_name = "FILE", help_heading = ETCD)]
+    pub(crate) etcd_key: Option<PathBuf>,
+    /// Name in etcd's certificate, if it is not the host that is dialled.
+    #[arg(long, value_name = "NAME", help_heading = ETCD)]
+    pub(crate) etcd_server_name: Option<String>,
+    /// Name to etcd; its password is in `ETCD_PASSWORD` or the file below.
+    #[arg(long, value_name = "NAME", help_heading = ETCD)]
+    pub(crate) etcd_user: Option<String>,
+    /// File with the password.
+    #[arg(long, value_name = "FILE", help_heading = ETCD)]
+    pub(crate) etcd_password_file: Option<PathBuf>,
+}
+
+const ETCD: &str = "Way to etcd";
+
+impl EtcdOptions {
+    /// What was said, as a scheduler is told the same.
+    pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let words = [
+            ("--etcd-root", self.etcd_root.clone()),
+            ("--etcd-ca", path(&self.etcd_ca)),
+            ("--etcd-cert", path(&self.etcd_cert)),
+            ("--etcd-key", path(&self.etcd_key)),
+            ("--etcd-server-name", self.etcd_server_name.clone()),
+            ("--etcd-user", self.etcd_user.clone()),
+            ("--etcd-password-file", path(&self.etcd_password_file)),
+        ];
+        words.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
+    }
+}
+
 /// What to do with the store itself.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
@@ -62,6 +113,8 @@ pub(crate) enum StoreCommand {
         /// Where it is to be; nothing may be there yet.
         #[arg(long, value_name = "PLACE", value_parser = Place::parse)]
         to: Place,
+        #[command(flatten)]
+        etcd: EtcdOptions,
     },
 }
 

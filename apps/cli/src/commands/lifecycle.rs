@@ -57,7 +57,7 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
     let mut marks = Vec::new();
     for id in &found {
         marks.push(wait::mark(&client).await);
-        order(shell, &client, id, verb).await?;
+        Box::pin(order(shell, &client, id, verb)).await?;
     }
     let mut shown = Vec::new();
     let mut code = 0;
@@ -66,7 +66,7 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
             say(shell, &mut shown, id, &format!("{id} is to be {}", verb.past()))?;
             continue;
         }
-        let ended = wait::wait(shell, &client, (id, verb.goal()), mark).await?;
+        let ended = Box::pin(wait::wait(shell, &client, (id, verb.goal()), mark)).await?;
         if verb == Verb::Delete
             && let Ended::Verdict(..) = ended
         {

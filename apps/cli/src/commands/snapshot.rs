@@ -11,12 +11,12 @@ use persys_store::{Error, Pairs, Store};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::args::{At, SnapshotCommand, StoreCommand};
+use crate::args::{At, EtcdOptions, SnapshotCommand, StoreCommand};
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::show::moment::now_text;
 use crate::show::table::{pairs, table};
-use crate::stores::{self, For, Place};
+use crate::stores::{self, For, Place, Way};
 
 /// How long the next piece of a copy may take.
 const NEXT: Duration = Duration::from_mins(1);
@@ -26,22 +26,29 @@ const LISTED: usize = 50;
 /// `snapshot …`.
 pub(super) async fn run(shell: &Shell, command: SnapshotCommand) -> Result<u8, Problem> {
     match command {
-        SnapshotCommand::Save { file, at } => save(shell, &file, &at).await,
+        SnapshotCommand::Save { file, at, etcd } => {
+            save(shell, &file, &at, &way(shell, etcd)).await
+        }
         SnapshotCommand::Inspect { file } => inspect(shell, &file),
-        SnapshotCommand::Restore { file, at } => {
+        SnapshotCommand::Restore { file, at, etcd } => {
             let Some(place) = at.place() else {
                 return Err(Problem::usage("nothing says where to restore it")
-                    .next("persys snapshot restore FILE --state-dir DIR"));
+                    .next("persys snapshot restore FILE --state-dir DIR")
+                    .next("persys snapshot restore FILE --etcd HOST:PORT"));
             };
-            restore(shell, &file, &place).await
+            restore(shell, &file, &place, &way(shell, etcd)).await
         }
     }
 }
 
 /// `store …`.
 pub(super) async fn store(shell: &Shell, command: StoreCommand) -> Result<u8, Problem> {
-    let StoreCommand::Migrate { from, to } = command;
-    migrate(shell, &from, &to).await
+    let StoreCommand::Migrate { from, to, etcd } = command;
+    migrate(shell, (&from, &to), &way(shell, etcd)).await
+}
+
+fn way(shell: &Shell, options: EtcdOptions) -> Way {
+    Way::new(options, shell.world.var("ETCD_PASSWORD"))
 }
 
 /// Reads a file, or says what is wrong with it.
@@ -52,12 +59,13 @@ pub(super) fn read(file: &Path) -> Result<Archive, Problem> {
     })
 }
 
-async fn save(shell: &Shell, file: &Path, at: &At) -> Result<u8, Problem> {
+async fn save(shell: &Shell, file: &Path, at: &At, way: &Way) -> Result<u8, Problem> {
     let what = format!("{} cannot be saved", file.display());
+    way.check(&at.place().iter().collect::<Vec<_>>())?;
     let unwritable = |fault: std::io::Error| Problem::new(what.clone()).why(fault.to_string());
     let mut new = NewFile::create(file).map_err(unwritable)?;
     if let Some(place) = at.place() {
-        let store = stores::open(&place, For::Reading).await?;
+        let store = stores::open(&place, For::Reading, way)?;
         let dumped = store.dump().await;
         store.close().await;
         let pairs = dumped.map_err(|error| Problem::new(what.clone()).why(error.to_string()))?;
@@ -156,12 +164,13 @@ fn told(archive: &Archive) -> serde_json::Value {
     })
 }
 
-async fn restore(shell: &Shell, file: &Path, place: &Place) -> Result<u8, Problem> {
+async fn restore(shell: &Shell, file: &Path, place: &Place, way: &Way) -> Result<u8, Problem> {
+    way.check(&[place])?;
     let archive = read(file)?;
     let what = format!("{} cannot be restored", file.display());
     let records = archive::for_restoring(archive.pairs.clone())
         .map_err(|error| Problem::new(what.clone()).why(error.to_string()))?;
-    let store = stores::open(place, For::Filling).await?;
+    let store = stores::open(place, For::Filling, way)?;
     let filled = fill(&*store, place, &what, records).await;
     store.close().await;
     filled?;
@@ -175,10 +184,11 @@ async fn restore(shell: &Shell, file: &Path, place: &Place) -> Result<u8, Proble
         "A scheduler starts with it in recovery: nothing is started or stopped until it is told how\n\
          to go on, since nobody can know what happened after the snapshot was taken.",
     )?;
+    tell_password(shell, way)?;
     next(
         shell,
         &[
-            place.scheduler(),
+            place.scheduler(way),
             "persys status                           (lists the agents it has heard)".to_owned(),
             "persys recover --from-agents --dry-run  (tells what would be done)".to_owned(),
             "persys recover --from-agents --yes      (does it)".to_owned(),
@@ -187,13 +197,14 @@ async fn restore(shell: &Shell, file: &Path, place: &Place) -> Result<u8, Proble
     Ok(0)
 }
 
-async fn migrate(shell: &Shell, from: &Place, to: &Place) -> Result<u8, Problem> {
+async fn migrate(shell: &Shell, (from, to): (&Place, &Place), way: &Way) -> Result<u8, Problem> {
+    way.check(&[from, to])?;
     let what = format!("the store cannot be moved from {from} to {to}");
     if from == to {
         return Err(Problem::usage(what).why("both are the same place"));
     }
-    let source = stores::open(from, For::Reading).await?;
-    let moved = move_out(&*source, (from, to), &what).await;
+    let source = stores::open(from, For::Reading, way)?;
+    let moved = move_out(&*source, (from, to), way, &what).await;
     source.close().await;
     let many = moved?;
     if shell.output().is_data() {
@@ -205,7 +216,10 @@ async fn migrate(shell: &Shell, from: &Place, to: &Place) -> Result<u8, Problem>
     shell.line(&format!(
         "What is in {from} stays as it is; do not start a scheduler with it again."
     ))?;
-    next(shell, &[to.scheduler()])?;
+    if matches!(to, Place::Etcd(_)) {
+        tell_password(shell, way)?;
+    }
+    next(shell, &[to.scheduler(way)])?;
     Ok(0)
 }
 
@@ -213,16 +227,24 @@ async fn migrate(shell: &Shell, from: &Place, to: &Place) -> Result<u8, Problem>
 async fn move_out(
     source: &dyn Store,
     (from, to): (&Place, &Place),
+    way: &Way,
     what: &str,
 ) -> Result<usize, Problem> {
     let failed = |error: Error| Problem::new(what).why(error.to_string());
     let term = stores::hold(source, from).await?;
-    let records = archive::for_moving(source.dump().await.map_err(failed)?).map_err(failed)?;
-    let many = records.len();
-    let target = stores::open(to, For::Filling).await?;
-    let filled = fill(&*target, to, what, records).await;
-    target.close().await;
-    filled?;
+    let moved = stores::holding(source, term, async {
+        let records = source.dump().await.map_err(failed)?;
+        if records.is_empty() {
+            return Err(Problem::new(what).why(format!("the store in {from} is empty")));
+        }
+        let records = archive::for_moving(records).map_err(failed)?;
+        let many = records.len();
+        let target = stores::open(to, For::Filling, way)?;
+        let filled = fill(&*target, to, what, records).await;
+        target.close().await;
+        filled.map(|()| many)
+    });
+    let many = moved.await?;
     source.resign(term).await.map_err(failed)?;
     Ok(many)
 }
@@ -244,7 +266,8 @@ async fn fill(store: &dyn Store, place: &Place, what: &str, records: Pairs) -> R
                         .next("name a directory that does not exist yet, or move the store away:")
                         .next(format!("mv {file} {file}.old"))
                 }
-                Place::Etcd(_) => problem.next("name an etcd that holds nothing of this system"),
+                Place::Etcd(_) => problem
+                    .next("name an etcd that holds nothing of this system, or another --etcd-root"),
             });
         }
         Err(error) => return Err(failed(error)),
@@ -259,7 +282,19 @@ async fn fill(store: &dyn Store, place: &Place, what: &str, records: Pairs) -> R
 fn next(shell: &Shell, commands: &[String]) -> Result<(), Problem> {
     shell.line("next:")?;
     for command in commands {
-        shell.line(&format!("  {}", shell.typed(command)))?;
+        // A scheduler is started under this name alone.
+        let command = match command.strip_prefix("persys scheduler ") {
+            Some(_) => command.clone(),
+            None => shell.typed(command),
+        };
+        shell.line(&format!("  {command}"))?;
+    }
+    Ok(())
+}
+
+fn tell_password(shell: &Shell, way: &Way) -> Result<(), Problem> {
+    if way.needs_variable() {
+        shell.line("The scheduler takes the password from ETCD_PASSWORD too.")?;
     }
     Ok(())
 }

@@ -6,14 +6,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use tokio::time::timeout;
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Response, Status};
+use tonic::{Request, Response, Status};
 use tower_service::Service;
 
 use super::refusal;
@@ -26,10 +29,37 @@ const WORTH_TELLING_MS: u32 = 3_000;
 /// Largest answer that is read: a list of ten thousand workloads.
 const LARGEST: usize = 64 * 1024 * 1024;
 
+/// What a header does not hold as it is, and what would be taken for a coded byte.
+const CODED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// The way of every call: with the reason for it, if there is one.
+pub(crate) type Way = InterceptedService<Channel, Because>;
+
+/// Says with every call why it is made.
+#[derive(Debug, Clone)]
+pub(crate) struct Because(Option<MetadataValue<Ascii>>);
+
+impl Because {
+    fn new(reason: Option<&str>) -> Self {
+        let coded = reason.map(|text| utf8_percent_encode(text, CODED).to_string());
+        // What is coded is plain ASCII, which a header takes.
+        Self(coded.and_then(|text| text.parse().ok()))
+    }
+}
+
+impl Interceptor for Because {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(reason) = &self.0 {
+            request.metadata_mut().insert(persys_proto::REASON_HEADER, reason.clone());
+        }
+        Ok(request)
+    }
+}
+
 /// One connection, made when it is first used.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    channel: Channel,
+    channel: Way,
     /// Who answers and where, for a person.
     pub(crate) whom: String,
     longest: Duration,
@@ -76,23 +106,24 @@ impl Client {
             .keep_alive_timeout(Duration::from_secs(10));
         let whom = format!("the {word} at {}", addresses.join(" or "));
         let connector = InTurn { connector, ways };
+        let channel = endpoint.connect_with_connector_lazy(connector);
         Ok(Self {
-            channel: endpoint.connect_with_connector_lazy(connector),
+            channel: Way::new(channel, Because::new(settings.because.as_deref())),
             whom,
             longest: settings.rpc_timeout.value,
             world: None,
         })
     }
 
-    pub(crate) fn control(&self) -> AgentControlClient<Channel> {
+    pub(crate) fn control(&self) -> AgentControlClient<Way> {
         AgentControlClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
-    pub(crate) fn compute(&self) -> ComputeClient<Channel> {
+    pub(crate) fn compute(&self) -> ComputeClient<Way> {
         ComputeClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
-    pub(crate) fn agent(&self) -> AgentServiceClient<Channel> {
+    pub(crate) fn agent(&self) -> AgentServiceClient<Way> {
         AgentServiceClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
@@ -237,6 +268,18 @@ fn source(settings: &Settings) -> Result<Source, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_goes_along_as_a_header_can_hold_it() {
+        let sent = |reason: Option<&str>| {
+            let request = Because::new(reason).call(Request::new(())).unwrap();
+            let value = request.metadata().get(persys_proto::REASON_HEADER).cloned();
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(sent(Some("new disk")).as_deref(), Some("new disk"));
+        assert_eq!(sent(Some("100 % \u{fc}ber")).as_deref(), Some("100 %25 %C3%BCber"));
+        assert_eq!(sent(None), None);
+    }
 
     #[test]
     fn an_old_answer_is_remarked_on_and_a_fresh_one_is_not() {

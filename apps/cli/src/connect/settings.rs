@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) insecure: From<bool>,
     pub(crate) rpc_timeout: From<Duration>,
     pub(crate) target: Option<From<String>>,
+    /// Why changes are made.
+    pub(crate) because: Option<String>,
     /// Told with every command.
     pub(crate) note: Option<String>,
     /// Keys of the settings file that mean nothing here.
@@ -112,6 +114,7 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
             global.grpc_target.map(|target| (target_word(target).to_owned(), "--grpc-target")),
             |keys| keys.target.clone(),
         ),
+        because: global.because.clone().filter(|text| !text.is_empty()),
         note: in_context.note.clone().or(flat.note.clone()),
         unused: flat.unused.clone(),
         identity: None,

@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod apply;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod etcd;
+#[cfg(test)]
 mod inside;
 #[cfg(test)]
 mod legacy;

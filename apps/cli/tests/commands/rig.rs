@@ -15,6 +15,7 @@ use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDo
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
+use persys_scheduler::place::Place;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -57,7 +58,7 @@ impl Rig {
         let certificates = Certificates::new(folder.path());
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         certificates.issue(Role::Scheduler, "scheduler");
-        let scheduler = start_scheduler(folder.path(), "scheduler", local).await;
+        let scheduler = start_scheduler(folder.path(), "scheduler", local, Place::File).await;
         certificates.issue(Role::Agent, "n1");
         let agent = start_agent(folder.path(), "n1", &scheduler.grpc.to_string(), None).await;
         let endpoint = scheduler.grpc.to_string();
@@ -95,8 +96,13 @@ impl Rig {
 
     /// Starts it again where it was, with what is in this folder.
     pub(crate) async fn start_scheduler(&mut self, state: &str) {
+        self.start_scheduler_at(state, Place::File).await;
+    }
+
+    /// Starts it again where it was, with a store that may be elsewhere.
+    pub(crate) async fn start_scheduler_at(&mut self, state: &str, store: Place) {
         let at = self.endpoint.parse().unwrap();
-        self.scheduler = Some(start_scheduler(self.folder.path(), state, at).await);
+        self.scheduler = Some(start_scheduler(self.folder.path(), state, at, store).await);
     }
 
     /// Starts one more agent, which says that it is reached there.
@@ -152,14 +158,19 @@ impl Rig {
     }
 }
 
-async fn start_scheduler(folder: &Path, state: &str, grpc: SocketAddr) -> scheduler::Running {
+async fn start_scheduler(
+    folder: &Path,
+    state: &str,
+    grpc: SocketAddr,
+    store: Place,
+) -> scheduler::Running {
     let bundle = Source::Bundle(folder.join("scheduler-scheduler.pem"));
     scheduler::start(scheduler::Config {
         grpc,
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: scheduler::Advertise::default(),
         state_dir: folder.join(state),
-        store: persys_scheduler::place::Place::File,
+        store,
         cluster: "test".to_owned(),
         security: scheduler::Security::Mtls(bundle),
         discovery: Discovery::default(),
@@ -212,11 +223,16 @@ pub(crate) fn world(home: &Path, typed: &str) -> World {
 
 /// Types a line in a world.
 pub(crate) async fn tell(world: &World, line: &str) -> Told {
-    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    tell_words(world, &line.split_whitespace().collect::<Vec<_>>()).await
+}
+
+/// The same, with words that may hold spaces.
+pub(crate) async fn tell_words(world: &World, line: &[&str]) -> Told {
+    let words: Vec<OsString> = line.iter().map(OsString::from).collect();
     let run = persys_cli::run_in(world, "persys", words, Vec::new());
-    let code = tokio::time::timeout(PATIENCE * 2, run)
-        .await
-        .unwrap_or_else(|_| panic!("{line} does not end: {}{}", world.printed(), world.remarked()));
+    let code = tokio::time::timeout(PATIENCE * 2, run).await.unwrap_or_else(|_| {
+        panic!("{line:?} does not end: {}{}", world.printed(), world.remarked())
+    });
     Told { code, out: world.printed(), err: world.remarked() }
 }
 

@@ -1,0 +1,111 @@
+//! The pages for people keep to the program: `docs/settings.md` is made from the tables, and every
+//! command in the others is one that is understood.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::{FILE_VARIABLE, Setting, Unused, agent, command, scheduler, with_two_dashes};
+use crate::component;
+use crate::program::{Program, choose};
+
+const HEADER: &str = "\
+# Settings
+
+Each setting is a flag (`--grpc-port`), a key of the configuration file (`grpc_port`) and, mostly, a
+variable. The first of flag, variable, file and default that says something counts; a variable that is
+set to nothing is not set. `persys scheduler config` and `persys agent config` tell what counts and who
+said it. The file is named by `--config` or `PERSYS_CONFIG_FILE`.
+
+Durations are written `30s`, `1m30s` or in bare seconds. This page is made from the program's own
+tables: `PERSYS_BLESS=1 cargo test -p persys settings::page`.
+";
+
+fn root(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn section(text: &mut String, name: &str, table: &[Setting], unused: &[Unused]) {
+    let code =
+        |all: &[&str]| all.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
+    writeln!(text, "\n## {name}\n\n| setting | variable | default | |\n|---|---|---|---|").unwrap();
+    for Setting { key, variables, default, help } in table {
+        let default = if default.is_empty() { String::new() } else { code(&[default]) };
+        writeln!(text, "| `{key}` | {} | {default} | {help} |", code(variables)).unwrap();
+    }
+    writeln!(text, "\nVariables without effect, told when they are set:\n").unwrap();
+    writeln!(text, "| variable | why |\n|---|---|").unwrap();
+    for (name, why) in unused {
+        writeln!(text, "| `{name}` | {why} |").unwrap();
+    }
+}
+
+#[test]
+fn the_page_of_settings_is_that_of_the_tables() {
+    let mut text = HEADER.to_owned();
+    assert!(text.contains(FILE_VARIABLE));
+    section(&mut text, "Scheduler", scheduler::TABLE, scheduler::UNUSED);
+    section(&mut text, "Agent", agent::TABLE, agent::UNUSED);
+    let page = root("docs/settings.md");
+    if std::env::var_os("PERSYS_BLESS").is_some() {
+        std::fs::write(&page, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(written == text, "docs/settings.md is not that of the tables; PERSYS_BLESS=1 makes it");
+}
+
+/// The words of a line, as a shell would take them apart; what follows a `#` is a remark.
+fn words(line: &str) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    for (nth, part) in line.split(" #").next().unwrap_or_default().split('"').enumerate() {
+        if nth % 2 == 1 {
+            words.push(part.into());
+        } else {
+            words.extend(part.split_whitespace().map(OsString::from));
+        }
+    }
+    words
+}
+
+fn understood(line: &str) -> Result<(), String> {
+    let mut all = words(line);
+    let called = all.remove(0);
+    let told = |error: clap::Error| error.to_string();
+    let component = |name, about, table, words: Vec<OsString>| {
+        let words = words.into_iter().map(with_two_dashes);
+        command(name, about, table).try_get_matches_from(words).map(drop).map_err(told)
+    };
+    match choose(&called, all.clone()) {
+        (Program::Scheduler, words) => {
+            component("scheduler", scheduler::ABOUT, scheduler::TABLE, words)
+        }
+        (Program::Agent, words) => component("agent", agent::ABOUT, agent::TABLE, words),
+        (Program::Dev, _) => Ok(()),
+        (Program::Watchdog, _) => Err("nobody types that".to_owned()),
+        (Program::Commands(name), words) => {
+            let everything = persys_cli::command_with(name, component::commands());
+            let words = std::iter::once(OsString::from(name)).chain(words);
+            everything.try_get_matches_from(words).map(drop).map_err(told)
+        }
+    }
+}
+
+#[test]
+fn every_command_in_the_pages_is_understood() {
+    for page in ["README.md", "docs/operations.md"] {
+        let text = std::fs::read_to_string(root(page)).unwrap();
+        let (mut inside, mut seen) = (false, 0);
+        for line in text.lines() {
+            inside ^= line.starts_with("```");
+            for line in line.split(" && ").filter(|line| inside && line.starts_with("persys ")) {
+                seen += 1;
+                let told = understood(line);
+                assert!(told.is_ok(), "{page}: {line}: {told:?}");
+            }
+        }
+        assert!(seen > 5, "{page}: {seen}");
+    }
+    assert!(understood("persys drift lost").is_err());
+    assert!(understood("persys scheduler --no-such-thing").is_err());
+    assert_eq!(words("a \"b c\"  # d").last().map(OsString::as_os_str), Some(OsStr::new("b c")));
+}

@@ -1,0 +1,307 @@
+//! Every variable that is documented somewhere: it is a setting, and setting it shows in what a
+//! component is told; or the user hears that it means nothing, and why.
+//!
+//! What a variable does to a running program is in `tests/variables`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Debug;
+
+use super::{FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, resolve, scheduler};
+
+/// What the documents say a scheduler reads.
+const SCHEDULER: &[&str] = &[
+    // Its own page.
+    "ETCD_ENDPOINTS",
+    "DOMAIN",
+    "GRPC_PORT",
+    "METRICS_PORT",
+    "SCHEDULER_RECONCILE_INTERVAL",
+    "SCHEDULER_DRIFT_DETECT_INTERVAL",
+    "SCHEDULER_NODE_UNAVAILABLE_GRACE",
+    "SCHEDULER_MISSING_GRACE_PERIOD",
+    "AGENTS_DISCOVERY_DOMAIN",
+    "SCHEDULER_SHARD_KEY",
+    "SCHEDULER_ADVERTISE_IP",
+    "SCHEDULER_ADVERTISE_PORT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "JAEGER_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_INSECURE",
+    "PERSYS_TLS_CA",
+    "PERSYS_TLS_CERT",
+    "PERSYS_TLS_KEY",
+    "PERSYS_VAULT_ENABLED",
+    "PERSYS_VAULT_ADDR",
+    "PERSYS_VAULT_AUTH_METHOD",
+    "PERSYS_VAULT_TOKEN",
+    "PERSYS_VAULT_APPROLE_ROLE_ID",
+    "PERSYS_VAULT_APPROLE_SECRET_ID",
+    "PERSYS_VAULT_PKI_MOUNT",
+    "PERSYS_VAULT_PKI_ROLE",
+    "PERSYS_VAULT_CERT_TTL",
+    "PERSYS_VAULT_RETRY_INTERVAL",
+    "PERSYS_VAULT_SERVICE_NAME",
+    "PERSYS_VAULT_SERVICE_DOMAIN",
+    // What the earlier system reads beside that.
+    "PERSYS_GRPC_ADDR",
+    "PERSYS_EXTERNAL_IP",
+    "REDIS_ADDR",
+    "REDIS_PASSWORD",
+    "REDIS_DB",
+    "REDIS_RECONCILE_TTL",
+    "REDIS_EVENT_TTL",
+    "REDIS_EVENT_MAX_ENTRIES",
+    "SCHEDULER_AGENT_TLS_ENABLED",
+    "SCHEDULER_AGENT_STATUS_POLL_INTERVAL",
+    "SCHEDULER_AGENT_APPLY_TIMEOUT",
+    "SCHEDULER_AGENT_VM_APPLY_TIMEOUT",
+    "SCHEDULER_AGENT_DELETE_TIMEOUT",
+    "SCHEDULER_AGENT_RPC_TIMEOUT",
+    "SCHEDULER_REAPPLY_GUARD",
+    "LOG_LEVEL",
+    "LOG_FORMAT",
+    "SCHEDULER_HA_MODE",
+    "SCHEDULER_SHARD_COUNT",
+    "SCHEDULER_SHARD_INDEX",
+    "SCHEDULER_RECONCILE_CONCURRENCY",
+    "PERSYS_VAULT_MANAGER_ADDR",
+    "PERSYS_RGW_ENDPOINT",
+    "PERSYS_RGW_ACCESS_KEY",
+    "PERSYS_RGW_SECRET_KEY",
+    "PERSYS_RGW_ADMIN_PATH",
+    "METER_REDIS_STREAM",
+    // Of a component that is not there yet, and may be set for all.
+    "PERSYS_GATEWAY_CONFIG",
+    "PERSYS_GATEWAY_CLUSTER_CONFIG",
+    "PERSYS_GATEWAY_MONGO_URI",
+];
+
+/// What the documents say an agent reads.
+const AGENT: &[&str] = &[
+    // Its own page.
+    "PERSYS_GRPC_ADDR",
+    "PERSYS_GRPC_PORT",
+    "PERSYS_TLS_ENABLED",
+    "PERSYS_TLS_CERT",
+    "PERSYS_TLS_KEY",
+    "PERSYS_TLS_CA",
+    "PERSYS_STATE_PATH",
+    "PERSYS_DOCKER_ENABLED",
+    "DOCKER_HOST",
+    "PERSYS_COMPOSE_ENABLED",
+    "PERSYS_COMPOSE_BINARY",
+    "PERSYS_VM_ENABLED",
+    "PERSYS_LIBVIRT_URI",
+    "PERSYS_RECONCILE_ENABLED",
+    "PERSYS_RECONCILE_INTERVAL",
+    "PERSYS_LOG_LEVEL",
+    "PERSYS_NODE_ID",
+    "PERSYS_VERSION",
+    // What the earlier system reads beside that.
+    "PERSYS_METRICS_PORT",
+    "PERSYS_TLS_CERT_PATH",
+    "PERSYS_TLS_KEY_PATH",
+    "PERSYS_TLS_CA_PATH",
+    "PERSYS_VAULT_ENABLED",
+    "PERSYS_VAULT_ADDR",
+    "PERSYS_VAULT_SERVICE_NAME",
+    "PERSYS_VAULT_APPROLE_ROLE_ID",
+    "PERSYS_VAULT_APPROLE_SECRET_ID",
+    "PERSYS_VAULT_AUTH_METHOD",
+    "PERSYS_VAULT_TOKEN",
+    "PERSYS_VAULT_PKI_MOUNT",
+    "PERSYS_VAULT_PKI_ROLE",
+    "PERSYS_VAULT_CERT_TTL",
+    "PERSYS_VAULT_SERVICE_DOMAIN",
+    "PERSYS_VAULT_RETRY_INTERVAL",
+    "PERSYS_STATE_STORE_PATH",
+    "PERSYS_NODE_REGION",
+    "PERSYS_NODE_ENV",
+    "PERSYS_NODE_LABELS",
+    "PERSYS_SCHEDULER_ADDR",
+    "PERSYS_SCHEDULER_INSECURE",
+    "PERSYS_AGENT_GRPC_ENDPOINT",
+    "PERSYS_CONFIG_FILE",
+    "OTEL_EXPORTER_JAEGER_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_SERVICE_NAME",
+    "PERSYS_GATEWAY_CONFIG",
+];
+
+/// A variable, a value, further flags it needs, and what of the configuration shows it.
+type Case = (&'static str, &'static str, &'static str, &'static str);
+
+/// `log-level` and `log-format` are no part of a configuration: the program itself is asked.
+const OF_THE_LOG: [&str; 3] = ["LOG_LEVEL", "LOG_FORMAT", "PERSYS_LOG_LEVEL"];
+
+#[rustfmt::skip]
+const SCHEDULER_CASES: &[Case] = &[
+    ("PERSYS_GRPC_ADDR", "127.0.0.9", "", "grpc: 127.0.0.9:8085, http: 127.0.0.9:8084"),
+    ("GRPC_PORT", "18085", "", "grpc: 0.0.0.0:18085"),
+    ("METRICS_PORT", "18084", "", "http: 0.0.0.0:18084"),
+    ("SCHEDULER_ADVERTISE_IP", "10.1.2.3", "", "ip: Some(10.1.2.3)"),
+    ("SCHEDULER_ADVERTISE_PORT", "9999", "", "port: Some(9999)"),
+    ("PERSYS_CLUSTER_ID", "blue", "", "cluster: \"blue\""),
+    ("PERSYS_STATE_DIR", "/srv/persys", "", "state_dir: \"/srv/persys\""),
+    ("ETCD_ENDPOINTS", "e1:2379,e2:2379", "", "host: \"e2\", port: 2379"),
+    ("ETCD_PASSWORD", "geheim", "--store etcd --etcd-user me", "Login { user: \"me\", .. }"),
+    ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
+    ("PERSYS_TLS_CA", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
+    ("PERSYS_TLS_CERT", "/own/s.crt", "", "certificate: \"/own/s.crt\""),
+    ("PERSYS_TLS_KEY", "/own/s.key", "", "key: \"/own/s.key\""),
+    ("SCHEDULER_AGENT_TLS_ENABLED", "false", "", "agent-tls-enabled = \"false\""),
+    ("SCHEDULER_RECONCILE_INTERVAL", "250ms", "", "look_ms: 250,"),
+    ("SCHEDULER_DRIFT_DETECT_INTERVAL", "1m30s", "", "drift_interval_ms: 90000,"),
+    ("SCHEDULER_NODE_UNAVAILABLE_GRACE", "7", "", "failover_grace_ms: 7000,"),
+    ("SCHEDULER_MISSING_GRACE_PERIOD", "21s", "", "missing_grace_ms: 21000,"),
+    ("DOMAIN", "own.test", "", "domain: Name(\"test/own\")"),
+    ("AGENTS_DISCOVERY_DOMAIN", "own.test", "", "agents_domain: Name(\"test/own\")"),
+    ("SCHEDULER_SHARD_KEY", "north", "", "agents: Name(\"cloud/persys/agents/north\")"),
+    ("PERSYS_DNS_ENABLED", "false", "", "dns: Off"),
+    ("PERSYS_DNS_ADDR", "127.0.0.9", "", "dns: At(127.0.0.9:5353)"),
+    ("PERSYS_DNS_PORT", "5399", "", "dns: At(127.0.0.1:5399)"),
+];
+
+#[rustfmt::skip]
+const AGENT_CASES: &[Case] = &[
+    ("PERSYS_NODE_ID", "n7", "", "node: Some(\"n7\")"),
+    ("PERSYS_CLUSTER_ID", "blue", "", "cluster: \"blue\""),
+    ("PERSYS_SCHEDULER_ADDR", "s1:1,s2:1", "", "schedulers: [\"s1:1\", \"s2:1\"]"),
+    ("PERSYS_SCHEDULER_INSECURE", "true", "", "scheduler-insecure = \"true\""),
+    ("PERSYS_GRPC_ADDR", "127.0.0.9", "", "grpc: 127.0.0.9:50051"),
+    ("PERSYS_GRPC_PORT", "15005", "", "grpc: 0.0.0.0:15005"),
+    ("PERSYS_AGENT_REACH", "stream", "", "reach: Stream"),
+    ("PERSYS_AGENT_GRPC_ENDPOINT", "me:50051", "", "advertise: Some(\"me:50051\")"),
+    ("PERSYS_STATE_PATH", "/srv/agent", "", "state_dir: \"/srv/agent\""),
+    ("PERSYS_STATE_STORE_PATH", "/srv/state.db", "", "state_dir: \"/srv/agent\""),
+    ("PERSYS_TLS_ENABLED", "false", "", "security: Insecure(Loopback)"),
+    ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
+    ("PERSYS_TLS_CA", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
+    ("PERSYS_TLS_CA_PATH", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
+    ("PERSYS_TLS_CERT", "/own/a.crt", "", "certificate: \"/own/a.crt\""),
+    ("PERSYS_TLS_CERT_PATH", "/own/a.crt", "", "certificate: \"/own/a.crt\""),
+    ("PERSYS_TLS_KEY", "/own/a.key", "", "key: \"/own/a.key\""),
+    ("PERSYS_TLS_KEY_PATH", "/own/a.key", "", "key: \"/own/a.key\""),
+    ("PERSYS_DOCKER_ENABLED", "false", "", "docker-enabled = \"false\""),
+    ("DOCKER_HOST", "unix:///own.sock", "", "host: Some(\"unix:///own.sock\")"),
+    ("PERSYS_NODE_LABELS", "disk=ssd,rack=2", "", "\"disk\": \"ssd\", \"rack\": \"2\""),
+    ("PERSYS_NODE_REGION", "eu", "", "\"region\": \"eu\""),
+    ("PERSYS_NODE_ENV", "prod", "", "\"env\": \"prod\""),
+    ("PERSYS_RECONCILE_INTERVAL", "11s", "", "observe_ms: 11000,"),
+    ("PERSYS_METRICS_PORT", "18089", "", "http: Some(0.0.0.0:18089)"),
+    ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
+];
+
+struct Told {
+    name: &'static str,
+    about: &'static str,
+    table: &'static [Setting],
+    unused: &'static [Unused],
+    documented: &'static [&'static str],
+    cases: &'static [Case],
+    make: fn(&Values) -> String,
+}
+
+fn both() -> [Told; 2] {
+    [
+        Told {
+            name: "scheduler",
+            about: scheduler::ABOUT,
+            table: scheduler::TABLE,
+            unused: scheduler::UNUSED,
+            documented: SCHEDULER,
+            cases: SCHEDULER_CASES,
+            make: |values| shown(scheduler::config(values)),
+        },
+        Told {
+            name: "agent",
+            about: agent::ABOUT,
+            table: agent::TABLE,
+            unused: agent::UNUSED,
+            documented: AGENT,
+            cases: AGENT_CASES,
+            make: |values| shown(agent::config(values)),
+        },
+    ]
+}
+
+/// What a component is told, or what is wrong with it, on one line.
+fn shown<T: Debug>(made: Result<T, Vec<String>>) -> String {
+    match made {
+        Ok(config) => format!("{config:?}"),
+        Err(faults) => faults.join("; "),
+    }
+}
+
+impl Told {
+    fn with(&self, flags: &str, variable: Option<(&str, &str)>) -> String {
+        let words = flags.split_whitespace().map(OsString::from);
+        let typed = command(self.name, self.about, self.table).try_get_matches_from(words);
+        let set = |name: &str| variable.filter(|(key, _)| *key == name).map(|(_, v)| v.to_owned());
+        (self.make)(&resolve(self.table, &typed.unwrap(), set, None).unwrap())
+    }
+
+    fn is_setting(&self, name: &str) -> bool {
+        name == FILE_VARIABLE || self.table.iter().any(|row| row.variables.contains(&name))
+    }
+}
+
+#[test]
+fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
+    for component in both() {
+        for name in component.documented {
+            let unused = component.unused.iter().filter(|row| covers(row, name)).count();
+            let known = usize::from(component.is_setting(name)) + unused;
+            assert_eq!(known, 1, "{}: {name}", component.name);
+        }
+        for (row, why) in component.unused {
+            let about = component.documented.iter().any(|name| covers(&(row, why), name));
+            assert!(about, "{}: {row} is documented nowhere", component.name);
+        }
+    }
+}
+
+#[test]
+fn every_variable_shows_in_what_a_component_is_told() {
+    for component in both() {
+        for (name, value, flags, wanted) in component.cases {
+            let (without, with) =
+                (component.with(flags, None), component.with(flags, Some((name, value))));
+            assert!(with.contains(wanted), "{} {name}={value}: {with}", component.name);
+            assert!(!without.contains(wanted), "{} without {name}: {without}", component.name);
+        }
+        // Each of them has its case.
+        for name in component.table.iter().flat_map(|row| row.variables) {
+            let has_case = component.cases.iter().any(|(case, ..)| case == name);
+            assert!(has_case || OF_THE_LOG.contains(name), "{}: {name}", component.name);
+        }
+    }
+}
+
+#[test]
+fn every_variable_that_means_nothing_is_told_with_the_reason() {
+    for component in both() {
+        for name in component.documented.iter().filter(|name| !component.is_setting(name)) {
+            let set = BTreeMap::from([((*name).to_owned(), "x".to_owned())]);
+            let told = super::unused(component.unused, &set);
+            assert_eq!(told.len(), 1, "{}: {name}", component.name);
+            assert!(told[0].starts_with(&format!("{name} has no effect: ")), "{told:?}");
+            assert_eq!(component.with("", Some((name, "x"))), component.with("", None));
+        }
+    }
+}
+
+#[test]
+fn what_is_done_again_and_again_is_not_done_without_end() {
+    let [scheduler, agent] = both();
+    for (component, name) in [
+        (&scheduler, "SCHEDULER_RECONCILE_INTERVAL"),
+        (&scheduler, "SCHEDULER_DRIFT_DETECT_INTERVAL"),
+        (&agent, "PERSYS_RECONCILE_INTERVAL"),
+    ] {
+        let told = component.with("", Some((name, "0")));
+        assert!(told.contains("= \"0\": at least "), "{told}");
+        let told = component.with("", Some((name, "soon")));
+        assert_eq!(told.matches("soon").count(), 1, "{told}");
+    }
+}
