@@ -248,10 +248,7 @@ pub async fn start_with(
     let mut aside = door.watch();
     let services = (control, compute, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
-    let mut discovery = config.discovery;
-    if discovery.publish && discovery.sink.is_none() {
-        discovery.sink = names;
-    }
+    let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
     let router = http::router(Pages { handle: handle.clone(), metrics, health });
     let showing = Task::spawn(async move {

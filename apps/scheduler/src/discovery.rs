@@ -45,6 +45,16 @@ pub struct Discovery {
     pub sink: Option<Arc<dyn RecordSink>>,
 }
 
+impl Discovery {
+    /// The same, with the place the store offers for names, if they are wanted and have no other.
+    pub(crate) fn with_names_in(mut self, offered: Option<Arc<dyn RecordSink>>) -> Self {
+        if self.publish && self.sink.is_none() {
+            self.sink = offered;
+        }
+        self
+    }
+}
+
 impl std::fmt::Debug for Discovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Discovery")

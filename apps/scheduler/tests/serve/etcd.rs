@@ -77,7 +77,7 @@ async fn a_scheduler_waits_for_its_etcd_and_says_so() {
     running.stop().await;
 }
 
-/// Names are in the same etcd as the records, as CoreDNS reads them, and go with those they name.
+/// Names are in the same etcd as the records, as `CoreDNS` reads them, and go with those they name.
 #[tokio::test]
 async fn names_are_kept_in_etcd_for_other_servers() {
     let host = Host::start(Options::new(1)).await;
