@@ -227,14 +227,16 @@ impl Host {
         let end = Instant::now() + START;
         while Instant::now() < end {
             // A client of its own: no breaker remembers what went before.
-            if self.client().get("/").await.is_ok() {
-                return true;
-            }
+            let answered = self.client().get("/").await.is_ok();
             let ended = |member: &mut Member| {
                 member.process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_some())
             };
+            // Then somebody else answers at its address.
             if self.members.iter_mut().any(ended) {
                 return false;
+            }
+            if answered {
+                return true;
             }
             sleep(POLL).await;
         }

@@ -73,7 +73,8 @@ async fn a_slow_etcd_costs_time_and_a_very_slow_one_is_as_good_as_away() {
 
         let records = scene.records().await;
         let begun = Instant::now();
-        let slow = Slow::down(pid, Duration::from_millis(2500), Duration::from_millis(20));
+        // Longer than two renewals wait: one that is answered now and then would do for a leader.
+        let slow = Slow::down(pid, Duration::from_secs(4), Duration::from_millis(20));
         scene.until_mode(SCHEDULER, "degraded").await;
         scene.took("degraded", begun.elapsed(), NOTICED);
         scene.serves_reads(SCHEDULER).await;
