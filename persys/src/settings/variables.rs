@@ -158,6 +158,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("AGENTS_DISCOVERY_DOMAIN", "own.test", "", "agents_domain: Name(\"test/own\")"),
     ("SCHEDULER_SHARD_KEY", "north", "", "agents: Name(\"cloud/persys/agents/north\")"),
     ("PERSYS_DNS_ENABLED", "false", "", "dns: Off"),
+    ("PERSYS_SKYDNS_ENABLED", "false", "", "publish: false"),
     ("PERSYS_DNS_ADDR", "127.0.0.9", "", "dns: At(127.0.0.9:5353)"),
     ("PERSYS_DNS_PORT", "5399", "", "dns: At(127.0.0.1:5399)"),
 ];

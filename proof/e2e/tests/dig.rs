@@ -1,6 +1,6 @@
 //! Names of a cluster, asked for with `dig`.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 use std::net::SocketAddr;
 use std::process::Stdio;
