@@ -145,7 +145,9 @@ impl Check {
         let id = &new.workload;
         let old = before.assignments.get(id);
         self.phases(now, unit, id, (old.map(|old| old.phase), Some(new.phase)));
-        let rebuilt = matches!(new.reason.code, ReasonCode::Recovered | ReasonCode::Adopted);
+        // A rebuilding writes down again what a snapshot or an agent holds; it places nothing.
+        let rebuilt = unit.head.rebuilding
+            || matches!(new.reason.code, ReasonCode::Recovered | ReasonCode::Adopted);
         match new.phase {
             Phase::Failed if new.reason.failure.is_none() => {
                 self.violate(now, "I18", || format!("{id} failed without a reason"));
