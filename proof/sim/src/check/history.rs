@@ -54,7 +54,13 @@ impl Check {
                         self.copy_is_gone(now, (before, unit), (id, None), node, grave.epoch);
                     }
                 }
-                Write::PutGrave(_) | Write::DeleteNode(_) => self.stale_sums = true,
+                Write::PutGrave(grave) => {
+                    self.stale_sums = true;
+                    if !is_recorded(before, &grave.node, &grave.workload) {
+                        self.orphans_buried.insert(grave.node.clone());
+                    }
+                }
+                Write::DeleteNode(_) => self.stale_sums = true,
                 Write::PutWorkload(workload) => {
                     let old = before.workloads.get(&workload.id);
                     if old.is_some_and(|old| old.generation > workload.generation) && !recovery {
@@ -93,8 +99,13 @@ impl Check {
             return;
         }
         let sums = room::sums(contents);
+        // What nobody had put there takes room all the same, from the moment it is written down.
+        let orphans_buried = std::mem::take(&mut self.orphans_buried);
         for (id, taken) in &sums {
             let Some(node) = contents.nodes.get(id) else { continue };
+            if orphans_buried.contains(id) {
+                continue;
+            }
             let grew = self.sums.get(id).is_none_or(|before| taken.grew(before));
             if grew
                 && self.store_lost_at.is_none()
@@ -406,4 +417,13 @@ fn workload_after(
         _ => None,
     });
     written.or_else(|| before.workloads.get(id).map(|workload| Arc::clone(&workload.spec)))
+}
+
+/// Whether the store knows of a copy of this workload on this node.
+fn is_recorded(contents: &Contents, node: &NodeId, id: &WorkloadId) -> bool {
+    let assigned = contents.assignments.get(id).is_some_and(|assignment| {
+        assignment.place.as_ref().is_some_and(|place| place.node == *node)
+            || assignment.former.contains_key(node)
+    });
+    assigned || contents.graves.contains_key(&(node.clone(), id.clone()))
 }

@@ -52,6 +52,8 @@ pub(crate) struct Check {
     decided: BTreeMap<Epoch, (WorkloadId, NodeId)>,
     /// Whether the records changed since reservations were last added up.
     stale_sums: bool,
+    /// Nodes on which something nobody knew of was ordered away since the sums were made.
+    orphans_buried: BTreeSet<NodeId>,
     sums: BTreeMap<NodeId, room::Taken>,
     /// Nodes declared lost by the last call, and by whom; judged by the one who knows the network.
     lost_now: Vec<(usize, NodeId)>,
@@ -81,6 +83,7 @@ impl Check {
             running: BTreeMap::new(),
             decided: BTreeMap::new(),
             stale_sums: false,
+            orphans_buried: BTreeSet::new(),
             sums: BTreeMap::new(),
             lost_now: Vec::new(),
             store_lost_at: None,
