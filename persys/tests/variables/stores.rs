@@ -52,7 +52,9 @@ async fn the_command_that_is_printed_starts_a_scheduler_on_etcd() {
         Program::typed(folder.path(), &format!("{next} --state-dir {other} {common}"));
     let http = scheduler.at("http");
     tokio::task::block_in_place(|| {
-        until("a leader", || page(http, "/health").filter(|text| text.contains("\"leader\"")));
+        until("a leader", || {
+            page(http, "/health").filter(|text| text.contains("\"role\":\"leader\""))
+        });
     });
     assert!(host.client().get("/my-root/meta/leader").await.unwrap().is_some());
     assert!(host.client().get("/meta/leader").await.unwrap().is_none());
