@@ -17,11 +17,11 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 use tonic::transport::Uri;
 use tower_service::Service;
 
@@ -100,7 +100,7 @@ impl Connector {
         let stream = dialled
             .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
             .map_err(|source| ConnectError::Unreachable { address: address.clone(), source })?;
-        let Some(tls) = &self.tls else { return Ok(ClientStream::Plain(stream)) };
+        let Some(tls) = &self.tls else { return Ok(Either::Left(stream)) };
         let files = |why| ConnectError::Files { address: address.clone(), why };
         let config = config(tls).map_err(files)?;
         let name = tls.server_name.as_deref().unwrap_or(self.endpoint.host()).to_owned();
@@ -109,7 +109,7 @@ impl Connector {
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         let shaken = timeout(self.patience, handshake).await.unwrap_or_else(|_| Err(too_late()));
         shaken
-            .map(|stream| ClientStream::Tls(Box::new(stream)))
+            .map(|stream| Either::Right(Box::new(stream)))
             .map_err(|source| ConnectError::Handshake { address, source })
     }
 }
@@ -164,52 +164,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Our end of a connection.
-#[derive(Debug)]
-pub(crate) enum ClientStream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl AsyncRead for ClientStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for ClientStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
+/// Our end of a connection: without certificates, or with them.
+pub(crate) type ClientStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 fn too_late() -> io::Error {
     io::ErrorKind::TimedOut.into()

@@ -19,11 +19,11 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 use tonic::transport::Uri;
 use tower_service::Service;
 
@@ -144,11 +144,11 @@ impl Connector {
             return Err(ConnectError::Unreachable { address, source });
         }
         let Way::Tls { config, server_name } = self.way else {
-            return Ok(ClientStream::Plain(stream));
+            return Ok(Either::Left(stream));
         };
         let handshake = TlsConnector::from(config).connect(server_name, stream);
         match timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Ok(Ok(stream)) => Ok(ClientStream::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => Ok(Either::Right(Box::new(stream))),
             Ok(Err(source)) => Err(match peer::reason(&source) {
                 Some(source) => ConnectError::WrongPeer { address, source },
                 None => ConnectError::Handshake { address, source },
@@ -173,54 +173,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Our end of a connection.
-#[derive(Debug)]
-pub enum ClientStream {
-    /// Without certificates.
-    Plain(TcpStream),
-    /// With them.
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl AsyncRead for ClientStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for ClientStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
+/// Our end of a connection: without certificates, or with them.
+pub type ClientStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 fn too_late() -> io::Error {
     io::ErrorKind::TimedOut.into()

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use persys_identity::{ConnectInfo, Peer};
 use persys_model::event::Author;
 use persys_proto::REASON_HEADER;
-use tonic::codegen::http::HeaderMap;
+use tonic::codegen::http::{HeaderMap, Request};
 
 tokio::task_local! {
     static AUTHOR: Arc<Author>;
@@ -21,13 +21,18 @@ pub(crate) fn current() -> Arc<Author> {
     AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| Arc::clone(&OURSELVES))
 }
 
-/// Carries `work` out in the name of a caller.
-pub(crate) fn of<W: Future>(
-    caller: Option<&ConnectInfo>,
-    headers: &HeaderMap,
+/// Carries `work` out in the name of `author`.
+pub(crate) fn scope<W: Future>(
+    author: Author,
     work: W,
 ) -> impl Future<Output = W::Output> + use<W> {
-    AUTHOR.scope(Arc::new(named(caller.map(|info| &info.peer), headers)), work)
+    AUTHOR.scope(Arc::new(author), work)
+}
+
+/// Who a request is from, and the reason they give.
+pub(crate) fn of<B>(request: &Request<B>) -> Author {
+    let caller = request.extensions().get::<ConnectInfo>();
+    named(caller.map(|info| &info.peer), request.headers())
 }
 
 fn named(peer: Option<&Peer>, headers: &HeaderMap) -> Author {
@@ -61,10 +66,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_done_for_a_request_knows_its_author() {
-        let mut headers = HeaderMap::new();
-        headers
-            .insert(REASON_HEADER, HeaderValue::from_static("disk%20is%0Afailing %E2%80%94 soon"));
-        let author = of(None, &headers, async { current() }).await;
+        let mut request = Request::new(());
+        let why = HeaderValue::from_static("disk%20is%0Afailing %E2%80%94 soon");
+        request.headers_mut().insert(REASON_HEADER, why);
+        let author = scope(of(&request), async { current() }).await;
         assert_eq!((&*author.who, &*author.why), ("nobody", "disk is failing \u{2014} soon"));
         assert_eq!(&*current().who, "scheduler");
     }

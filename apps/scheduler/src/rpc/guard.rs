@@ -75,12 +75,8 @@ where
                 return Box::pin(ready(Ok(refusal.into_http())));
             }
         };
-        let caller = request.extensions().get::<ConnectInfo>().cloned();
-        let headers = request.headers().clone();
         let answer: Answering = match self.forward.route(by, passed_on) {
-            Route::Here => {
-                Box::pin(author::of(caller.as_ref(), &headers, self.inner.call(request)))
-            }
+            Route::Here => Box::pin(author::scope(author::of(&request), self.inner.call(request))),
             Route::To(leader) => {
                 let forward = Arc::clone(&self.forward);
                 Box::pin(async move {

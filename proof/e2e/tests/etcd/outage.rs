@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use persys_etcd_host::{Host, Options};
 
-use crate::scene::{BACK, NOTICED, SMALL, Scene, in_time};
+use crate::scene::{NOTICED, SCHEDULER, SMALL, Scene, in_time};
 
-const SCHEDULER: &str = "scheduler";
 /// How long etcd is away at least: longer than a lease of a node and its grace.
 const AWAY: Duration = Duration::from_secs(11);
 /// The same where the leader's lease is to outlive it.
@@ -34,16 +33,7 @@ async fn away(
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         mend(&mut scene.host).await;
-        let back = Instant::now();
-        scene.until_normal_without_writes(SCHEDULER, revision).await;
-        scene.took("normal again", back.elapsed(), BACK);
-        let after = scene.records().await;
-        // Whoever reads a store again raises its head, and then tells of it by an event.
-        for (key, value) in records.iter().filter(|(key, _)| *key != "/meta/head") {
-            assert_eq!(after.get(key), Some(value), "{key} changed meanwhile");
-        }
-        scene.works("after").await;
-        scene.was_untouched(&[]).await;
+        scene.is_back(revision, &records).await;
         scene
     })
     .await;

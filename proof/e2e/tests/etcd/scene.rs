@@ -20,6 +20,8 @@ use tokio::net::TcpStream;
 use tonic::Code;
 use tonic::transport::Channel;
 
+/// The first scheduler of a scene, and mostly the only one.
+pub(crate) const SCHEDULER: &str = "scheduler";
 /// A scheduler tells this soon that its store is away.
 pub(crate) const NOTICED: Duration = Duration::from_secs(3);
 /// It works again this soon after the store is back.
@@ -264,6 +266,25 @@ impl Scene {
         for field in ["status", "reason", "modeChangedAt"] {
             assert!(health.body[field].as_str().is_some_and(|text| !text.is_empty()), "{health:?}");
         }
+    }
+
+    /// The store is there again: so is the scheduler, in time, with every record as it was, and
+    /// nothing that runs has noticed.
+    pub(crate) async fn is_back(
+        &mut self,
+        revision: i64,
+        records: &BTreeMap<String, (i64, Vec<u8>)>,
+    ) {
+        let back = Instant::now();
+        self.until_normal_without_writes(SCHEDULER, revision).await;
+        self.took("normal again", back.elapsed(), BACK);
+        let after = self.records().await;
+        // Whoever reads a store again raises its head, and then tells of it by an event.
+        for (key, value) in records.iter().filter(|(key, _)| *key != "/meta/head") {
+            assert_eq!(after.get(key), Some(value), "{key} changed meanwhile");
+        }
+        self.works("after").await;
+        self.was_untouched(&[]).await;
     }
 
     /// Waits until a scheduler leads and works, and sees to it that until then etcd stands still at

@@ -12,9 +12,7 @@ use persys_proto::control::v1 as api;
 use persys_store::{Etcd, EtcdSettings, Settings};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::scene::{BACK, Health, NOTICED, SMALL, Scene, Size, in_time, put};
-
-const SCHEDULER: &str = "scheduler";
+use crate::scene::{BACK, Health, NOTICED, SCHEDULER, SMALL, Scene, Size, in_time, put};
 
 /// A process that stands still most of the time, until this is dropped.
 struct Slow {
@@ -216,15 +214,7 @@ async fn a_full_etcd_is_told_and_works_again_once_there_is_room() {
         let (way, store) = (scene.host.patient_way(), Settings::default());
         let etcd = Etcd::open(EtcdSettings { way, store, quota_bytes: None }).unwrap();
         etcd.reclaim().await.unwrap();
-        let back = Instant::now();
-        scene.until_normal_without_writes(SCHEDULER, revision).await;
-        scene.took("normal again", back.elapsed(), BACK);
-        let after = scene.records().await;
-        for (key, value) in records.iter().filter(|(key, _)| *key != "/meta/head") {
-            assert_eq!(after.get(key), Some(value), "{key} changed meanwhile");
-        }
-        scene.works("after").await;
-        scene.was_untouched(&[]).await;
+        scene.is_back(revision, &records).await;
         scene
     })
     .await;
