@@ -11,8 +11,9 @@ use crate::program;
 
 /// How long nothing is to happen: some beats, some measurements of the machine, one observation.
 const QUIET: Duration = Duration::from_secs(35);
-/// How long the last change may take to come to rest.
-const REST: Duration = Duration::from_secs(5);
+/// How long the last change may take to come to rest: the history of actions may be written ten
+/// seconds after the last of them.
+const REST: Duration = Duration::from_secs(15);
 
 /// All files of a folder but the lease of exclusive work, which every beat renews.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
