@@ -132,10 +132,7 @@ impl Agent {
             Input::Done { verb, workload, outcome } => {
                 self.done(verb, &workload, outcome, now, &mut effects);
             }
-            Input::Persisted(seq) => {
-                self.journal.persisted(seq, &mut effects.ledger);
-                self.touch_all();
-            }
+            Input::Persisted(seq) => self.persisted(seq, &mut effects),
             Input::LedgerFailed => {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
             }
@@ -234,6 +231,26 @@ impl Agent {
         self.touched.extend(self.slots.keys().cloned());
     }
 
+    /// What rests on a change that is on disk now may go on.
+    fn persisted(&mut self, seq: LedgerSeq, effects: &mut Effects) {
+        let (held, before) = (self.holding(), self.journal.durable());
+        self.journal.persisted(seq, &mut effects.ledger);
+        if self.holding() != held {
+            self.touch_all();
+            return;
+        }
+        let on_disk = before..=self.journal.durable();
+        let now_safe = self.slots.iter().filter(|(_, slot)| on_disk.contains(&slot.written));
+        self.touched.extend(now_safe.map(|(workload, _)| workload.clone()));
+    }
+
+    /// Exclusive work hangs on the lease, and a lease on what was just heard.
+    fn touch_exclusive(&mut self) {
+        let intents = self.journal.ledger().intents.iter();
+        let exclusive = intents.filter(|(_, intent)| is_exclusive(intent));
+        self.touched.extend(exclusive.map(|(workload, _)| workload.clone()));
+    }
+
     /// Keeps the highest leadership heard of.
     pub(crate) fn hear_term(&mut self, term: Term, effects: &mut Effects) {
         if term > self.term() {
@@ -269,6 +286,7 @@ impl Agent {
             BeatAnswer::Heard { term, .. } if self.is_past(term) => {}
             BeatAnswer::Heard { session, .. } if self.session() != Some(session) => {}
             BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory, beat_ms } => {
+                let held = self.holding();
                 self.hear_term(term, effects);
                 let sent = self.line.heard(seq, hold, want_inventory, beat_ms);
                 if let Some(sent) = sent.filter(|_| renewed) {
@@ -281,7 +299,11 @@ impl Agent {
                     grave.heard.acknowledge(seq);
                 }
                 self.graves.retain(|_, grave| grave.heard != Heard::Known);
-                self.touch_all();
+                if self.holding() == held {
+                    self.touch_exclusive();
+                } else {
+                    self.touch_all();
+                }
             }
             // Even from a term that seems past: a store that lost everything counts anew, and its
             // scheduler can only be told so by a registration. Registering again risks nothing,

@@ -68,6 +68,11 @@ impl Journal {
         self.made
     }
 
+    /// The last change that is on disk.
+    pub(crate) fn durable(&self) -> LedgerSeq {
+        self.durable
+    }
+
     /// Whether what rests on this change may happen.
     pub(crate) fn covers(&self, seq: LedgerSeq) -> bool {
         self.durable >= seq || self.zoo.has(Bug::EffectBeforeIntent)

@@ -123,6 +123,9 @@ impl World {
         let effects = self.agent.step(input, Now::at(self.now));
         assert!(self.agent.term() >= term, "terms only grow");
         self.check(effects);
+        // Looking at everything finds nothing that looking at what was touched did not.
+        let again = self.agent.clone().step(Input::Tick, Now::at(self.now));
+        assert_eq!((again.verbs, again.ledger), (Vec::new(), Vec::new()), "left undone");
     }
 
     fn check(&mut self, effects: Effects) {
