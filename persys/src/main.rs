@@ -19,6 +19,10 @@ use std::process::ExitCode;
 
 use program::Program;
 
+/// Most of what is done is to read, make and drop small messages on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The exit code of a command that was not understood.
 const USAGE: u8 = 64;
 

@@ -8,6 +8,10 @@ use std::process::ExitCode;
 use persys_bench::fleet::{self, Options};
 use persys_bench::placement::say;
 
+/// As the program itself has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "usage: fleet [--store embedded|etcd] [--agents N] [--workloads W] \
                      [--concurrency C] [--idle SECONDS] [--json PATH]";
 
