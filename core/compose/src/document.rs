@@ -34,9 +34,9 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subnet {
     /// `address/bits`.
-    pub subnet: Option<String>,
+    pub range: Option<String>,
     /// The part of it that is given out, `address/bits`.
-    pub ip_range: Option<String>,
+    pub given_out: Option<String>,
     /// The way out.
     pub gateway: Option<std::net::IpAddr>,
 }

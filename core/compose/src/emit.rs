@@ -110,7 +110,7 @@ fn restrain(powers: &mut Powers) {
         powers.cap_drop.insert("NET_RAW".to_owned());
     }
     if !powers.security_opt.iter().any(|option| option.starts_with("no-new-privileges")) {
-        powers.security_opt.insert("no-new-privileges:true".to_owned());
+        powers.security_opt.insert("no-new-privileges=true".to_owned());
     }
 }
 
@@ -130,8 +130,8 @@ fn text(text: &str) -> Value {
     Value::String(text.replace('$', "$$"))
 }
 
-fn texts<'a>(all: impl IntoIterator<Item = &'a String>) -> Value {
-    Value::Array(all.into_iter().map(|one| text(one)).collect())
+fn texts(all: impl IntoIterator<Item = impl AsRef<str>>) -> Value {
+    Value::Array(all.into_iter().map(|one| text(one.as_ref())).collect())
 }
 
 fn labels(all: &BTreeMap<String, String>) -> Value {
@@ -157,13 +157,10 @@ fn put_map<T>(object: &mut Object, key: &str, all: &BTreeMap<String, T>, write: 
     }
 }
 
-fn put_texts<'a, I>(object: &mut Object, key: &str, all: I)
-where
-    I: IntoIterator<Item = &'a String>,
-{
-    match texts(all) {
-        Value::Array(list) if list.is_empty() => {}
-        list => put(object, key, list),
+fn put_texts(object: &mut Object, key: &str, all: impl IntoIterator<Item = impl AsRef<str>>) {
+    let mut all = all.into_iter().peekable();
+    if all.peek().is_some() {
+        put(object, key, texts(all));
     }
 }
 
@@ -238,6 +235,9 @@ fn mount(mount: &Mount) -> Value {
         MountSource::Volume { name, nocopy } => {
             options.extend(nocopy.then(|| "nocopy".to_owned()));
             format!("{name}:{target}")
+        }
+        MountSource::Anonymous if mount.read_only => {
+            return json!({ "type": "volume", "target": text(target), "read_only": true });
         }
         MountSource::Anonymous => target.clone(),
         MountSource::Bind { path, create: true, relabel } => {
@@ -421,8 +421,8 @@ fn network(network: &Network) -> Value {
     if !network.subnets.is_empty() {
         let all = network.subnets.iter().map(|subnet| {
             let mut one = Map::new();
-            put_some(&mut one, "subnet", subnet.subnet.as_ref(), |range| text(range));
-            put_some(&mut one, "ip_range", subnet.ip_range.as_ref(), |range| text(range));
+            put_some(&mut one, "subnet", subnet.range.as_ref(), |range| text(range));
+            put_some(&mut one, "ip_range", subnet.given_out.as_ref(), |range| text(range));
             put_some(&mut one, "gateway", subnet.gateway, |ip| ip.to_string().into());
             Value::Object(one)
         });

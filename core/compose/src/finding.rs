@@ -84,6 +84,11 @@ impl<'a> Place<'a> {
         Self { log, path: String::new(), line: 0 }
     }
 
+    /// The same place, as far as a line is known.
+    pub(crate) fn on_line(&self, line: u32) -> Self {
+        Self { log: self.log, path: self.path.clone(), line }
+    }
+
     /// A key of the mapping here.
     pub(crate) fn key(&self, key: &str, line: u32) -> Self {
         let key = shown(key);
@@ -111,6 +116,10 @@ impl<'a> Place<'a> {
 
     pub(crate) fn ignored(&self, why: impl Into<String>) {
         self.say(Verdict::Ignored, why);
+    }
+
+    pub(crate) fn refused(&self, why: impl Into<String>) {
+        self.say(Verdict::Refused, why);
     }
 
     /// Says why not, and that there is no value.

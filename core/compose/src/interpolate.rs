@@ -177,8 +177,12 @@ mod tests {
     fn filled(text: &str) -> Result<String, String> {
         let variables = [("SET", "s"), ("EMPTY", ""), ("TRICK", "${SET}$$}")];
         let variables = variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        fill(text, &variables).map(|filled| {
-            format!("{}{}", filled.text, filled.missing.iter().map(|m| format!("!{m}")).collect::<String>())
+        fill(text, &variables).map(|mut filled| {
+            for name in &filled.missing {
+                filled.text.push('!');
+                filled.text.push_str(name);
+            }
+            filled.text
         })
     }
 

@@ -14,13 +14,15 @@
 mod document;
 mod emit;
 mod finding;
+pub mod grammar;
 mod interpolate;
 pub mod limits;
+pub mod policy;
 mod read;
 mod service;
 mod yaml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use document::{Document, Need, Network, Subnet, Volume};
 pub use emit::Marks;
@@ -44,8 +46,20 @@ pub struct Reading {
 pub fn read(text: &str, variables: &BTreeMap<String, String>) -> Reading {
     let log = finding::Log::default();
     let document = read::document(&finding::Place::root(&log), text, variables);
-    let mut findings = log.into_findings();
-    findings.sort_by_key(|finding| finding.line);
+    let findings = in_order(log.into_findings());
     let refused = findings.iter().any(|finding| finding.verdict == Verdict::Refused);
     Reading { document: document.filter(|_| !refused), findings }
+}
+
+/// By line; what is refused after all was not honoured.
+fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let settled: BTreeSet<String> = findings
+        .iter()
+        .filter(|finding| finding.verdict != Verdict::Honoured)
+        .map(|finding| finding.path.clone())
+        .collect();
+    findings
+        .retain(|finding| finding.verdict != Verdict::Honoured || !settled.contains(&finding.path));
+    findings.sort_by_key(|finding| finding.line);
+    findings
 }

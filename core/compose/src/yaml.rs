@@ -149,7 +149,12 @@ impl Tree {
                 Err(Unreadable::at(line, "has a second document; give each stack its own file"))
             }
             Event::UnresolvedAlias(_) => Err(Unreadable::at(line, "refers to an unknown anchor")),
-            _ => Ok(()),
+            Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(..)
+            | Event::DocumentEnd
+            | Event::Anchor(..)
+            | _ => Ok(()),
         }
     }
 
@@ -182,7 +187,9 @@ impl Tree {
             let why = format!("has a text of more than {SCALAR_BYTES} bytes");
             return Err(Unreadable::at(line, why));
         }
-        if let Some(found) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        if let Some(found) =
+            text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
             return Err(Unreadable::at(line, format!("has the control character {found:?} in it")));
         }
         let weight = Weight { nodes: 1, bytes: text.len(), depth: 0 };
@@ -319,11 +326,9 @@ fn known_tag(tag: Option<&Tag>, line: u32) -> Result<(), Unreadable> {
     let Some(tag) = tag else {
         return Ok(());
     };
-    match tag.core_suffix() {
-        Some("str" | "map" | "seq" | "int" | "float" | "bool") => Ok(()),
-        _ => {
-            let why = format!("has the tag \"{}\", which is not read", shown(&tag.original()));
-            Err(Unreadable::at(line, why))
-        }
+    if matches!(tag.core_suffix(), Some("str" | "map" | "seq" | "int" | "float" | "bool")) {
+        return Ok(());
     }
+    let why = format!("has the tag \"{}\", which is not read", shown(&tag.original()));
+    Err(Unreadable::at(line, why))
 }
