@@ -18,6 +18,8 @@ pub mod grammar;
 mod interpolate;
 pub mod limits;
 pub mod policy;
+#[cfg(test)]
+mod property;
 mod read;
 mod service;
 mod yaml;
@@ -60,6 +62,6 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
         .collect();
     findings
         .retain(|finding| finding.verdict != Verdict::Honoured || !settled.contains(&finding.path));
-    findings.sort_by_key(|finding| finding.line);
+    findings.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
     findings
 }

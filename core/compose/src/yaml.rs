@@ -63,8 +63,8 @@ pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_comments: false,
-        flow_nesting_limit: DEPTH,
-        block_nesting_limit: DEPTH,
+        flow_nesting_limit: DEPTH.saturating_add(2),
+        block_nesting_limit: DEPTH.saturating_add(2),
     };
     let mut tree = Tree::default();
     let mut parser = Parser::new_from_str_with_options(text, options);

@@ -1,7 +1,7 @@
 //! Variables filled in wherever a value stands, before any value is looked at.
 //!
-//! Keys are taken as they are, and so is what only holds anchors (`x-…`): its copies are filled in
-//! where they are used.
+//! Keys are taken as they are, and so is what only holds anchors (`x-…` of the file itself): its
+//! copies are filled in where they are used.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,14 @@ use crate::interpolate;
 use crate::limits::TOTAL_BYTES;
 use crate::yaml::{Node, Scalar, Value};
 
-/// Fills in all of `node`, and says which variables were missing.
+/// Fills in all of the file, and says which variables were missing.
 pub(super) fn fill(at: &Place<'_>, node: &mut Node, variables: &BTreeMap<String, String>) {
     let mut filler = Filler { variables, bytes: 0, is_full: false };
-    filler.node(at, node);
+    let Value::Map(entries) = &mut node.value else { return };
+    for entry in entries.iter_mut().filter(|entry| !entry.key.starts_with("x-")) {
+        let here = at.key(&entry.key, entry.line);
+        filler.node(&here, &mut entry.value);
+    }
 }
 
 struct Filler<'a> {
@@ -35,7 +39,7 @@ impl Filler<'_> {
                 }
             }
             Value::Map(entries) => {
-                for entry in entries.iter_mut().filter(|entry| !entry.key.starts_with("x-")) {
+                for entry in entries {
                     let here = at.key(&entry.key, entry.line);
                     self.node(&here, &mut entry.value);
                 }

@@ -78,10 +78,6 @@ fn all_services<'a>(
     let mut drafts = Vec::new();
     for entry in value::map(at, &entry.value, SERVICES)? {
         let here = at.key(&entry.key, entry.line);
-        if entry.key.starts_with("x-") {
-            here.ignored("is the file's own");
-            continue;
-        }
         drafts.extend(service::service(&here, entry, variables));
     }
     Some(drafts)
