@@ -1,13 +1,13 @@
-//! Addresses of repositories and names of their versions.
+//! Addresses of repositories, names of their versions, and paths within them.
 //!
-//! Both end up on a command line, so neither may look like an option, run a helper (`ext::`), or
+//! All end up on a command line, so none may look like an option, run a helper (`ext::`), or
 //! carry a password: addresses are shown to people and written to logs. Whether `file` is allowed
 //! is decided by the configuration of who fetches.
 
 use std::sync::Arc;
 
 use super::at::At;
-use super::limits::{GIT_REF_BYTES, GIT_URL_BYTES};
+use super::limits::{GIT_REF_BYTES, GIT_URL_BYTES, PATH_BYTES};
 use super::text::{host_and_port, is_host, length, shown};
 
 const SCHEMES: &str = "is not an address: https://host/path, ssh://user@host/path, \
@@ -119,4 +119,28 @@ pub(super) fn reference(at: &At<'_>, text: &str) -> Option<Arc<str>> {
         ));
     }
     Some(Arc::from(text))
+}
+
+/// A path within a repository: relative, and no part of it a way out, an option or git's own. Empty
+/// stays empty.
+pub(super) fn path_within(at: &At<'_>, text: &str) -> Option<Arc<str>> {
+    length(at, text.len(), PATH_BYTES)?;
+    let is_sound = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && !part.starts_with('-')
+            && !part.eq_ignore_ascii_case(".git")
+            && !part.chars().any(|c| c.is_control() || matches!(c, ':' | '\\'))
+    };
+    if !text.is_empty() && !text.split('/').all(is_sound) {
+        return at.refuse(format!(
+            "\"{}\" is not a path within a repository, such as deploy/compose.yaml",
+            shown(text)
+        ));
+    }
+    Some(Arc::from(text))
+}
+
+/// The full name of a commit, in either of git's two lengths.
+pub(super) fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
