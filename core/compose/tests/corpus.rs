@@ -1,7 +1,7 @@
 //! Files as people write them: what becomes of every key, line by line, and what runs.
 //!
 //! Beside each file stands what is to be found in it. To accept a change on purpose, run the test
-//! with `PERSYS_ACCEPT=1` and look at the difference.
+//! with `PERSYS_BLESS=1` and look at the difference.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,13 +45,13 @@ fn names() -> Vec<String> {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a person may ask to accept what is found")]
 fn every_key_of_every_file_is_judged_as_written_down() {
-    let accept = std::env::var("PERSYS_ACCEPT").is_ok();
+    let bless = std::env::var("PERSYS_BLESS").is_ok();
     assert!(names().len() >= 8, "the corpus is missing");
     for name in names() {
         let found = listed(&reading(&name));
         let expected = corpus().join(&name).with_extension("findings");
-        if accept {
-            std::fs::write(&expected, &found).expect("accepted");
+        if bless {
+            std::fs::write(&expected, &found).expect("blessed");
         }
         let expected = std::fs::read_to_string(expected).expect("what is to be found");
         assert_eq!(found, expected, "{name}");
