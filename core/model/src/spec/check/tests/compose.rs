@@ -259,7 +259,7 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     for expected in ["line 3, services.web.build: ", "line 4, ", "line 5, services.web.prots: "] {
         assert!(text.contains(expected), "{text}");
     }
-    let many: String = (0..200).map(|n| format!("    bad{n}: x\n")).collect();
+    let many = (0..200).map(|n| format!("    bad{n}: x\n")).collect::<Vec<_>>().concat();
     compose(&mut draft).inline_yaml = format!("services:\n  web:\n    image: x\n{many}");
     assert!(problems(&draft).ends_with("and 136 more"), "{}", problems(&draft));
 }
