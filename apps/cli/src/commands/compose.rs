@@ -39,7 +39,7 @@ fn people(reading: &Reading, wide: bool) -> String {
             .iter()
             .map(|verdict| format!("{} {}", count(reading, *verdict), verdict.word()))
             .collect();
-    text.push_str(&format!("\n{}\n", counts.join(", ")));
+    text.extend([format!("\n{}\n", counts.join(", "))]);
     match &reading.document {
         Some(document) => {
             text.push_str("it can run\n");
@@ -50,11 +50,10 @@ fn people(reading: &Reading, wide: bool) -> String {
                     .map(|port| format!("{}/{}", port.port, port.protocol.word()))
                     .collect();
                 let volumes: Vec<_> = document.named_volumes().collect();
-                text.push_str(&format!("ports of the node: {}\n", or_dash(&ports.join(", "))));
-                text.push_str(&format!(
-                    "volumes that are kept: {}\n",
-                    or_dash(&volumes.join(", "))
-                ));
+                text.extend([
+                    format!("ports of the node: {}\n", or_dash(&ports.join(", "))),
+                    format!("volumes that are kept: {}\n", or_dash(&volumes.join(", "))),
+                ]);
             }
         }
         None => text.push_str("it cannot run: mend what is refused\n"),
