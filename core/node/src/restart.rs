@@ -51,12 +51,13 @@ pub fn vanished() -> Failure {
     Failure::new(FailureReason::RuntimeError, "was removed from the runtime by somebody else")
 }
 
-/// The policy of a spec. Stacks and machines are to run as long as they are wanted.
+/// The policy of a spec. Machines are to run as long as they are wanted.
 #[must_use]
 pub fn policy(spec: &Spec) -> RestartPolicy {
     match &spec.kind {
         Kind::Container(container) => container.restart,
-        Kind::Compose(_) | Kind::Vm(_) => RestartPolicy::Always,
+        Kind::Compose(stack) => stack.restart(),
+        Kind::Vm(_) => RestartPolicy::Always,
     }
 }
 

@@ -239,16 +239,21 @@ impl Slot {
 
     /// What the table is to look at.
     pub(crate) fn case(&self, intent: &Intent, confirmed: bool, hold: bool, leave: Leave) -> Case {
+        let thing = self.view.thing(&intent.revision);
+        // The policy of a stack is read from its file; only an end asks for it.
+        let ended = matches!(thing, Thing::Exited(..));
+        let spec = intent.spec.as_deref().filter(|_| ended);
         Case {
             goal: intent.goal,
-            thing: self.view.thing(&intent.revision),
+            thing,
             confirmed,
             hold,
             over: intent.completed || intent.gave_up.is_some(),
             runnable: intent.spec.is_some(),
+            in_place: intent.spec.as_ref().is_some_and(|spec| spec.kind.updates_in_place()),
             ran: self.ran,
             streak: self.streak,
-            policy: intent.spec.as_deref().map_or(RestartPolicy::default(), restart::policy),
+            policy: spec.map_or(RestartPolicy::default(), restart::policy),
             leave,
         }
     }
