@@ -106,6 +106,24 @@ pub enum Error {
         /// What is there.
         found: RevisionId,
     },
+    /// A new version could not be brought over what runs, which runs on.
+    #[error("{tried} failed: {cause}; {runs} runs")]
+    Kept {
+        /// The version that failed.
+        tried: RevisionId,
+        /// Why.
+        cause: Box<Error>,
+        /// The version that runs.
+        runs: RevisionId,
+    },
+    /// One service of a stack is to blame.
+    #[error("service {service}: {cause}")]
+    InService {
+        /// Which.
+        service: String,
+        /// Why.
+        cause: Box<Error>,
+    },
     /// Exclusive work whose lease was over before it could start.
     #[error("{workload} was not started: its lease was over")]
     TooLate {
@@ -140,6 +158,7 @@ impl Error {
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::NoAnswer { .. } | Self::Unreachable { .. } | Self::Unreadable { .. } => true,
+            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.is_unknown(),
             Self::ImageNotFound { .. }
             | Self::ImagePull { .. }
             | Self::ImageDenied { .. }
@@ -165,6 +184,7 @@ impl Error {
             Self::ImagePull { .. } | Self::ImageDenied { .. } => FailureReason::ImagePullFailed,
             Self::PortTaken { .. } | Self::Network { .. } => FailureReason::NetworkError,
             Self::Storage { .. } => FailureReason::StorageError,
+            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.reason(),
             Self::Resources { .. } => FailureReason::InsufficientResources,
             Self::Invalid { .. } | Self::WrongKind { .. } => FailureReason::InvalidSpec,
             Self::NoAnswer { .. }

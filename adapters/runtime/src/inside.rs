@@ -20,7 +20,7 @@ pub trait Logs: Send + Sync {
 }
 
 /// Which part of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogRange {
     /// Only so many lines of the end; `None` is all that is kept.
     pub tail: Option<u32>,
@@ -28,6 +28,9 @@ pub struct LogRange {
     pub since: Option<WallMillis>,
     /// Whether to go on with what is printed from now on.
     pub follow: bool,
+    /// Only this service of a stack; `None` is all of them, each line with the name of its own. What
+    /// is no stack has no services.
+    pub service: Option<String>,
 }
 
 /// Output as it comes.
@@ -67,6 +70,8 @@ pub struct ExecCommand {
     pub terminal: bool,
     /// Whether it gets our input.
     pub input: bool,
+    /// In which service of a stack; `None` is enough where one runs.
+    pub service: Option<String>,
 }
 
 /// A command that runs inside.
@@ -132,6 +137,8 @@ pub trait Evidence: Send + Sync {
 /// What is left of an end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
+    /// Which service of a stack ended.
+    pub service: Option<String>,
     /// Exit code.
     pub code: i32,
     /// The signal the code stands for, if it does: 137 is 9.

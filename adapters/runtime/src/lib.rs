@@ -11,6 +11,7 @@
 //!    not be read is an error, never an empty list.
 
 pub mod clock;
+pub mod compose;
 pub mod docker;
 pub mod error;
 pub mod exclusive;

@@ -24,6 +24,8 @@ use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
 use persys_runtime::sim::Sim;
@@ -72,6 +74,8 @@ pub struct Config {
     pub cluster: String,
     /// What runs its workloads.
     pub runtime: RuntimeChoice,
+    /// What brings Compose stacks up.
+    pub compose: ComposeChoice,
     /// How it proves who it is, and asks others to.
     pub security: Security,
     /// Labels of the node beside `os` and `arch`.
@@ -95,6 +99,21 @@ pub enum Reach {
     Called,
     /// Over a stream the agent keeps open to the scheduler. It listens nowhere.
     Stream,
+}
+
+/// What brings Compose stacks up, where Docker runs what is in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComposeChoice {
+    /// Whether stacks are offered.
+    pub enabled: bool,
+    /// The Compose program; looked for in the usual folders when not given.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for ComposeChoice {
+    fn default() -> Self {
+        Self { enabled: true, program: None }
+    }
 }
 
 /// What runs workloads.
@@ -393,7 +412,11 @@ async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
                 settings.host.clone_from(host);
             }
             let owner = Owner { cluster: Arc::from(config.cluster.as_str()), node: node.clone() };
-            Runtimes::docker(Docker::new(owner, settings, clock)).await
+            let docker = Docker::new(owner, settings, clock);
+            let mut stacks = ComposeSettings::in_folder(config.state_dir.join("compose"));
+            stacks.program.clone_from(&config.compose.program);
+            let compose = Compose::new(docker.clone(), stacks);
+            Runtimes::docker(docker).await.and_compose(compose, config.compose.enabled).await
         }
     }
 }

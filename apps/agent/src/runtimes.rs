@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_node::input::Seen;
+use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
 use persys_runtime::inside::{End, ExecCommand, LogRange, Output, Reading, Session};
 use persys_runtime::runtime::{Health, Progress, Thing};
@@ -89,19 +90,58 @@ impl Runtimes {
         Self { parts: vec![part], missing: Arc::new(Mutex::new(missing)) }
     }
 
-    /// Returns when all runtimes have answered, and from then on offers what they run. Says whether
-    /// that is more than before.
-    pub async fn arrived(&self, between: Duration) -> bool {
-        let mut more = false;
-        for part in &self.parts {
-            while !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
-                tokio::time::sleep(between).await;
+    /// And stacks by Compose, if it is wanted and answers. What it runs already is ours to see and
+    /// to remove in any case.
+    #[must_use]
+    pub async fn and_compose(mut self, compose: Compose, wanted: bool) -> Self {
+        let kind = WorkloadType::Compose;
+        let why: Option<Arc<str>> = if wanted {
+            match timeout(ARRIVE, compose.health()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(Error::Refused { detail, .. })) => Some(Arc::from(detail)),
+                Ok(Err(error)) => Some(Arc::from(error.to_string())),
+                Err(_) => Some(Arc::from("Compose has not answered yet")),
             }
-            for kind in &part.types {
-                more |= self.lacks().remove(kind).is_some();
+        } else {
+            let why = "stacks are switched off on this node; see PERSYS_COMPOSE_ENABLED";
+            Some(Arc::from(why))
+        };
+        match why {
+            None => drop(self.lacks().remove(&kind)),
+            Some(why) => {
+                tracing::warn!(%why, "stacks are not offered");
+                self.lacks().insert(kind, why);
             }
         }
-        more
+        let types = wanted.then_some(kind).into_iter().collect();
+        self.parts.push(Part::new(types, compose));
+        self
+    }
+
+    /// Returns when a runtime has answered that did not before, and from then on offers what it
+    /// runs; or when none is missing. Says whether there is more than before, and whether that is
+    /// all there can be.
+    pub async fn arrived(&self, between: Duration) -> (bool, bool) {
+        loop {
+            let (mut more, mut all) = (false, true);
+            for part in &self.parts {
+                let lacking = part.types.iter().any(|kind| self.lacks().contains_key(kind));
+                if !lacking {
+                    continue;
+                }
+                if !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
+                    all = false;
+                    continue;
+                }
+                for kind in &part.types {
+                    more |= self.lacks().remove(kind).is_some();
+                }
+            }
+            if more || all {
+                return (more, all);
+            }
+            tokio::time::sleep(between).await;
+        }
     }
 
     /// What cannot be run here, and what to do about it.
@@ -170,7 +210,7 @@ impl Runtimes {
     /// What a workload printed.
     pub async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         for part in &self.parts {
-            match part.logs.logs(workload, range).await {
+            match part.logs.logs(workload, range.clone()).await {
                 Err(Error::Absent { .. }) => {}
                 answer => return answer,
             }
@@ -229,6 +269,15 @@ impl Runtime for Runtimes {
     }
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
+        if start.spec.kind.updates_in_place() {
+            // What was of another kind before is not updated but replaced; its data stays.
+            let kind = start.spec.workload_type();
+            for part in self.parts.iter().filter(|part| !part.types.contains(&kind)) {
+                if part.runtime.inspect(&start.workload).await?.is_some() {
+                    part.runtime.remove(&start.workload, false).await?;
+                }
+            }
+        }
         self.of(&start.spec)?.start(start).await
     }
 

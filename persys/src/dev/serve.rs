@@ -104,6 +104,7 @@ async fn start_agent(
             RuntimeName::Docker => watchdog_command(),
             RuntimeName::Sim => None,
         },
+        compose: agent::ComposeChoice::default(),
         registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
         http: None,
     };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use persys_agent::app::{Config, Reach, RuntimeChoice, Security};
+use persys_agent::app::{ComposeChoice, Config, Reach, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
@@ -34,6 +34,8 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
     setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers; false only with the runtime `sim`"),
     setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
+    setting!("compose-enabled", ["PERSYS_COMPOSE_ENABLED"], "true", "Offer Compose stacks, where Docker and a Compose program answer"),
+    setting!("compose-binary", ["PERSYS_COMPOSE_BINARY"], "", "The Compose program, docker-compose or docker; looked for in the usual folders when not given"),
     setting!("labels", ["PERSYS_NODE_LABELS"], "", "Labels of the node, name=value with commas"),
     setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
@@ -50,10 +52,8 @@ pub(crate) const TABLE: &[Setting] = &[
 #[rustfmt::skip]
 pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
-    ("PERSYS_COMPOSE_ENABLED", ONLY_CONTAINERS),
-    ("PERSYS_COMPOSE_BINARY", ONLY_CONTAINERS),
-    ("PERSYS_VM_ENABLED", ONLY_CONTAINERS),
-    ("PERSYS_LIBVIRT_URI", ONLY_CONTAINERS),
+    ("PERSYS_VM_ENABLED", NO_MACHINES),
+    ("PERSYS_LIBVIRT_URI", NO_MACHINES),
     ("PERSYS_VERSION", "the program knows its version"),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
     ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
@@ -62,7 +62,7 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
 
-const ONLY_CONTAINERS: &str = "this version runs containers only";
+const NO_MACHINES: &str = "this version runs no virtual machines";
 /// Shortest interval between two looks at the runtime.
 const LEAST_OBSERVE_MS: u64 = 100;
 
@@ -94,6 +94,10 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     };
     if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
         read.fault("docker-enabled", "without containers this version could run nothing");
+    }
+    let program = read.text("compose-binary").map(PathBuf::from);
+    if program.as_ref().is_some_and(|path| !path.is_absolute()) {
+        read.fault("compose-binary", "an absolute path");
     }
     let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
     for key in ["region", "env"] {
@@ -130,6 +134,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         state_dir: state_dir(read.path("state-path")),
         cluster: values.text("cluster").to_owned(),
         runtime,
+        compose: ComposeChoice { enabled: read.switch("compose-enabled"), program },
         security,
         labels,
         settings,

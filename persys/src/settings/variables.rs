@@ -185,6 +185,8 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_TLS_KEY_PATH", "/own/a.key", "", "key: \"/own/a.key\""),
     ("PERSYS_DOCKER_ENABLED", "false", "", "docker-enabled = \"false\""),
     ("DOCKER_HOST", "unix:///own.sock", "", "host: Some(\"unix:///own.sock\")"),
+    ("PERSYS_COMPOSE_ENABLED", "false", "", "ComposeChoice { enabled: false"),
+    ("PERSYS_COMPOSE_BINARY", "/opt/dc", "", "program: Some(\"/opt/dc\")"),
     ("PERSYS_NODE_LABELS", "disk=ssd,rack=2", "", "\"disk\": \"ssd\", \"rack\": \"2\""),
     ("PERSYS_NODE_REGION", "eu", "", "\"region\": \"eu\""),
     ("PERSYS_NODE_ENV", "prod", "", "\"env\": \"prod\""),

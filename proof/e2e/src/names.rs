@@ -119,6 +119,7 @@ async fn agent(folder: &Path, name: &str, last: u8, scheduler: SocketAddr) -> ag
         },
         reach: agent::Reach::Called,
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
         http: None,
     })

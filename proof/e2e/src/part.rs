@@ -215,6 +215,7 @@ fn agent_config(
         labels: BTreeMap::from([("runtime".to_owned(), kind.to_owned())]),
         settings: plan.pace.agent(),
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
         http: None,
     }

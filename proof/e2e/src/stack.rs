@@ -124,6 +124,7 @@ impl Stack {
             },
             reach: agent::Reach::Called,
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
             http: None,
         };

@@ -77,6 +77,7 @@ impl Bench {
             },
             reach: agent::Reach::Called,
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
             http: None,
         });

@@ -128,6 +128,7 @@ impl Rig {
                 ..AgentSettings::default()
             },
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
             http: None,
         };

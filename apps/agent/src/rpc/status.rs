@@ -102,6 +102,15 @@ pub(super) fn add_thing(status: &mut wire::WorkloadStatus, thing: &Thing) {
     if let Some(address) = thing.addresses.first() {
         add("ip", address.to_string());
     }
+    for service in &thing.services {
+        let state = match service.state {
+            Existing::Created => "created".to_owned(),
+            Existing::Running => "running".to_owned(),
+            Existing::Exited { code: 0 } if service.one_shot => "done".to_owned(),
+            Existing::Exited { code } => format!("exited with code {code}"),
+        };
+        status.metadata.insert(format!("service.{}", service.name), state);
+    }
 }
 
 /// Why it ended: what people look for first. Lines of a workload's own output are cut by the

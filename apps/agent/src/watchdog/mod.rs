@@ -31,6 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::id::NodeId;
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings;
 use persys_runtime::{Clock, Owner};
@@ -38,7 +40,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, setsid};
 
 use crate::ledger::lease;
 
-use guard::Guard;
+use guard::{Guard, Several};
 
 /// How long the runtime may take to answer a watchdog.
 const ASK: Duration = Duration::from_secs(3);
@@ -138,13 +140,17 @@ pub async fn run(options: Options) {
     }
     let clock = Clock::since_boot();
     let owner = Owner { cluster: Arc::from(options.cluster), node: options.node };
-    let docker = Arc::new(Docker::new(owner, settings, clock.clone()));
+    let docker = Docker::new(owner, settings, clock.clone());
+    // Stacks are known by their containers; what the agent remembers of them is the agent's alone.
+    let stacks = ComposeSettings::in_folder(PathBuf::from("/nonexistent"));
+    let compose = Compose::new(docker.clone(), stacks);
+    let guarded = Several(vec![Arc::new(docker), Arc::new(compose)]);
     let agent = options.agent;
     // Whoever is left behind is given to another parent.
     let orphaned = move || agent.is_none_or(|agent| parent() != Some(agent));
     let boot = lease::boot_id();
     tracing::info!(state = %options.state_dir.display(), "the watchdog is awake");
-    Guard::new(options.state_dir, boot, clock, docker, orphaned).run().await;
+    Guard::new(options.state_dir, boot, clock, Arc::new(guarded), orphaned).run().await;
     tracing::info!("nothing is left to guard");
 }
 

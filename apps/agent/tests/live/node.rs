@@ -76,6 +76,7 @@ pub(crate) fn config(state: &Path, cluster: &str, watchdog: bool) -> Config {
             ..AgentSettings::default()
         },
         watchdog: watchdog.then(|| vec![exe, "watchdog".to_owned()]),
+        compose: app::ComposeChoice::default(),
         registry_auth: None,
         http: Some(([127, 0, 0, 1], 0).into()),
     }

@@ -38,6 +38,7 @@ pub(crate) fn config(dir: &Path, sim: &Sim) -> Config {
             ..AgentSettings::default()
         },
         watchdog: None,
+        compose: app::ComposeChoice::default(),
         registry_auth: None,
         http: None,
     }

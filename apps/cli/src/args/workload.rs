@@ -140,7 +140,7 @@ pub(crate) struct Why {
 /// Output of a workload.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Whose.
+    /// Whose; of one service of a stack as workload/service.
     pub(crate) id: String,
     /// Go on with what is printed from now on.
     #[arg(short, long)]
@@ -162,7 +162,7 @@ pub(crate) struct Exec {
     /// Give it a terminal.
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// Inside which workload.
+    /// Inside which workload; in a stack as workload/service.
     pub(crate) id: String,
     /// The command and its words.
     #[arg(last = true, required = true, value_name = "COMMAND")]

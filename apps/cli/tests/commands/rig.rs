@@ -205,6 +205,7 @@ async fn start_agent(
         },
         reach: agent::Reach::Called,
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
         http: None,
     })

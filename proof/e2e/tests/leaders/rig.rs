@@ -243,6 +243,7 @@ impl Rig {
                 ..AgentSettings::default()
             },
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
             http: None,
         };
