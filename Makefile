@@ -10,7 +10,7 @@ SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test prepare lint unit live live-tests sweep sim zoo \
-  bench-placement bench-core bench-fleet bench-docker
+  bench-placement bench-core bench-fleet bench-docker bench-compose
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers
 	@hack/up
@@ -42,6 +42,7 @@ live-tests:
 	hack/with-dig cargo test --quiet -p persys-e2e --test dig
 	cargo test --quiet -p persys-compose --test compose_cli
 	cargo test --quiet -p persys-runtime --test docker
+	cargo test --quiet -p persys-runtime --test compose -- --test-threads=4
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
@@ -73,6 +74,10 @@ bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to ru
 	@mkdir -p target/bench
 	$(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
 	  --json target/bench/fleet-$(STORE).json
+
+bench-compose:         ## a stack of five services against the Compose program itself, on a daemon of its own
+	@mkdir -p target/bench
+	hack/with-docker $(BENCH) compose -- target/bench/compose.json
 
 bench-docker:          ## against Docker itself and Swarm, on a daemon of its own
 	@mkdir -p target/bench
