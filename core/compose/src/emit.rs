@@ -310,8 +310,13 @@ fn cores(millicores: u64) -> Value {
     Value::String(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
+/// In whole seconds where it can be: the older program hands a fraction on to Docker, which takes
+/// none for the time a container has to stop.
 fn millis(value: u64) -> Value {
-    Value::String(format!("{value}ms"))
+    Value::String(match value % 1000 {
+        0 => format!("{}s", value / 1000),
+        _ => format!("{value}ms"),
+    })
 }
 
 fn health(health: &Health) -> Value {

@@ -53,15 +53,17 @@ pub fn read(text: &str, variables: &BTreeMap<String, String>) -> Reading {
     Reading { document: document.filter(|_| !refused), findings }
 }
 
-/// By line; what is refused after all was not honoured.
+/// By line. What got another verdict, or has something refused in it, was not simply honoured.
 fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let settled: BTreeSet<String> = findings
-        .iter()
-        .filter(|finding| finding.verdict != Verdict::Honoured)
-        .map(|finding| finding.path.clone())
-        .collect();
-    findings
-        .retain(|finding| finding.verdict != Verdict::Honoured || !settled.contains(&finding.path));
+    let mut settled = BTreeSet::new();
+    for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Honoured) {
+        settled.insert(finding.path.clone());
+        let ends = finding.path.match_indices(['.', '[']).map(|(at, _)| at);
+        if finding.verdict == Verdict::Refused {
+            settled.extend(ends.filter_map(|at| finding.path.get(..at)).map(str::to_owned));
+        }
+    }
+    findings.retain(|one| one.verdict != Verdict::Honoured || !settled.contains(&one.path));
     findings.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
     findings
 }

@@ -148,7 +148,8 @@ fn process() -> impl Strategy<Value = Process> {
     let truths = (of(any::<bool>()), any::<bool>(), any::<bool>(), any::<bool>());
     let ulimits = btree_map("[a-z]{1,6}", (0_i64..99).prop_map(|n| (n, n + 7)), 0..2);
     let sysctls = btree_map("net\\.[a-z0-9_.]{1,6}", "[a-z0-9]{1,4}", 0..2);
-    let stop = (of("SIG[A-Z]{2,5}"), millis(), of(0_u16..1000));
+    let grace = of((0_u64..86_400).prop_map(|seconds| seconds * 1000));
+    let stop = (of("SIG[A-Z]{2,5}"), grace, of(0_u16..1000));
     (truths, stop, ulimits, sysctls).prop_map(
         |((init, tty, stdin_open, read_only), (signal, grace, oom_score_adj), ulimits, sysctls)| {
             Process {

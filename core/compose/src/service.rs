@@ -280,7 +280,7 @@ pub struct Process {
     pub read_only: bool,
     /// The signal that asks it to end.
     pub stop_signal: Option<String>,
-    /// Milliseconds until it is killed.
+    /// Milliseconds until it is killed, in whole seconds.
     pub stop_grace_ms: Option<u64>,
     /// Limits of its processes, soft and hard; -1 sets none.
     pub ulimits: BTreeMap<String, (i64, i64)>,

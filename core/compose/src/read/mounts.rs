@@ -15,7 +15,7 @@ use crate::yaml::{Node, Scalar, Value};
 const NO_FOLDER: &str = "is relative to a folder, and there is none beside this file; use a named \
                          volume, or an absolute path of the node";
 
-pub(super) fn volumes(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
+pub(super) fn volumes<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
     for (here, item) in value::list(at, node, ENTRIES).unwrap_or_default() {
         let mount = match &item.value {
             Value::Map(_) => long(&here, item),
@@ -28,9 +28,12 @@ pub(super) fn volumes(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
 }
 
 /// Each place shows one thing. Kept by place, whatever the order in the file.
-fn add(draft: &mut Draft<'_>, at: &Place<'_>, mount: Mount) {
+fn add<'a>(draft: &mut Draft<'a>, at: &Place<'a>, mount: Mount) {
     if let MountSource::Bind { path, .. } = &mount.source {
         ask(at, Power::HostPath { path, read_only: mount.read_only });
+    }
+    if let MountSource::Volume { name, .. } = &mount.source {
+        draft.names("volumes", name, at);
     }
     let mounts = &mut draft.service.mounts;
     match mounts.binary_search_by(|other| other.target.cmp(&mount.target)) {
@@ -207,7 +210,7 @@ fn is_mode(text: &str) -> bool {
     (1..=5).contains(&digits.len()) && digits.bytes().all(|b| matches!(b, b'0'..=b'7'))
 }
 
-pub(super) fn tmpfs(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
+pub(super) fn tmpfs<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
     for (here, item) in one_or_more(at, node).unwrap_or_default() {
         if let Some(mount) = memory(&here, item) {
             add(draft, &here, mount);

@@ -38,7 +38,7 @@ pub(super) fn network_mode(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
     draft.service.network = mode;
 }
 
-pub(super) fn networks(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
+pub(super) fn networks<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
     if draft.places.contains_key("network_mode") {
         at.refused("does not go with network_mode; give one of the two");
         return;
@@ -51,11 +51,14 @@ pub(super) fn networks(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
                 Value::Null => Some(Endpoint::default()),
                 Value::Scalar(_) | Value::List(_) | Value::Map(_) => endpoint(&here, &entry.value),
             };
+            draft.names("networks", &entry.key, &here);
             all.extend(endpoint.map(|endpoint| (entry.key.clone(), endpoint)));
         }
     } else {
         for (here, item) in value::list(at, node, OBJECTS).unwrap_or_default() {
-            all.extend(value::text(&here, item).map(|name| (name, Endpoint::default())));
+            let Some(name) = value::text(&here, item) else { continue };
+            draft.names("networks", &name, &here);
+            all.insert(name, Endpoint::default());
         }
     }
     if all.is_empty() {

@@ -34,7 +34,12 @@ pub(super) fn stop_signal(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
 }
 
 pub(super) fn stop_grace_period(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
-    draft.service.process.stop_grace_ms = duration(at, node);
+    let Some(asked) = duration(at, node) else { return };
+    let whole = asked.div_ceil(1000).saturating_mul(1000);
+    if whole != asked {
+        at.changed("Docker counts it in whole seconds; rounded up");
+    }
+    draft.service.process.stop_grace_ms = Some(whole);
 }
 
 pub(super) fn oom_score_adj(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {

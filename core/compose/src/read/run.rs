@@ -126,10 +126,11 @@ pub(super) fn read_labels(at: &Place<'_>, node: &Node) -> BTreeMap<String, Strin
     labels
 }
 
-pub(super) fn depends_on(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
+pub(super) fn depends_on<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
     if !matches!(node.value, Value::Map(_)) {
         for (here, item) in value::list(at, node, ENTRIES).unwrap_or_default() {
             if let Some(name) = value::text(&here, item) {
+                draft.names("depends_on", &name, &here);
                 draft.service.depends_on.insert(name, Condition::Started);
             }
         }
@@ -141,6 +142,7 @@ pub(super) fn depends_on(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
             Value::Null => Some(Condition::Started),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => condition(&here, &entry.value),
         };
+        draft.names("depends_on", &entry.key, &here);
         if let Some(condition) = condition {
             draft.service.depends_on.insert(entry.key.clone(), condition);
         }

@@ -32,9 +32,19 @@ impl<'a> Draft<'a> {
     pub(super) fn place(&self, key: &str) -> Place<'a> {
         self.places.get(key).unwrap_or(&self.at).clone()
     }
+
+    /// Remembers where `key` names `name`.
+    pub(super) fn names(&mut self, key: &str, name: &str, at: &Place<'a>) {
+        self.places.insert(format!("{key} {name}"), at.clone());
+    }
+
+    /// Where `key` names `name`; where `key` stands if that was not remembered.
+    pub(super) fn place_of(&self, key: &str, name: &str) -> Place<'a> {
+        self.places.get(&format!("{key} {name}")).cloned().unwrap_or_else(|| self.place(key))
+    }
 }
 
-type Reader = fn(&mut Draft<'_>, &Place<'_>, &Node);
+type Reader = for<'a> fn(&mut Draft<'a>, &Place<'a>, &Node);
 
 /// Keys that are read.
 const READ: &[(&str, Reader)] = &[
@@ -177,7 +187,7 @@ pub(super) fn service<'a>(
     Some(draft)
 }
 
-fn one_key(draft: &mut Draft<'_>, at: &Place<'_>, entry: &Entry) {
+fn one_key<'a>(draft: &mut Draft<'a>, at: &Place<'a>, entry: &Entry) {
     let key = entry.key.as_str();
     if key == "build" {
         return;

@@ -50,7 +50,7 @@ fn services_exist(draft: &Draft<'_>, names: &BTreeSet<&str>, left_out: &BTreeSet
     let joined = powers::joined(draft);
     needed.extend(joined.iter().map(|(key, name)| (*key, name.as_str())));
     for (key, name) in needed {
-        let at = draft.place(key);
+        let at = draft.place_of(key, name);
         if name == service.name {
             at.refused("names the service itself");
         } else if left_out.contains(name) {
@@ -68,7 +68,7 @@ fn objects_exist(draft: &Draft<'_>, document: &Document) {
         let known = |name: &&String| !document.networks.contains_key(*name) && *name != "default";
         for name in networks.keys().filter(known) {
             let why = format!("names \"{}\", which is not under networks of the file", shown(name));
-            draft.place("networks").refused(why);
+            draft.place_of("networks", name).refused(why);
         }
     } else if !draft.service.ports.is_empty() && draft.service.network != Attachment::Bridge {
         let why = "publishes ports, which its network_mode does not have; leave one out";
@@ -79,7 +79,7 @@ fn objects_exist(draft: &Draft<'_>, document: &Document) {
             && !document.volumes.contains_key(name)
         {
             let why = format!("names \"{}\", which is not under volumes of the file", shown(name));
-            draft.place("volumes").refused(why);
+            draft.place_of("volumes", name).refused(why);
         }
     }
 }
@@ -106,7 +106,7 @@ fn awaited_services_end(running: &[&Draft<'_>]) {
         for (name, condition) in &draft.service.depends_on {
             if *condition == Condition::Completed && forever.contains(name.as_str()) {
                 let why = format!("waits for the end of {name}, which is always started again");
-                draft.place("depends_on").refused(why);
+                draft.place_of("depends_on", name).refused(why);
             }
         }
     }
