@@ -9,12 +9,9 @@ use crate::effects::Verb;
 use crate::input::{Existing, Outcome};
 
 fn starts(rig: &mut Rig, epoch: u64, revision: &str, outcome: Outcome) {
-    match rig.finish(outcome) {
-        Verb::Start { epoch: of, revision: what, .. } => {
-            assert_eq!((of, what.as_str()), (Epoch(epoch), revision));
-        }
-        other => panic!("{other:?}"),
-    }
+    let verb = rig.finish(outcome);
+    let Verb::Start { epoch: of, revision: what, .. } = &verb else { panic!("{verb:?}") };
+    assert_eq!((*of, what.as_str()), (Epoch(epoch), revision));
 }
 
 fn hopeless() -> Failure {
