@@ -95,10 +95,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
         read.fault("docker-enabled", "without containers this version could run nothing");
     }
-    let program = read.text("compose-binary").map(PathBuf::from);
-    if program.as_ref().is_some_and(|path| !path.is_absolute()) {
-        read.fault("compose-binary", "an absolute path");
-    }
+    let compose = compose(&mut read);
     let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
     for key in ["region", "env"] {
         labels.extend(read.text(key).map(|value| (key.to_owned(), value)));
@@ -134,7 +131,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         state_dir: state_dir(read.path("state-path")),
         cluster: values.text("cluster").to_owned(),
         runtime,
-        compose: ComposeChoice { enabled: read.switch("compose-enabled"), program },
+        compose,
         security,
         labels,
         settings,
@@ -143,6 +140,14 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         http,
     });
     read.finish(made)
+}
+
+fn compose(read: &mut Reader<'_>) -> ComposeChoice {
+    let program = read.text("compose-binary").map(PathBuf::from);
+    if program.as_ref().is_some_and(|path| !path.is_absolute()) {
+        read.fault("compose-binary", "an absolute path");
+    }
+    ComposeChoice { enabled: read.switch("compose-enabled"), program }
 }
 
 /// The documents name a file; ours is a folder beside it.
