@@ -1,0 +1,3 @@
+//! Virtual machines through libvirt.
+
+pub mod xml;
