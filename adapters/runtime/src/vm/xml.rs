@@ -55,6 +55,10 @@ impl Element {
 
     /// With an attribute.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "texts and numbers read alike where they stand"
+    )]
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.attributes.push((name.to_owned(), value.to_string()));
         self
@@ -76,6 +80,10 @@ impl Element {
 
     /// With text in it.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "texts and numbers read alike where they stand"
+    )]
     pub fn saying(mut self, text: impl ToString) -> Self {
         self.text = text.to_string();
         self
@@ -222,6 +230,7 @@ fn carried(value: &str, is_text: bool, place: impl Fn() -> String) -> Result<(),
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn unreadable(detail: impl ToString) -> XmlError {
     XmlError::Unreadable { detail: detail.to_string() }
 }
