@@ -18,6 +18,7 @@ pub mod inside;
 pub mod process;
 pub mod runtime;
 pub mod sim;
+pub mod vm;
 
 pub use clock::Clock;
 pub use error::Error;

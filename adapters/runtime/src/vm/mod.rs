@@ -1,0 +1,5 @@
+//! Virtual machines through libvirt.
+
+pub mod domain;
+pub mod identity;
+pub mod xml;
