@@ -90,6 +90,12 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// The machine was started and did not come up.
+    #[error("the machine did not come up: {detail}")]
+    Boot {
+        /// What the runtime said.
+        detail: String,
+    },
     /// Something that is not ours has the name.
     #[error("{name} exists and belongs to {owner}; it was not touched")]
     Foreign {
@@ -148,6 +154,7 @@ impl Error {
             | Self::Storage { .. }
             | Self::Resources { .. }
             | Self::Invalid { .. }
+            | Self::Boot { .. }
             | Self::Foreign { .. }
             | Self::OtherRevision { .. }
             | Self::TooLate { .. }
@@ -167,6 +174,7 @@ impl Error {
             Self::Storage { .. } => FailureReason::StorageError,
             Self::Resources { .. } => FailureReason::InsufficientResources,
             Self::Invalid { .. } | Self::WrongKind { .. } => FailureReason::InvalidSpec,
+            Self::Boot { .. } => FailureReason::VmBootFailed,
             Self::NoAnswer { .. }
             | Self::Unreachable { .. }
             | Self::Unreadable { .. }
