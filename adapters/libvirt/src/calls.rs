@@ -20,6 +20,7 @@ const LOOKUP_BY_UUID: Procedure = Procedure::new(24, "a domain by its uuid");
 const RESUME: Procedure = Procedure::new(28, "resume");
 const SET_AUTOSTART: Procedure = Procedure::new(29, "set autostart");
 const SUSPEND: Procedure = Procedure::new(34, "suspend");
+const NETWORK_XML: Procedure = Procedure::new(43, "the description of a network");
 const NETWORK_BY_NAME: Procedure = Procedure::new(46, "a network by its name");
 const GET_HOSTNAME: Procedure = Procedure::new(59, "the name of the host");
 const POOL_BY_NAME: Procedure = Procedure::new(84, "a storage pool by its name");
@@ -250,6 +251,11 @@ impl Session {
     /// A network by its name; `None` if there is none.
     pub async fn network(&self, name: &str) -> Result<Option<Named>, Error> {
         found(self.ask(NETWORK_BY_NAME, Writer::new().text(name), Named::read).await)
+    }
+
+    /// The description of a network.
+    pub async fn network_xml(&self, network: &Named) -> Result<String, Error> {
+        self.ask(NETWORK_XML, network.write(Writer::new()).u32(0), Reader::text).await
     }
 
     /// Whether a network is up.

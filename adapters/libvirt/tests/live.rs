@@ -77,6 +77,7 @@ mod tests {
 
         let network = session.network("default").await.unwrap().unwrap();
         assert!(session.network_is_active(&network).await.unwrap());
+        assert!(session.network_xml(&network).await.unwrap().contains("<ip "));
         assert_eq!(session.network("nowhere").await.unwrap(), None);
     }
 

@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::Error;
 use crate::runtime::Start;
 
+use super::disks::Power;
 use super::observe::{Found, Ours};
 use super::record::{Record, now_ms};
 use super::{Machines, call};
@@ -41,8 +42,9 @@ impl Machines {
             Found::Ours(ours) if ours.mark.revision == start.revision => (ours.domain, ours.state),
             Found::Ours(ours) => self.bring_over(&session, start, vm, *ours).await?,
             Found::Nothing => {
-                let plan = self.plan(start, vm).await?;
-                (self.realise(&session, start, &plan).await?, State::None)
+                let plan = self.plan(&session, start, vm, Power::Off).await?;
+                let made = self.realise(&session, &start.workload, &plan, Power::Off).await?;
+                (made, State::None)
             }
         };
         self.set_going(&session, start, &domain, state).await
@@ -56,16 +58,20 @@ impl Machines {
         vm: &VmSpec,
         ours: Ours,
     ) -> Result<(Domain, State), Error> {
-        // What cannot be made must not end what runs.
-        let plan = self.plan(start, vm).await?;
-        let same = ours.record.shape == plan.shape && !plan.shape.is_empty();
-        let state = if ours.existing() == Existing::Running && !same {
+        let workload = &start.workload;
+        if ours.existing() == Existing::Running {
+            // What cannot be made must not end what runs.
+            let plan = self.plan(session, start, vm, Power::On).await?;
+            if !self.must_restart(&plan, &ours.record).await {
+                let same = self.realise(session, workload, &plan, Power::On).await?;
+                return Ok((same, ours.state));
+            }
             self.end(session, &ours, self.settings.update_grace).await?;
-            State::None
-        } else {
-            ours.state
-        };
-        Ok((self.realise(session, start, &plan).await?, state))
+        } else if ours.state == State::Crashed {
+            self.destroy(session, &ours.domain).await?;
+        }
+        let plan = self.plan(session, start, vm, Power::Off).await?;
+        Ok((self.realise(session, workload, &plan, Power::Off).await?, State::None))
     }
 
     /// Sees to it that a defined machine runs.
@@ -241,7 +247,7 @@ impl Machines {
 
     /// Whether no machine was ever made here.
     pub(super) async fn never_had_any(&self) -> bool {
-        match tokio::fs::read_dir(&self.settings.folder).await {
+        match tokio::fs::read_dir(&self.disks.storage().home).await {
             Ok(mut entries) => matches!(entries.next_entry().await, Ok(None)),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }

@@ -41,6 +41,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing};
 
+use disks::Disks;
 use settings::Settings;
 
 /// libvirt, as far as it runs our machines.
@@ -50,6 +51,7 @@ pub struct Machines {
     settings: Arc<Settings>,
     clock: Clock,
     client: Client,
+    disks: Disks,
     turns: Arc<turns::Turns>,
     sampled: Arc<inside::Sampled>,
 }
@@ -61,6 +63,7 @@ impl Machines {
         Self {
             owner,
             client: Client::new(settings.libvirt.clone()),
+            disks: Disks::new(settings.storage.clone()),
             settings: Arc::new(settings),
             clock,
             turns: Arc::default(),
@@ -70,7 +73,7 @@ impl Machines {
 
     /// The folder of one machine. The id was checked when it was made: it is one plain name.
     fn folder(&self, workload: &WorkloadId) -> PathBuf {
-        self.settings.folder.join(workload.as_str())
+        self.disks.storage().folder(&identity::name_of(&self.settings.name_prefix, workload))
     }
 }
 
@@ -86,7 +89,7 @@ fn machine_of(spec: &Spec) -> Result<&VmSpec, Error> {
 #[async_trait]
 impl Runtime for Machines {
     async fn prepare(&self, spec: &Spec, _progress: &dyn Progress) -> Result<(), Error> {
-        self.check(spec, machine_of(spec)?).await
+        self.check(machine_of(spec)?).await
     }
 
     async fn start(&self, start: &Start) -> Result<(), Error> {

@@ -7,7 +7,7 @@
 //! that we do not know.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,6 @@ pub(super) struct Record {
     pub(super) addresses: Vec<IpAddr>,
     /// Its description without our facts: what a running machine would have to be restarted for.
     pub(super) shape: String,
-    /// The disks we made for it.
-    pub(super) made: Vec<PathBuf>,
 }
 
 /// How a run ended.
@@ -68,6 +66,18 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Takes it away. None there is what was wanted.
+    pub(super) async fn forget(folder: &Path) -> Result<(), Error> {
+        match tokio::fs::remove_file(folder.join(FILE)).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::Storage { detail: format!("{}: {error}", folder.join(FILE).display()) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The moment, in milliseconds.
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -93,7 +103,6 @@ mod tests {
             ended: Some(Ended { at_ms: 9, code: 3 }),
             addresses: vec!["10.0.0.7".parse().unwrap()],
             shape: "<domain/>".to_owned(),
-            made: vec![PathBuf::from("/pool/web-vda.qcow2")],
         };
         record.write(&folder).await.unwrap();
         assert_eq!(Record::read(&folder).await, record);

@@ -1,7 +1,8 @@
 //! What can be set about virtual machines, with values that suit most nodes.
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use super::storage::Storage;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,9 +12,8 @@ pub struct Settings {
     /// What stands before the workload's id in a machine's name. Two agents that share a libvirt
     /// need two prefixes to hold a copy of the same workload each.
     pub name_prefix: String,
-    /// Where each machine has a folder with its console, its seed and its record. The emulator
-    /// runs as another user, who must be able to get there.
-    pub folder: PathBuf,
+    /// Where the files of machines are.
+    pub storage: Storage,
     /// How long a machine may take to go down when its hardware changes.
     pub update_grace: Duration,
 }
@@ -23,7 +23,7 @@ impl Default for Settings {
         Self {
             libvirt: persys_libvirt::Settings::default(),
             name_prefix: "persys-".to_owned(),
-            folder: PathBuf::from("/var/lib/persys/machines"),
+            storage: Storage::default(),
             update_grace: Duration::from_mins(1),
         }
     }
