@@ -2,4 +2,6 @@
 
 pub mod domain;
 pub mod identity;
+pub mod iso;
+pub mod seed;
 pub mod xml;
