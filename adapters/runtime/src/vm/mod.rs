@@ -2,19 +2,32 @@
 //!
 //! - [`settings`]: what can be set.
 //! - [`identity`]: names and marks; the one place that says what is ours.
-//! - [`domain`]: from typed values to what libvirt is told, by [`xml`]; [`seed`], [`iso`]: first boot.
-//! - `plan`: from a spec to all that a machine needs; `lifecycle`: start, stop, remove.
+//! - [`assemble`]: from an order to a [`domain`], which is told to libvirt as [`xml`], and to a
+//!   [`seed`], which is a disc ([`iso`]); [`kvm`]: who carries out its instructions.
+//! - [`disks`]: made, checked, grown, released; [`storage`]: where they are; [`manifest`]: which are
+//!   ours; [`image`], [`qemu_img`]: what a disk says about itself.
+//! - `plan`: all that a machine needs, from libvirt and from the parts above; `lifecycle`: start,
+//!   stop, remove; `turns`: one verb at a time.
 //! - `observe`: inspect, list, health; `record`: what libvirt does not keep.
-//! - `inside`: console, usage, evidence; `wakeups`: events.
+//! - `inside`: `console`, usage, evidence; `wakeups`: events.
 //! - `call`: what an answer of libvirt means.
 //!
 //! libvirt keeps a machine by its name and says whose it is by our facts in its description. What is
 //! changed is addressed by name and uuid together, as it was just found: whoever takes the name in
 //! between is not hit. While libvirt does not answer, everything is unknown and nothing is gone.
 
+pub mod assemble;
+pub mod disks;
 pub mod domain;
 pub mod identity;
+pub mod image;
+pub mod iso;
+pub mod kvm;
+pub mod manifest;
+pub mod qemu_img;
+pub mod seed;
 pub mod settings;
+pub mod storage;
 pub mod xml;
 
 mod call;
@@ -36,6 +49,7 @@ use persys_libvirt::Client;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Kind, Spec, VmSpec};
 use persys_node::input::Seen;
+use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -52,6 +66,8 @@ pub struct Machines {
     clock: Clock,
     client: Client,
     disks: Disks,
+    /// What machines are run with here; found out when it is first needed.
+    host: Arc<OnceCell<plan::Found>>,
     turns: Arc<turns::Turns>,
     sampled: Arc<inside::Sampled>,
 }
@@ -66,6 +82,7 @@ impl Machines {
             disks: Disks::new(settings.storage.clone()),
             settings: Arc::new(settings),
             clock,
+            host: Arc::default(),
             turns: Arc::default(),
             sampled: Arc::default(),
         }

@@ -1,8 +1,8 @@
-//! From a spec to all that a machine needs: disks, seed, description.
+//! All that a machine needs, put together from its spec and from what the node has.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::PathBuf;
 
 use persys_libvirt::{Domain as Defined, Session};
 use persys_model::id::WorkloadId;
@@ -12,21 +12,26 @@ use persys_model::spec::vm::{Address, Attach};
 use crate::error::Error;
 use crate::runtime::Start;
 
+use super::assemble::{Assembled, Host, NetworkFacts, Order, assemble};
 use super::disks::Power;
-use super::domain::{Bus, Card, Disk, Domain, Layer, LayerFormat, Plug};
+use super::domain::{Domain, Engine};
+use super::kvm::{Kvm, Verdict};
 use super::record::Record;
-use super::seed::{self, Seed, SeedCard};
+use super::seed;
 use super::xml::Element;
 use super::{Machines, call, identity};
 
-/// The board every machine gets, in its newest version.
-const BOARD: &str = "q35";
+/// What machines are run with here, and why.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    host: Host,
+    verdict: Verdict,
+}
 
 /// All that a machine needs. Its disks are there already.
 #[derive(Debug)]
 pub(super) struct Plan {
-    domain: Domain,
-    seed: Option<Vec<u8>>,
+    made: Assembled,
     addresses: Vec<IpAddr>,
     /// Its description without our facts.
     shape: String,
@@ -42,6 +47,33 @@ impl Machines {
         blocking(move || disks.storage().os_image(&image).map(|_layer| ())).await
     }
 
+    /// What machines are run with here. KVM is proven once, with a throwaway guest.
+    pub(super) async fn found(&self, session: &Session) -> Result<&Found, Error> {
+        let find = || async {
+            let text = session.capabilities().await.map_err(|said| call::told("health", said))?;
+            let tree = Element::read(&text).map_err(|error| Error::Unreadable {
+                verb: "health",
+                detail: format!("capabilities: {error}"),
+            })?;
+            let host = Host::read(&tree, Engine::Kvm)?;
+            if host.engine == Engine::Tcg {
+                let why = "guests run under emulation (TCG), many times slower: libvirt offers no KVM";
+                let verdict = Verdict { engine: Engine::Tcg, why: why.to_owned() };
+                return Ok(Found { host, verdict });
+            }
+            let scratch = self.disks.storage().home.clone();
+            let verdict = Kvm::new(host.emulator.clone(), scratch).verdict().await.clone();
+            Ok(Found { host: Host { engine: verdict.engine, ..host }, verdict })
+        };
+        self.host.get_or_try_init(find).await
+    }
+
+    /// What makes machines slow here, if anything does.
+    pub(super) async fn slow(&self, session: &Session) -> Result<Option<String>, Error> {
+        let found = self.found(session).await?;
+        Ok((found.host.engine == Engine::Tcg).then(|| found.verdict.why.clone()))
+    }
+
     /// Makes the disks that are not there and works out the rest. Nothing that runs is touched:
     /// with the power on, disks do not grow yet.
     pub(super) async fn plan(
@@ -52,56 +84,23 @@ impl Machines {
         power: Power,
     ) -> Result<Plan, Error> {
         let name = identity::name_of(&self.settings.name_prefix, &start.workload);
-        let cluster = &self.owner.cluster;
-        let uuid = identity::uuid_of(cluster, &name);
-        let prepared = self.disks.prepare(&name, vm, &start.volumes, power).await?;
-        let mac = |nth: usize, given: Option<[u8; 6]>| {
-            given.unwrap_or_else(|| identity::mac_of(cluster, &name, nth))
+        let found = self.found(session).await?;
+        let networks = networks(session, vm).await?;
+        let mut prepared = self.disks.prepare(&name, vm, &start.volumes, power).await?;
+        let to_grow = std::mem::take(&mut prepared.to_grow);
+        let order = Order {
+            owner: &self.owner,
+            prefix: &self.settings.name_prefix,
+            start,
+            vm,
+            host: &found.host,
+            storage: self.disks.storage(),
+            networks: &networks,
         };
-        let mut cards = Vec::new();
-        let mut seed_cards = Vec::new();
-        for (nth, network) in vm.networks.iter().enumerate() {
-            let mac = mac(nth, network.mac);
-            let router = router_of(session, &network.attach, network.address).await?;
-            cards.push(Card { plug: plug(&network.attach), mac, model: network.model });
-            seed_cards.push(SeedCard {
-                mac,
-                address: network.address,
-                gateway: router,
-                nameservers: router.into_iter().collect(),
-            });
-        }
-        let hostname = vm.name.as_deref().unwrap_or(start.workload.as_str());
-        let seed = Seed {
-            uuid: &uuid,
-            hostname,
-            cloud_init: &vm.cloud_init,
-            cards: &seed_cards,
-            mounts: &prepared.mounts,
-        };
-        let seed = if seed::is_needed(vm) { Some(seed.disc()?) } else { None };
-        let storage = self.disks.storage();
-        let mut disks = prepared.disks;
-        if seed.is_some() {
-            disks.push(disc(&disks, &storage.seed(&name)));
-        }
-        let domain = Domain {
-            facts: identity::facts(&self.owner, start, &vm.metadata),
-            engine: self.engine().await,
-            emulator: None,
-            machine: BOARD.to_owned(),
-            memory_mib: vm.memory_mib,
-            vcpus: vm.vcpus,
-            cpu_millicores: cpu_limit(start),
-            disks,
-            cards,
-            console_log: storage.console_log(&name),
-            uuid,
-            name,
-        };
-        let bare = Domain { facts: Element::new("none"), ..domain.clone() };
+        let made = assemble(&order, prepared)?;
+        let bare = Domain { facts: Element::new("none"), ..made.domain.clone() };
         let addresses = vm.networks.iter().filter_map(|network| fixed(network.address)).collect();
-        Ok(Plan { shape: bare.xml()?, domain, seed, addresses, to_grow: prepared.to_grow })
+        Ok(Plan { shape: bare.xml()?, made, addresses, to_grow })
     }
 
     /// Whether a machine that runs with this record has to be started anew to become what is
@@ -110,9 +109,12 @@ impl Machines {
         if record.shape != plan.shape {
             return true;
         }
-        let Some(planned) = &plan.seed else { return false };
-        let path = self.disks.storage().seed(&plan.domain.name);
-        tokio::fs::read(path).await.is_ok_and(|there| there != *planned)
+        let Some(planned) = &plan.made.seed else { return false };
+        !tokio::fs::read(self.seed_of(plan)).await.is_ok_and(|there| there == *planned)
+    }
+
+    fn seed_of(&self, plan: &Plan) -> PathBuf {
+        self.disks.storage().seed(&plan.made.domain.name)
     }
 
     /// Tells libvirt of the machine as it is planned, and keeps what has to be known about it.
@@ -124,7 +126,7 @@ impl Machines {
         power: Power,
     ) -> Result<Defined, Error> {
         let folder = self.folder(workload);
-        let xml = plan.domain.xml()?;
+        let xml = plan.made.domain.xml()?;
         let record = Record {
             shape: plan.shape.clone(),
             addresses: plan.addresses.clone(),
@@ -147,8 +149,7 @@ impl Machines {
     }
 
     async fn put_seed(&self, plan: &Plan) -> Result<(), Error> {
-        let path = self.disks.storage().seed(&plan.domain.name);
-        let disc = plan.seed.clone();
+        let (path, disc) = (self.seed_of(plan), plan.made.seed.clone());
         blocking(move || {
             let done = match disc {
                 Some(disc) => seed::write(&path, &disc),
@@ -168,18 +169,6 @@ impl Machines {
     }
 }
 
-fn cpu_limit(start: &Start) -> Option<u64> {
-    let millicores = start.spec.resources.compute.cpu_millicores;
-    (millicores > 0).then_some(millicores)
-}
-
-fn plug(attach: &Attach) -> Plug {
-    match attach {
-        Attach::Network(name) => Plug::Network(name.to_string()),
-        Attach::Bridge(name) => Plug::Bridge(name.to_string()),
-    }
-}
-
 fn fixed(address: Address) -> Option<IpAddr> {
     match address {
         Address::Dhcp => None,
@@ -187,39 +176,50 @@ fn fixed(address: Address) -> Option<IpAddr> {
     }
 }
 
-/// The disc drive with the seed, under a name nothing else has.
-fn disc(others: &[Disk], seed: &Path) -> Disk {
-    let taken: BTreeSet<_> = others.iter().map(|disk| disk.device.as_str()).collect();
-    let free = ('a'..='z').map(|letter| format!("sd{letter}"));
-    let device = free.into_iter().find(|name| !taken.contains(name.as_str()));
-    Disk {
-        device: device.unwrap_or_else(|| "sdaa".to_owned()),
-        bus: Bus::Sata,
-        cdrom: true,
-        read_only: true,
-        boot: None,
-        serial: None,
-        layers: vec![Layer { path: seed.to_owned(), format: LayerFormat::Raw }],
+/// What libvirt knows of the networks that the machine is plugged into. One that is not there, or is
+/// down, is told before anything is made.
+async fn networks(
+    session: &Session,
+    vm: &VmSpec,
+) -> Result<BTreeMap<String, NetworkFacts>, Error> {
+    let told = |said| call::told("start", said);
+    let mut all = BTreeMap::new();
+    for network in &vm.networks {
+        let Attach::Network(name) = &network.attach else { continue };
+        let Some(found) = session.network(name).await.map_err(told)? else {
+            let detail = format!("no network {name} on this node; `virsh net-list --all` has them");
+            return Err(Error::Network { detail });
+        };
+        if !session.network_is_active(&found).await.map_err(told)? {
+            let detail = format!("the network {name} is down; `virsh net-start {name}` starts it");
+            return Err(Error::Network { detail });
+        }
+        if let Some(ip) = fixed(network.address) {
+            let text = session.network_xml(&found).await.map_err(told)?;
+            all.insert(name.to_string(), facts(&text, ip));
+        }
     }
+    Ok(all)
 }
 
-/// The way out for a fixed address: the address that libvirt's own network has on the node.
-async fn router_of(
-    session: &Session,
-    attach: &Attach,
-    address: Address,
-) -> Result<Option<IpAddr>, Error> {
-    let (Attach::Network(name), Some(ip)) = (attach, fixed(address)) else { return Ok(None) };
-    let told = |said| call::told("start", said);
-    let Some(network) = session.network(name).await.map_err(told)? else {
-        let detail = format!("there is no network {name} on this node; `virsh net-list --all`");
-        return Err(Error::Network { detail });
-    };
-    let text = session.network_xml(&network).await.map_err(told)?;
-    let Ok(tree) = Element::read(&text) else { return Ok(None) };
-    let own = tree.all("ip").filter_map(|ip| ip.attribute("address")?.parse::<IpAddr>().ok());
-    let mut alike = own.filter(|own| own.is_ipv4() == ip.is_ipv4());
-    Ok(alike.next())
+/// The address that a network of libvirt has on the node is the way out of it.
+fn facts(text: &str, for_address: IpAddr) -> NetworkFacts {
+    let Ok(tree) = Element::read(text) else { return NetworkFacts::default() };
+    for ip in tree.all("ip") {
+        let own = ip.attribute("address").and_then(|text| text.parse::<IpAddr>().ok());
+        if let Some(own) = own.filter(|own| own.is_ipv4() == for_address.is_ipv4()) {
+            return NetworkFacts { gateway: Some(own), prefix: prefix(ip) };
+        }
+    }
+    NetworkFacts::default()
+}
+
+fn prefix(ip: &Element) -> Option<u8> {
+    if let Some(bits) = ip.attribute("prefix") {
+        return bits.parse().ok();
+    }
+    let mask: std::net::Ipv4Addr = ip.attribute("netmask")?.parse().ok()?;
+    u8::try_from(u32::from(mask).leading_ones()).ok()
 }
 
 async fn blocking<T: Send + 'static>(
@@ -234,10 +234,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_gets_a_name_of_its_own() {
-        let path = Path::new("/home/seed.iso");
-        let first = disc(&[], path);
-        assert_eq!((first.device.as_str(), first.cdrom, first.read_only), ("sda", true, true));
-        assert_eq!(disc(&[first], path).device, "sdb");
+    fn a_network_tells_the_way_out_of_it() {
+        let text = "<network><name>default</name><bridge name='virbr0'/>\
+            <ip address='192.168.122.1' netmask='255.255.255.0'><dhcp/></ip>\
+            <ip family='ipv6' address='2001:db8::1' prefix='64'/></network>";
+        let found = |ip: &str| facts(text, ip.parse().unwrap());
+        let four = found("192.168.122.9");
+        assert_eq!((four.gateway, four.prefix), (Some("192.168.122.1".parse().unwrap()), Some(24)));
+        let six = found("2001:db8::9");
+        assert_eq!((six.gateway, six.prefix), (Some("2001:db8::1".parse().unwrap()), Some(64)));
+        assert_eq!(facts("<network/>", "10.0.0.1".parse().unwrap()), NetworkFacts::default());
     }
 }

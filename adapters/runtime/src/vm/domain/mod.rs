@@ -15,6 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use persys_model::spec::vm::NicModel;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
@@ -91,16 +92,17 @@ impl Disk {
 }
 
 /// One file of a disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Absolute.
+    /// Absolute; a file, or for the top layer also a block device under `/dev`.
     pub path: PathBuf,
     /// How it is laid out.
     pub format: LayerFormat,
 }
 
 /// How a file is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LayerFormat {
     /// QEMU's own.
     Qcow2,
@@ -254,11 +256,13 @@ impl Disk {
                 Bus::Sata => "sata",
             },
         );
+        let (kind, at) =
+            if layer.path.starts_with("/dev") { ("block", "dev") } else { ("file", "file") };
         let mut disk = Element::new("disk")
-            .with("type", "file")
+            .with("type", kind)
             .with("device", if self.cdrom { "cdrom" } else { "disk" })
             .holding(driver)
-            .holding(Element::new("source").with("file", text(&layer.path)?))
+            .holding(Element::new("source").with(at, text(&layer.path)?))
             .holding(backing(below)?)
             .holding(target);
         if self.read_only {
