@@ -105,9 +105,10 @@ impl Session {
         self.ask(GET_HOSTNAME, Writer::new(), Reader::text).await
     }
 
-    /// What the host can run, as XML.
+    /// What the host can run, as XML. libvirt may have to examine its emulators for it, which takes
+    /// longer than a question should.
     pub async fn capabilities(&self) -> Result<String, Error> {
-        self.ask(GET_CAPABILITIES, Writer::new(), Reader::text).await
+        self.act(GET_CAPABILITIES, Writer::new(), Reader::text).await
     }
 
     /// All domains, running or not, whoever made them.

@@ -204,7 +204,7 @@ impl Machines {
         let library = session.lib_version().await.map_err(told)?;
         let emulator = session.version().await.map_err(told)?;
         let version = format!("libvirt {library}, QEMU {emulator}");
-        let warnings = self.slow(&session).await?.into_iter().collect();
+        let warnings = self.slow(&session).into_iter().collect();
         Ok(Health { version, warnings })
     }
 }

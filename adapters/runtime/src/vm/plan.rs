@@ -57,7 +57,8 @@ impl Machines {
             })?;
             let host = Host::read(&tree, Engine::Kvm)?;
             if host.engine == Engine::Tcg {
-                let why = "guests run under emulation (TCG), many times slower: libvirt offers no KVM";
+                let why =
+                    "guests run under emulation (TCG), many times slower: libvirt offers no KVM";
                 let verdict = Verdict { engine: Engine::Tcg, why: why.to_owned() };
                 return Ok(Found { host, verdict });
             }
@@ -68,10 +69,15 @@ impl Machines {
         self.host.get_or_try_init(find).await
     }
 
-    /// What makes machines slow here, if anything does.
-    pub(super) async fn slow(&self, session: &Session) -> Result<Option<String>, Error> {
-        let found = self.found(session).await?;
-        Ok((found.host.engine == Engine::Tcg).then(|| found.verdict.why.clone()))
+    /// What makes machines slow here, if that is known already. To find it out takes longer than a
+    /// question for health may, so it is found out beside it.
+    pub(super) fn slow(&self, session: &Session) -> Option<String> {
+        if let Some(found) = self.host.get() {
+            return (found.host.engine == Engine::Tcg).then(|| found.verdict.why.clone());
+        }
+        let (machines, session) = (self.clone(), session.clone());
+        tokio::spawn(async move { machines.found(&session).await.map(|_found| ()) });
+        None
     }
 
     /// Makes the disks that are not there and works out the rest. Nothing that runs is touched:
@@ -178,10 +184,7 @@ fn fixed(address: Address) -> Option<IpAddr> {
 
 /// What libvirt knows of the networks that the machine is plugged into. One that is not there, or is
 /// down, is told before anything is made.
-async fn networks(
-    session: &Session,
-    vm: &VmSpec,
-) -> Result<BTreeMap<String, NetworkFacts>, Error> {
+async fn networks(session: &Session, vm: &VmSpec) -> Result<BTreeMap<String, NetworkFacts>, Error> {
     let told = |said| call::told("start", said);
     let mut all = BTreeMap::new();
     for network in &vm.networks {

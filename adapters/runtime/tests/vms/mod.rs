@@ -1,0 +1,6 @@
+//! Real machines.
+
+mod bench;
+mod daemon;
+mod life;
+mod outage;
