@@ -125,7 +125,8 @@ async fn a_crash_is_seen_with_its_evidence_and_a_good_end_is_good() {
     assert!(words.contains("VM_BOOT_FAILED"), "{words}");
     let screen = words.rsplit(' ').next().unwrap();
     assert!(std::fs::metadata(screen).unwrap().len() > 1000, "{words}");
-    assert!(end.last_lines.iter().any(|line| line.contains("panic")), "{:?}", end.last_lines);
+    assert_eq!(end.last_lines.len(), 20, "{:?}", end.last_lines);
+    assert!(bench.console(&bad.workload).await.contains("Kernel panic"));
     let end = bench.machines.evidence(&good.workload).await.unwrap().unwrap();
     assert_eq!((end.code, end.runtime_error), (0, None));
     assert_eq!(bench.machines.usage(&bad.workload).await.unwrap(), None);
@@ -160,8 +161,7 @@ async fn a_guest_that_does_not_listen_is_ended() {
 #[tokio::test]
 async fn a_delete_leaves_only_what_is_the_users() {
     let bench = bench().await;
-    let (mine, made) =
-        (bench.daemon.folder.join("mine/data.img"), bench.daemon.folder.join("mine/fresh.img"));
+    let mine = bench.daemon.folder.join("mine/data.img");
     let file = std::fs::File::create(&mine).unwrap();
     file.set_len(128 << 20).unwrap();
     let mut spec = vm("mark vdb on-my-disk");
@@ -184,7 +184,6 @@ async fn a_delete_leaves_only_what_is_the_users() {
         assert_eq!(bench.files("mine"), ["data.img"]);
     }
     assert_eq!(bench.daemon.virsh(&["list", "--all", "--name"]), "");
-    assert!(!made.exists());
 }
 
 #[tokio::test]
