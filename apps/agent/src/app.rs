@@ -19,7 +19,7 @@ use persys_identity::{
     Role, Source, Watcher,
 };
 use persys_model::id::NodeId;
-use persys_model::node::{BY_STREAM, NodeFacts};
+use persys_model::node::{BY_STREAM, NodeFacts, Pool};
 use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::input::Used;
@@ -27,6 +27,8 @@ use persys_node::settings::AgentSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
 use persys_runtime::sim::Sim;
+use persys_runtime::vm::Machines;
+use persys_runtime::vm::settings::Settings as MachineSettings;
 use persys_runtime::{Clock as BootClock, Owner};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -83,6 +85,8 @@ pub struct Config {
     pub watchdog: Option<Vec<String>>,
     /// The file with the credentials of private registries, as `docker login` writes it.
     pub registry_auth: Option<PathBuf>,
+    /// How virtual machines are run, beside Docker; none: they are not offered.
+    pub machines: Option<MachineSettings>,
     /// Where the pages for probes and dashboards are served.
     pub http: Option<SocketAddr>,
 }
@@ -393,7 +397,14 @@ async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
                 settings.host.clone_from(host);
             }
             let owner = Owner { cluster: Arc::from(config.cluster.as_str()), node: node.clone() };
-            Runtimes::docker(Docker::new(owner, settings, clock)).await
+            let docker = Docker::new(owner.clone(), settings, clock.clone());
+            let runtimes = Runtimes::docker(docker).await;
+            match config.machines.clone() {
+                Some(settings) => {
+                    runtimes.and_machines(Machines::new(owner, settings, clock)).await
+                }
+                None => runtimes.without_machines(),
+            }
         }
     }
 }
@@ -422,13 +433,22 @@ fn facts(
         incarnation: host::random_id().map_err(system("/dev/urandom"))?,
         endpoint,
         capacity: host::capacity(),
-        pools: host::root_pool().into_iter().collect(),
+        pools: pools(config),
         types: runtimes.offered(),
         drivers: std::collections::BTreeSet::new(),
         labels,
         fence,
         missing: runtimes.missing(),
     })
+}
+
+/// The disk of the node, and the folders that disks of machines are made in.
+fn pools(config: &Config) -> Vec<Pool> {
+    let root = host::root_pool();
+    let named = config.machines.iter().flat_map(|machines| &machines.storage.pools);
+    let others = named.filter(|(name, _)| root.as_ref().is_none_or(|root| root.name != **name));
+    let others = others.filter_map(|(name, path)| host::pool(name.clone(), path));
+    root.iter().cloned().chain(others).collect()
 }
 
 async fn measure(meter: Arc<Meter>, handle: Handle) {

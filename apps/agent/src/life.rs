@@ -59,8 +59,8 @@ pub(crate) async fn renew(
     let (mut complete, mut unguarded) = (false, false);
     while !(complete && unguarded) {
         tokio::select! {
-            more = runtimes.arrived(LATE_RUNTIME), if !complete => {
-                complete = true;
+            (more, all) = runtimes.arrived(LATE_RUNTIME), if !complete => {
+                complete = all;
                 if !more {
                     continue;
                 }

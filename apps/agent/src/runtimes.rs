@@ -16,6 +16,7 @@ use persys_runtime::docker::Docker;
 use persys_runtime::inside::{End, ExecCommand, LogRange, Output, Reading, Session};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
+use persys_runtime::vm::Machines;
 use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
 use tokio::time::timeout;
 
@@ -89,19 +90,30 @@ impl Runtimes {
         Self { parts: vec![part], missing: Arc::new(Mutex::new(missing)) }
     }
 
-    /// Returns when all runtimes have answered, and from then on offers what they run. Says whether
-    /// that is more than before.
-    pub async fn arrived(&self, between: Duration) -> bool {
-        let mut more = false;
-        for part in &self.parts {
-            while !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
-                tokio::time::sleep(between).await;
+    /// Returns when a runtime has answered that did not before, and from then on offers what it
+    /// runs; or when none is missing. Says whether there is more than before, and whether that is
+    /// all there can be.
+    pub async fn arrived(&self, between: Duration) -> (bool, bool) {
+        loop {
+            let (mut more, mut all) = (false, true);
+            for part in &self.parts {
+                let lacking = part.types.iter().any(|kind| self.lacks().contains_key(kind));
+                if !lacking {
+                    continue;
+                }
+                if !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
+                    all = false;
+                    continue;
+                }
+                for kind in &part.types {
+                    more |= self.lacks().remove(kind).is_some();
+                }
             }
-            for kind in &part.types {
-                more |= self.lacks().remove(kind).is_some();
+            if more || all {
+                return (more, all);
             }
+            tokio::time::sleep(between).await;
         }
-        more
     }
 
     /// What cannot be run here, and what to do about it.
@@ -112,6 +124,35 @@ impl Runtimes {
 
     fn lacks(&self) -> MutexGuard<'_, BTreeMap<WorkloadType, Arc<str>>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// And virtual machines by libvirt, if it answers. It need not be on the node: then they are
+    /// not offered, and nothing else is the worse for it.
+    #[must_use]
+    pub async fn and_machines(mut self, machines: Machines) -> Self {
+        let kind = WorkloadType::Vm;
+        if let Ok(Ok(_)) = timeout(ARRIVE, machines.health()).await {
+            self.lacks().remove(&kind);
+        } else {
+            let why = format!(
+                "libvirt does not answer at {}; install it with `apt-get install \
+                 libvirt-daemon-system qemu-system-x86 qemu-utils` and start it with \
+                 `systemctl start libvirtd`",
+                machines.sockets()
+            );
+            tracing::warn!(why, "virtual machines are not offered");
+            self.lacks().insert(kind, Arc::from(why));
+        }
+        self.parts.push(Part::new([kind].into(), machines));
+        self
+    }
+
+    /// No virtual machines, by the operator's wish.
+    #[must_use]
+    pub fn without_machines(self) -> Self {
+        let why = "virtual machines are switched off on this node; see PERSYS_VM_ENABLED";
+        self.lacks().insert(WorkloadType::Vm, Arc::from(why));
+        self
     }
 
     /// Everything in memory.
@@ -266,6 +307,10 @@ impl Runtime for Runtimes {
     async fn health(&self) -> Result<Health, Error> {
         let mut all = Health::default();
         for part in &self.parts {
+            // What is not offered is not missed.
+            if part.types.iter().all(|kind| self.lacks().contains_key(kind)) {
+                continue;
+            }
             let health = part.runtime.health().await?;
             all.version = health.version;
             all.warnings.extend(health.warnings);

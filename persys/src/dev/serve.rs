@@ -105,6 +105,7 @@ async fn start_agent(
             RuntimeName::Sim => None,
         },
         registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
+        machines: Some(persys_runtime::vm::settings::Settings::default()),
         http: None,
     };
     Ok(agent::start(config).await?)

@@ -8,6 +8,7 @@ use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
 use super::scheduler::{NO_GATEWAY, NO_TRACES, NO_VAULT, certificates};
+use super::vm::machines;
 use super::{Setting, Unused, Values};
 use crate::component::watchdog_command;
 
@@ -42,6 +43,13 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),
     setting!("watchdog", [], "true", "A process that stops exclusive work when the agent cannot"),
     setting!("registry-auth", ["PERSYS_REGISTRY_AUTH"], "", "Credentials of private registries, as `docker login` writes them"),
+    setting!("vm-enabled", ["PERSYS_VM_ENABLED"], "true", "Offer virtual machines, where libvirt answers"),
+    setting!("libvirt-uri", ["PERSYS_LIBVIRT_URI"], "qemu:///system", "Which driver of libvirt"),
+    setting!("libvirt-socket", ["PERSYS_LIBVIRT_SOCKET"], "", "Where libvirt listens; the usual places when not given"),
+    setting!("vm-path", ["PERSYS_VM_PATH"], "/var/lib/libvirt/persys/machines", "Folder of what belongs to machines: seeds, consoles, records"),
+    setting!("vm-pools", ["PERSYS_VM_POOLS"], "default=/var/lib/libvirt/images", "Folders that disks of machines are made in, name=folder with commas; the first is for disks that name none"),
+    setting!("vm-images", ["PERSYS_VM_IMAGES"], "/var/lib/libvirt/persys/images", "Folder of the images that machines may name"),
+    setting!("vm-roots", ["PERSYS_VM_ROOTS"], "/var/lib/libvirt/images", "Folders under which specs may name disks of their own, with commas"),
     setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -52,8 +60,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
     ("PERSYS_COMPOSE_ENABLED", ONLY_CONTAINERS),
     ("PERSYS_COMPOSE_BINARY", ONLY_CONTAINERS),
-    ("PERSYS_VM_ENABLED", ONLY_CONTAINERS),
-    ("PERSYS_LIBVIRT_URI", ONLY_CONTAINERS),
     ("PERSYS_VERSION", "the program knows its version"),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
     ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
@@ -121,6 +127,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let http = read.address("grpc-addr", "metrics-port", reached).filter(|at| at.port() != 0);
     let simulated = matches!(runtime, RuntimeChoice::Sim(_));
     let watchdog = if read.switch("watchdog") && !simulated { watchdog_command() } else { None };
+    let machines = machines(&mut read);
     let made = grpc.map(|grpc| Config {
         node: read.text("node-id").filter(|name| name != "auto"),
         grpc,
@@ -135,6 +142,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         settings,
         watchdog,
         registry_auth: read.text("registry-auth").map(PathBuf::from),
+        machines,
         http,
     });
     read.finish(made)

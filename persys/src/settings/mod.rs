@@ -24,6 +24,7 @@ pub(crate) mod read;
 pub(crate) mod scheduler;
 #[cfg(test)]
 mod variables;
+mod vm;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -190,6 +190,13 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_NODE_ENV", "prod", "", "\"env\": \"prod\""),
     ("PERSYS_RECONCILE_INTERVAL", "11s", "", "observe_ms: 11000,"),
     ("PERSYS_METRICS_PORT", "18089", "", "http: Some(0.0.0.0:18089)"),
+    ("PERSYS_VM_ENABLED", "false", "", "machines: None"),
+    ("PERSYS_LIBVIRT_URI", "test:///default", "", "uri: \"test:///default\""),
+    ("PERSYS_LIBVIRT_SOCKET", "/own.sock", "", "sockets: [\"/own.sock\"]"),
+    ("PERSYS_VM_PATH", "/srv/vms", "", "home: \"/srv/vms\""),
+    ("PERSYS_VM_POOLS", "ssd=/ssd,disk=/disk", "", "default_pool: PoolName(\"ssd\")"),
+    ("PERSYS_VM_IMAGES", "/srv/images", "", "images: \"/srv/images\""),
+    ("PERSYS_VM_ROOTS", "/srv/a,/srv/b", "", "roots: [\"/srv/a\", \"/srv/b\"]"),
     ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
 ];
 

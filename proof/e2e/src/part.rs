@@ -216,6 +216,7 @@ fn agent_config(
         settings: plan.pace.agent(),
         watchdog: None,
         registry_auth: None,
+        machines: None,
         http: None,
     }
 }

@@ -125,6 +125,7 @@ impl Stack {
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,
+            machines: None,
             http: None,
         };
         let running = agent::start(config).await.expect("an agent");

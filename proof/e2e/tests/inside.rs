@@ -78,6 +78,7 @@ impl Bench {
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,
+            machines: None,
             http: None,
         });
         let agent = agent.await.unwrap();

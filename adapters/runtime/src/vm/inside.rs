@@ -37,6 +37,9 @@ pub(super) type Sampled = tokio::sync::Mutex<Option<(Instant, Arc<Vec<Stats>>)>>
 
 impl Machines {
     async fn present(&self, workload: &WorkloadId) -> Result<Ours, Error> {
+        if self.never_had(workload).await {
+            return Err(Error::Absent { workload: workload.clone() });
+        }
         let session = self.session().await?;
         let ours = self.ours(&session, workload).await?;
         ours.ok_or_else(|| Error::Absent { workload: workload.clone() })
@@ -92,7 +95,7 @@ impl Machines {
 impl Logs for Machines {
     async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         self.present(workload).await?;
-        let console = Console::open(&self.folder(workload), range).await;
+        let console = Console::open(&self.folder(workload), &range).await;
         if range.follow {
             return Ok(follow(self.clone(), workload.clone(), console));
         }
@@ -196,9 +199,9 @@ impl Evidence for Machines {
         Ok(Some(End {
             code,
             signal: End::signal_of(code),
-            out_of_memory: false,
             runtime_error: words(ours.state, code, picture),
             last_lines: console::last_lines(&self.folder(workload)).await,
+            ..End::default()
         }))
     }
 }

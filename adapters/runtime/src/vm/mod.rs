@@ -88,6 +88,13 @@ impl Machines {
         }
     }
 
+    /// Where libvirt is looked for, in words.
+    #[must_use]
+    pub fn sockets(&self) -> String {
+        let all = self.settings.libvirt.sockets.iter();
+        all.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
+    }
+
     /// The folder of one machine. The id was checked when it was made: it is one plain name.
     fn folder(&self, workload: &WorkloadId) -> PathBuf {
         self.disks.storage().folder(&identity::name_of(&self.settings.name_prefix, workload))

@@ -181,6 +181,7 @@ pub(super) fn refused(error: &Error) -> Status {
         | Error::Storage { .. }
         | Error::Resources { .. }
         | Error::Invalid { .. }
+        | Error::Boot { .. }
         | Error::Foreign { .. }
         | Error::OtherRevision { .. }
         | Error::TooLate { .. }

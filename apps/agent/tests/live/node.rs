@@ -77,6 +77,7 @@ pub(crate) fn config(state: &Path, cluster: &str, watchdog: bool) -> Config {
         },
         watchdog: watchdog.then(|| vec![exe, "watchdog".to_owned()]),
         registry_auth: None,
+        machines: None,
         http: Some(([127, 0, 0, 1], 0).into()),
     }
 }

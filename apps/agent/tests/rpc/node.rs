@@ -39,6 +39,7 @@ pub(crate) fn config(dir: &Path, sim: &Sim) -> Config {
         },
         watchdog: None,
         registry_auth: None,
+        machines: None,
         http: None,
     }
 }

@@ -206,6 +206,7 @@ async fn start_agent(
         reach: agent::Reach::Called,
         watchdog: None,
         registry_auth: None,
+        machines: None,
         http: None,
     })
     .await

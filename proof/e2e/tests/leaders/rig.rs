@@ -244,6 +244,7 @@ impl Rig {
             },
             watchdog: None,
             registry_auth: None,
+            machines: None,
             http: None,
         };
         let running = agent::start(config).await.unwrap();
