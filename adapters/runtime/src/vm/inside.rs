@@ -224,7 +224,11 @@ fn words(state: State, code: i32, picture: Option<String>) -> Option<String> {
 #[async_trait]
 impl Exclusive for Machines {
     async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
-        self.exclusive_work().await
+        match self.exclusive_work().await {
+            // Where no machine was ever made, a libvirt that is not there hides none.
+            Err(error) if error.is_unknown() && self.never_had_any().await => Ok(Vec::new()),
+            answer => answer,
+        }
     }
 }
 

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use persys_model::id::WorkloadId;
 use persys_model::time::{Millis, Now, WallMillis};
 use persys_model::zoo::Zoo;
 use persys_node::fence::{Watchdog, WatchdogInput};
-use persys_runtime::{Clock, Exclusive, Runtime};
+use persys_runtime::{Clock, Error, Exclusive, Runtime};
 
 use crate::ledger::lease::{self, Lease};
 
@@ -24,8 +25,41 @@ const PROVE_MS: u64 = 5_000;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What a watchdog guards with.
-pub(super) trait Guarded: Runtime + Exclusive {}
-impl<T: Runtime + Exclusive> Guarded for T {}
+#[async_trait]
+pub(super) trait Guarded: Send + Sync {
+    /// The exclusive work that runs.
+    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error>;
+    /// Ends it.
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+}
+
+#[async_trait]
+impl<T: Runtime + Exclusive> Guarded for T {
+    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
+        Exclusive::exclusive(self).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        Runtime::stop(self, workload, grace).await
+    }
+}
+
+/// All runtimes of the node as one. One that does not answer is as bad as all.
+pub(super) struct All(pub(super) Vec<Arc<dyn Guarded>>);
+
+#[async_trait]
+impl Guarded for All {
+    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
+        let asked = join_all(self.0.iter().map(|one| one.exclusive())).await;
+        let each = asked.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(each.into_iter().flatten().collect())
+    }
+
+    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        let asked = join_all(self.0.iter().map(|one| one.stop(workload, grace))).await;
+        asked.into_iter().collect()
+    }
+}
 
 /// One watchdog.
 pub(super) struct Guard<O> {
