@@ -12,7 +12,9 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn client(uri: &str) -> Client {
-        Client::new(Settings { uri: uri.to_owned(), ..Settings::default() })
+        // On a host whose /dev/kvm cannot be used, libvirt examines QEMU anew for every machine.
+        let act = Duration::from_mins(4);
+        Client::new(Settings { uri: uri.to_owned(), act, ..Settings::default() })
     }
 
     /// A name nobody else uses.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use persys_model::failure::Failure;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
-use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::{Class, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
@@ -253,14 +253,17 @@ impl Slot {
         }
     }
 
-    /// The same with what was left of its end, if it is about that end.
-    pub(crate) fn explained(&self, next: Next) -> Next {
+    /// The same with what was left of its end, if it is about that end, and with the class that ends
+    /// of this kind have.
+    pub(crate) fn explained(&self, spec: Option<&Spec>, next: Next) -> Next {
         let View::There { epoch, state: Existing::Exited { code }, .. } = &self.view else {
             return next;
         };
         let end = self.end.as_ref().filter(|end| end.epoch == *epoch && end.code == *code);
-        let Some(end) = end else { return next };
-        let tell = |failure: Failure| Failure::new(failure.reason, &end.text);
+        let reason = restart::reason(spec, *code);
+        let tell = |failure: Failure| {
+            Failure::new(reason, end.map_or(&*failure.message, |end| &*end.text))
+        };
         match next {
             Next::Restart(failure) => Next::Restart(tell(failure)),
             Next::GiveUp(failure) => Next::GiveUp(tell(failure)),

@@ -210,8 +210,8 @@ impl Evidence for Machines {
 fn words(state: State, code: i32, picture: Option<String>) -> Option<String> {
     let happened = match (state, code) {
         (_, 0) => return None,
-        (State::Crashed, _) => "VM_BOOT_FAILED: the guest crashed and is kept as it was",
-        (_, 1) => "VM_BOOT_FAILED: the guest or its emulator crashed",
+        (State::Crashed, _) => "the guest crashed and is kept as it was",
+        (_, 1) => "the guest or its emulator crashed",
         (_, 137) => "it was ended from outside",
         _ => "nobody saw how it ended",
     };
@@ -275,6 +275,6 @@ mod tests {
     fn a_bad_end_says_what_happened_and_where_to_look() {
         assert_eq!(words(State::Running, 0, None), None);
         let text = words(State::Crashed, 1, Some("/vms/web/screen.ppm".to_owned())).unwrap();
-        assert!(text.contains("VM_BOOT_FAILED") && text.ends_with("/vms/web/screen.ppm"), "{text}");
+        assert!(text.contains("crashed") && text.ends_with("/vms/web/screen.ppm"), "{text}");
     }
 }
