@@ -22,7 +22,7 @@ use persys_runtime::{Owner, Start};
 use crate::place::{PREFIX, Place, disk, external, pool, tool, virsh, vm};
 
 /// How long a guest may take to boot on a busy machine without KVM.
-const BOOT: Duration = Duration::from_secs(120);
+const BOOT: Duration = Duration::from_mins(2);
 
 fn owner() -> Owner {
     Owner { cluster: Arc::from("live"), node: NodeId::fixed("n1") }
@@ -116,7 +116,7 @@ async fn until_state(place: &Place, wanted: &str) {
 }
 
 /// The guest of the live tests, in the catalogue of the place.
-async fn tiny_image(place: &Place) {
+fn tiny_image(place: &Place) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/test-guest");
     let made = std::process::Command::new(script).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -181,7 +181,7 @@ async fn libvirt_takes_every_kind_of_description() {
 #[tokio::test]
 async fn a_guest_boots_reads_its_seed_and_keeps_its_disk() {
     let place = Place::new();
-    tiny_image(&place).await;
+    tiny_image(&place);
     let theirs = place.at("open/theirs.img");
     std::fs::File::create(&theirs).unwrap().set_len(80 << 20).unwrap();
     let words = "#cloud-config\n#tiny: value forty-two\n#tiny: mark vda kept & safe\n\
@@ -245,7 +245,7 @@ async fn a_guest_boots_reads_its_seed_and_keeps_its_disk() {
 #[tokio::test]
 async fn a_crash_of_the_guest_is_seen_and_kept() {
     let place = Place::new();
-    tiny_image(&place).await;
+    tiny_image(&place);
     let ip = "192.168.122.77".parse().unwrap();
     let mut spec = VmSpec {
         os_image: Some(Arc::from("tiny")),

@@ -15,19 +15,19 @@ use persys_runtime::vm::disks::Disks;
 use persys_runtime::vm::storage::Storage;
 
 /// What every guest of these tests is called by; `hack/libvirt-down` goes by it.
-pub const PREFIX: &str = "persys-live-";
+pub(crate) const PREFIX: &str = "persys-live-";
 
 /// A place, gone when the test is over.
-pub struct Place {
-    pub root: PathBuf,
-    pub name: String,
-    pub disks: Disks,
+pub(crate) struct Place {
+    pub(crate) root: PathBuf,
+    pub(crate) name: String,
+    pub(crate) disks: Disks,
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!("parts-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let root = PathBuf::from("/tmp/persys-libvirt").join(&name);
         for folder in ["home", "pool", "images", "open"] {
@@ -45,11 +45,11 @@ impl Place {
         Self { root, name, disks }
     }
 
-    pub fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    pub fn machine(&self) -> String {
+    pub(crate) fn machine(&self) -> String {
         format!("{PREFIX}{}", self.name)
     }
 }
@@ -67,13 +67,13 @@ impl Drop for Place {
 }
 
 /// Runs a tool to its end; what it printed, or what it complained about.
-pub async fn tool(program: &str, args: &[&str]) -> Result<String, String> {
+pub(crate) async fn tool(program: &str, args: &[&str]) -> Result<String, String> {
     let child = Child {
         program: PathBuf::from(program),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: BTreeMap::from([("LC_ALL".to_owned(), "C".to_owned())]),
         folder: PathBuf::from("/"),
-        deadline: Duration::from_secs(60),
+        deadline: Duration::from_mins(1),
         output_limit: 1 << 20,
     };
     let ended = run(&child).await.map_err(|error| error.to_string())?;
@@ -83,16 +83,16 @@ pub async fn tool(program: &str, args: &[&str]) -> Result<String, String> {
     }
 }
 
-pub async fn virsh(args: &[&str]) -> Result<String, String> {
+pub(crate) async fn virsh(args: &[&str]) -> Result<String, String> {
     let args: Vec<_> = ["-q", "-c", "qemu:///system"].iter().chain(args).copied().collect();
     tool("/usr/bin/virsh", &args).await
 }
 
-pub async fn qemu_img(args: &[&str]) -> String {
+pub(crate) async fn qemu_img(args: &[&str]) -> String {
     tool("/usr/bin/qemu-img", args).await.unwrap()
 }
 
-pub fn disk(device: &str, source: DiskSource, format: DiskFormat) -> VmDisk {
+pub(crate) fn disk(device: &str, source: DiskSource, format: DiskFormat) -> VmDisk {
     VmDisk {
         device: Arc::from(device),
         source,
@@ -103,15 +103,15 @@ pub fn disk(device: &str, source: DiskSource, format: DiskFormat) -> VmDisk {
     }
 }
 
-pub fn pool(size_gib: u64) -> DiskSource {
+pub(crate) fn pool(size_gib: u64) -> DiskSource {
     DiskSource::Pool { pool: None, size_gib }
 }
 
-pub fn external(path: &Path, create_gib: Option<u64>) -> DiskSource {
+pub(crate) fn external(path: &Path, create_gib: Option<u64>) -> DiskSource {
     DiskSource::External { path: Arc::from(path.to_str().unwrap()), create_gib }
 }
 
-pub fn vm(disks: Vec<VmDisk>) -> VmSpec {
+pub(crate) fn vm(disks: Vec<VmDisk>) -> VmSpec {
     VmSpec {
         name: None,
         vcpus: 1,
