@@ -35,12 +35,15 @@ unit:                  ## starts etcd processes of its own
 	@hack/etcd-install
 	cargo test --workspace --quiet
 
-live:                  ## against a real Docker, which is started if there is none
-	hack/with-docker $(MAKE) --no-print-directory live-tests
+live:                  ## against a real Docker and a real libvirt, which are started if there are none
+	hack/with-docker hack/with-libvirt $(MAKE) --no-print-directory live-tests
 
 live-tests:
 	hack/with-dig cargo test --quiet -p persys-e2e --test dig
 	cargo test --quiet -p persys-runtime --test docker
+	cargo test --quiet -p persys-runtime --test vm_parts -- --test-threads=2
+	cargo test --quiet -p persys-libvirt --test live
+	cargo test --quiet -p persys-runtime --test libvirt -- --test-threads=2
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back

@@ -61,7 +61,7 @@ const UNDEFINE_PLAIN: u32 = 1 | 2;
 const POWER_BUTTON: u32 = 1;
 /// `VIR_DOMAIN_BLOCK_RESIZE_BYTES`.
 const IN_BYTES: u32 = 1;
-/// `VIR_DOMAIN_CONSOLE_FORCE`: a session that was left open elsewhere does not keep us out.
+/// `VIR_DOMAIN_CONSOLE_FORCE`: whoever has it open loses it.
 const FORCE: u32 = 1;
 
 /// Where addresses are asked for.
@@ -215,9 +215,11 @@ impl Session {
         self.ask(ALL_STATS, args, |reader| reader.list(LIST_MOST, Stats::read)).await
     }
 
-    /// Opens the console of a running domain, both ways.
-    pub async fn console(&self, domain: &Domain) -> Result<Stream, Error> {
-        let args = domain.write(Writer::new()).optional_text(None).u32(FORCE);
+    /// Opens the console of a running domain, both ways. One can have it open at a time: without
+    /// `force` another is refused.
+    pub async fn console(&self, domain: &Domain, force: bool) -> Result<Stream, Error> {
+        let flags = if force { FORCE } else { 0 };
+        let args = domain.write(Writer::new()).optional_text(None).u32(flags);
         self.open_stream(OPEN_CONSOLE, args, nothing).await.map(|((), stream)| stream)
     }
 

@@ -144,8 +144,8 @@ mod tests {
         session.start(&domain).await.unwrap();
         heard(&mut changes, &domain, 2).await;
         assert_eq!(session.state(&domain).await.unwrap(), State::Running);
-        let stats = session.stats(Groups::USAGE).await.unwrap();
-        let ours = stats.iter().find(|stats| stats.domain.uuid == domain.uuid).unwrap();
+        let used = session.stats(Groups::USAGE).await.unwrap();
+        let ours = used.iter().find(|stats| stats.domain.uuid == domain.uuid).unwrap();
         assert!(ours.natural("cpu.time").unwrap() > 0, "{ours:?}");
         assert_eq!(ours.natural("balloon.maximum"), Some(32 << 10));
         assert_eq!(session.cards(&domain, AddressSource::Lease).await.unwrap(), []);
@@ -158,9 +158,15 @@ mod tests {
         let picture = picture.rest(32 << 20, PATIENCE).await.unwrap();
         assert!(kind.is_some_and(|kind| kind.starts_with("image/")));
         assert!(picture.len() > 1000, "{} bytes", picture.len());
-        let console = session.console(&domain).await.unwrap();
+        let mut console = session.console(&domain, false).await.unwrap();
         console.send(b"\r").await.unwrap();
-        drop(console);
+        let taken = session.console(&domain, false).await.unwrap_err();
+        assert!(taken.refusal().is_some(), "{taken}");
+        drop(session.console(&domain, true).await.unwrap());
+        let lost = tokio::time::timeout(PATIENCE, async {
+            while let Ok(Some(_)) = console.next().await {}
+        });
+        assert!(lost.await.is_ok(), "the first one lost it");
 
         session.shutdown(&domain).await.unwrap();
         session.destroy(&domain).await.unwrap();

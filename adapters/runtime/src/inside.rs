@@ -94,6 +94,28 @@ pub trait SessionControl: Send + Sync {
     async fn exit_code(&self) -> Result<Option<i32>, Error>;
 }
 
+/// The serial console of a workload.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// Holds the console until the session is let go. One can hold it at a time: another is refused,
+    /// or with `force` takes it over and the first one's session ends.
+    async fn console(&self, workload: &WorkloadId, force: bool) -> Result<ConsoleSession, Error>;
+}
+
+/// A console that is held.
+pub struct ConsoleSession {
+    /// What is printed on it from now on; ends with the machine, or when another takes it over.
+    pub output: Output,
+    /// What is typed on it.
+    pub input: Pin<Box<dyn AsyncWrite + Send>>,
+}
+
+impl std::fmt::Debug for ConsoleSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsoleSession").finish_non_exhaustive()
+    }
+}
+
 /// What a workload uses.
 #[async_trait]
 pub trait Usage: Send + Sync {

@@ -23,5 +23,5 @@ pub mod vm;
 pub use clock::Clock;
 pub use error::Error;
 pub use exclusive::Exclusive;
-pub use inside::{Evidence, Exec, Logs, Usage, Wakeups};
+pub use inside::{Console, Evidence, Exec, Logs, Usage, Wakeups};
 pub use runtime::{Owner, Runtime, Start};

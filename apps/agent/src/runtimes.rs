@@ -13,7 +13,9 @@ use persys_model::id::WorkloadId;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_node::input::Seen;
 use persys_runtime::docker::Docker;
-use persys_runtime::inside::{End, ExecCommand, LogRange, Output, Reading, Session};
+use persys_runtime::inside::{
+    Console, ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session,
+};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::Machines;
@@ -37,6 +39,8 @@ struct Part {
     logs: Arc<dyn Logs>,
     exec: Arc<dyn Exec>,
     usage: Arc<dyn Usage>,
+    /// What has consoles; most runtimes have none.
+    console: Option<Arc<dyn Console>>,
 }
 
 impl Part {
@@ -52,8 +56,14 @@ impl Part {
             logs: Arc::<R>::clone(&runtime),
             exec: Arc::<R>::clone(&runtime),
             usage: Arc::<R>::clone(&runtime),
+            console: None,
             runtime,
         }
+    }
+
+    fn with_console(mut self, console: impl Console + 'static) -> Self {
+        self.console = Some(Arc::new(console));
+        self
     }
 }
 
@@ -143,7 +153,7 @@ impl Runtimes {
             tracing::warn!(why, "virtual machines are not offered");
             self.lacks().insert(kind, Arc::from(why));
         }
-        self.parts.push(Part::new([kind].into(), machines));
+        self.parts.push(Part::new([kind].into(), machines.clone()).with_console(machines));
         self
     }
 
@@ -158,7 +168,8 @@ impl Runtimes {
     /// Everything in memory.
     #[must_use]
     pub fn sim(sim: Sim) -> Self {
-        let part = Part::new(WorkloadType::ALL.into_iter().collect(), sim);
+        let types = WorkloadType::ALL.into_iter().collect();
+        let part = Part::new(types, sim.clone()).with_console(sim);
         Self { parts: vec![part], missing: Arc::default() }
     }
 
@@ -232,6 +243,28 @@ impl Runtimes {
             }
         }
         Err(Error::Absent { workload: workload.clone() })
+    }
+
+    /// Holds the serial console of a workload.
+    pub async fn console(
+        &self,
+        workload: &WorkloadId,
+        force: bool,
+    ) -> Result<ConsoleSession, Error> {
+        for console in self.parts.iter().filter_map(|part| part.console.as_ref()) {
+            match console.console(workload, force).await {
+                Err(Error::Absent { .. }) => {}
+                answer => return answer,
+            }
+        }
+        if self.inspect(workload).await?.is_none() {
+            return Err(Error::Absent { workload: workload.clone() });
+        }
+        let detail = format!(
+            "{workload} is no virtual machine and has no console; `persys exec -it {workload} -- sh` \
+             opens a shell inside"
+        );
+        Err(Error::Refused { verb: "console", detail })
     }
 
     /// What a workload uses, if it runs and a runtime can tell.

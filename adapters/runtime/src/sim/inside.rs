@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use persys_model::id::WorkloadId;
-use persys_model::spec::Class;
+use persys_model::spec::{Class, Kind};
 use persys_node::input::Existing;
 use tokio::io::{AsyncReadExt, AsyncWrite, DuplexStream};
 use tokio::sync::broadcast::Receiver;
@@ -15,8 +15,8 @@ use super::{Made, Sim};
 use crate::error::Error;
 use crate::exclusive::Exclusive;
 use crate::inside::{
-    Chunk, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output, Reading, Session,
-    SessionControl, Source, Usage, Wakeup, Wakeups,
+    Chunk, Console, ConsoleSession, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output,
+    Reading, Session, SessionControl, Source, Usage, Wakeup, Wakeups,
 };
 
 /// Bytes typed to a simulated command and not yet shown.
@@ -102,6 +102,22 @@ impl Exec for Sim {
         let input: Option<std::pin::Pin<Box<dyn AsyncWrite + Send>>> =
             if command.input { Some(Box::pin(tokio::io::sink())) } else { None };
         Ok(Session { output: printed(vec![command.argv.join(" ")]), input, control })
+    }
+}
+
+/// A machine's console that repeats what is typed, as one does that waits for a name.
+#[async_trait]
+impl Console for Sim {
+    async fn console(&self, workload: &WorkloadId, _force: bool) -> Result<ConsoleSession, Error> {
+        let made = self.present(workload)?;
+        if !matches!(made.spec.kind, Kind::Vm(_)) {
+            return Err(Error::Absent { workload: workload.clone() });
+        }
+        if made.seen.state != Existing::Running {
+            return Err(Error::Refused { verb: "console", detail: "it does not run".to_owned() });
+        }
+        let (typed, shown) = tokio::io::duplex(TYPED_BYTES);
+        Ok(ConsoleSession { output: repeated(shown), input: Box::pin(typed) })
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 
 /// A reader of the files of one machine.
 #[derive(Debug)]
-pub(super) struct Console {
+pub(super) struct Written {
     folder: PathBuf,
     /// Files still to be read before the current one, last first.
     older: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(super) struct Console {
     ready: Option<Bytes>,
 }
 
-impl Console {
+impl Written {
     /// At the beginning of what `range` asks for. Lines carry no time: of a console that was not
     /// written to since the moment asked for nothing is given, of any other everything.
     pub(super) async fn open(folder: &Path, range: &LogRange) -> Self {
@@ -127,7 +127,7 @@ impl Console {
 /// The last lines, cut as evidence is.
 pub(super) async fn last_lines(folder: &Path) -> Vec<String> {
     let range = LogRange { tail: Some(End::LINES), ..LogRange::default() };
-    let mut console = Console::open(folder, &range).await;
+    let mut console = Written::open(folder, &range).await;
     let text = console.next().await.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(|line| clip(line.trim_end(), End::LINE_BYTES).to_owned());
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    async fn all(console: &mut Console) -> String {
+    async fn all(console: &mut Written) -> String {
         let mut text = Vec::new();
         while let Some(piece) = console.next().await {
             text.extend_from_slice(&piece);
@@ -206,7 +206,7 @@ mod tests {
         std::fs::write(at("console.log.1"), "one\n").unwrap();
         std::fs::write(at("console.log.0"), "two\n").unwrap();
         std::fs::write(at("console.log"), "three\n").unwrap();
-        let mut console = Console::open(folder.path(), &LogRange::default()).await;
+        let mut console = Written::open(folder.path(), &LogRange::default()).await;
         assert_eq!(all(&mut console).await, "one\ntwo\nthree\n");
         assert_eq!(console.next().await, None, "nothing more yet");
         let mut file = std::fs::OpenOptions::new().append(true).open(at("console.log")).unwrap();
@@ -224,11 +224,11 @@ mod tests {
         std::fs::write(folder.path().join("console.log.0"), "old\n").unwrap();
         std::fs::write(folder.path().join("console.log"), "a\nb\n").unwrap();
         let tail = |lines| LogRange { tail: Some(lines), ..LogRange::default() };
-        assert_eq!(all(&mut Console::open(folder.path(), &tail(1)).await).await, "b\n");
-        assert_eq!(all(&mut Console::open(folder.path(), &tail(3)).await).await, "old\na\nb\n");
+        assert_eq!(all(&mut Written::open(folder.path(), &tail(1)).await).await, "b\n");
+        assert_eq!(all(&mut Written::open(folder.path(), &tail(3)).await).await, "old\na\nb\n");
         assert_eq!(last_lines(folder.path()).await, ["old", "a", "b"]);
         let never = LogRange { since: Some(WallMillis(u64::MAX / 4)), ..LogRange::default() };
-        assert_eq!(all(&mut Console::open(folder.path(), &never).await).await, "");
+        assert_eq!(all(&mut Written::open(folder.path(), &never).await).await, "");
         let nothing = tempfile::tempdir().unwrap();
         assert_eq!(last_lines(nothing.path()).await, Vec::<String>::new());
     }

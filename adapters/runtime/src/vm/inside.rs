@@ -8,16 +8,18 @@ use futures::{StreamExt as _, stream};
 use persys_libvirt::{Domain, Groups, Session as Libvirt, State, Stats};
 use persys_model::id::WorkloadId;
 use persys_node::input::Existing;
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::exclusive::Exclusive;
 use crate::inside::{
-    Chunk, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output, Reading, Session, Source,
-    Usage,
+    Chunk, Console, ConsoleSession, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output,
+    Reading, Session, Source, Usage,
 };
 
-use super::console::{self, Console};
+use super::console::{self, Written};
 use super::observe::Ours;
 use super::{Machines, call};
 
@@ -31,6 +33,11 @@ const SCREEN_BYTES: usize = 32 << 20;
 const SCREEN_TIME: Duration = Duration::from_secs(5);
 /// The picture of a screen, whatever its type.
 const SCREEN: &str = "screen";
+
+/// Bytes typed on a console and not yet taken by the guest.
+const TYPED_BYTES: usize = 4096;
+/// Pieces of a console that may wait for its reader.
+const PIECES: usize = 16;
 
 /// The last reading of all machines.
 pub(super) type Sampled = tokio::sync::Mutex<Option<(Instant, Arc<Vec<Stats>>)>>;
@@ -95,7 +102,7 @@ impl Machines {
 impl Logs for Machines {
     async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         self.present(workload).await?;
-        let console = Console::open(&self.folder(workload), &range).await;
+        let console = Written::open(&self.folder(workload), &range).await;
         if range.follow {
             return Ok(follow(self.clone(), workload.clone(), console));
         }
@@ -111,7 +118,7 @@ fn chunk(bytes: bytes::Bytes) -> Chunk {
 }
 
 /// Goes on until the machine no longer runs. libvirt's silence is no such end.
-fn follow(machines: Machines, workload: WorkloadId, console: Console) -> Output {
+fn follow(machines: Machines, workload: WorkloadId, console: Written) -> Output {
     let begun = (machines, workload, console, Instant::now());
     let pieces = stream::unfold(begun, |(machines, workload, mut console, mut asked)| async move {
         let mut over = false;
@@ -152,6 +159,68 @@ impl Exec for Machines {
              `persys console {workload}`, or over the network"
         );
         Err(Error::Refused { verb: "exec", detail })
+    }
+}
+
+#[async_trait]
+impl Console for Machines {
+    async fn console(&self, workload: &WorkloadId, force: bool) -> Result<ConsoleSession, Error> {
+        let ours = self.present(workload).await?;
+        let refused = |detail: String| Error::Refused { verb: "console", detail };
+        if ours.existing() != Existing::Running {
+            return Err(refused("it does not run".to_owned()));
+        }
+        let session = self.session().await?;
+        let held = match session.console(&ours.domain, force).await {
+            Ok(held) => held,
+            Err(said) if said.refusal().is_some() && !force => {
+                let text = format!("{said}; `persys console --force` takes it over");
+                return Err(refused(text));
+            }
+            Err(said) => return Err(call::told("console", said)),
+        };
+        let (typed, to_guest) = tokio::io::duplex(TYPED_BYTES);
+        let (to_reader, printed) = mpsc::channel(PIECES);
+        tokio::spawn(carry(held, to_guest, to_reader));
+        let output = stream::unfold(printed, |mut printed| async move {
+            printed.recv().await.map(|piece| (piece, printed))
+        });
+        Ok(ConsoleSession { output: output.boxed(), input: Box::pin(typed) })
+    }
+}
+
+/// Carries both ways until the console ends or nobody reads it. Whoever types no more may still read.
+async fn carry(
+    mut held: persys_libvirt::Stream,
+    mut typed: DuplexStream,
+    to: mpsc::Sender<Result<Chunk, Error>>,
+) {
+    let mut buffer = vec![0; TYPED_BYTES];
+    let mut more = true;
+    loop {
+        tokio::select! {
+            piece = held.next() => {
+                let piece = match piece {
+                    Ok(Some(bytes)) => Ok(chunk(bytes)),
+                    Ok(None) => return,
+                    Err(said) => Err(call::told("console", said)),
+                };
+                let over = piece.is_err();
+                if to.send(piece).await.is_err() || over {
+                    return;
+                }
+            }
+            length = typed.read(&mut buffer), if more => match length {
+                Ok(length @ 1..) => {
+                    let bytes = buffer.get(..length).unwrap_or_default();
+                    if held.send(bytes).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(_) | Err(_) => more = false,
+            },
+            () = to.closed() => return,
+        }
     }
 }
 

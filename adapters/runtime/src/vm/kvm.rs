@@ -98,7 +98,7 @@ impl Kvm {
     }
 
     fn guest(&self, engine: &str, sector: &Path) -> Child {
-        let drive = format!("file={},format=raw,if=ide,read-only=on", sector.display());
+        let drive = format!("file={},format=raw,if=ide", sector.display());
         let args = [
             "-accel",
             engine,

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use persys_model::failure::FailureReason;
 use persys_model::spec::Kind;
 use persys_node::input::Existing;
-use persys_runtime::inside::{ExecCommand, LogRange};
+use persys_runtime::inside::{Console as _, ConsoleSession, ExecCommand, LogRange};
 use persys_runtime::{Error, Evidence as _, Exec as _, Logs as _, Runtime as _, Usage as _};
+use tokio::io::AsyncWriteExt as _;
 
 use super::bench::{GRACE, bench, external, lends_addresses, order, vm};
-use super::daemon::until;
+use super::daemon::{PATIENCE, until};
 
 #[tokio::test]
 async fn it_boots_reads_its_seed_and_gets_an_address() {
@@ -43,7 +45,6 @@ async fn it_boots_reads_its_seed_and_gets_an_address() {
     assert!(error.contains("persys console web"), "{error}");
     let tail = LogRange { tail: Some(1), ..LogRange::default() };
     until("the last line is the last", async || {
-        use futures::StreamExt as _;
         let mut output = bench.machines.logs(id, tail).await.unwrap();
         let last = output.next().await.unwrap().unwrap().bytes;
         String::from_utf8_lossy(&last).trim() == "guest: ready=yes"
@@ -141,6 +142,47 @@ async fn a_crash_is_seen_with_its_evidence_and_a_good_end_is_good() {
         bench.machines.remove(workload, true).await.unwrap();
         assert_eq!(bench.state(workload).await, None);
     }
+}
+
+/// Reads a console until it shows `wanted`, or ends.
+async fn shown(session: &mut ConsoleSession, wanted: &str) -> bool {
+    let mut text = Vec::new();
+    let reading = async {
+        while let Some(Ok(chunk)) = session.output.next().await {
+            text.extend_from_slice(&chunk.bytes);
+            if String::from_utf8_lossy(&text).contains(wanted) {
+                return true;
+            }
+        }
+        false
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("something is shown, or it ends")
+}
+
+#[tokio::test]
+async fn a_console_is_typed_on_by_one_at_a_time() {
+    let bench = bench().await;
+    let order = order("talk", "r1", vm(""));
+    let id = &order.workload;
+    bench.machines.start(&order).await.unwrap();
+    bench.fact(id, "ready", 1).await;
+    let mut first = bench.machines.console(id, false).await.unwrap();
+    first.input.write_all(b"value typed-by-hand\n").await.unwrap();
+    assert!(shown(&mut first, "guest: value=typed-by-hand").await);
+    let error = bench.machines.console(id, false).await.unwrap_err().to_string();
+    assert!(error.contains("--force"), "{error}");
+    let mut second = bench.machines.console(id, true).await.unwrap();
+    assert!(!shown(&mut first, "never").await, "the first one lost it");
+    second.input.write_all(b"value by-another\n").await.unwrap();
+    assert!(shown(&mut second, "guest: value=by-another").await);
+    drop(second);
+    assert_eq!(bench.fact(id, "value", 2).await, "by-another", "it is in the log as well");
+    bench.machines.stop(id, GRACE).await.unwrap();
+    let error = bench.machines.console(id, true).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    bench.machines.remove(id, true).await.unwrap();
+    let error = bench.machines.console(id, true).await.unwrap_err();
+    assert!(matches!(error, Error::Absent { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Guard, MESSAGE_BYTES, authorise, session, unanswered};
+use super::{Guard, MESSAGE_BYTES, authorise, console, session, unanswered};
 use crate::evidence;
 use crate::handle::Handle;
 use crate::host;
@@ -227,6 +227,7 @@ async fn pass_on(mut output: Output, to: Sent<api::LogChunk>, _permit: OwnedSema
 impl Inside for Service {
     type LogsStream = Pieces<api::LogChunk>;
     type ExecStream = Pieces<api::ExecOutput>;
+    type ConsoleStream = Pieces<api::ConsoleOutput>;
 
     async fn inspect(
         &self,
@@ -257,6 +258,13 @@ impl Inside for Service {
         request: Request<Streaming<api::ExecInput>>,
     ) -> Result<Response<Self::ExecStream>, Status> {
         session::begin(self, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn console(
+        &self,
+        request: Request<Streaming<api::ConsoleInput>>,
+    ) -> Result<Response<Self::ConsoleStream>, Status> {
+        console::begin(self, request.into_inner()).await.map(Response::new)
     }
 }
 

@@ -8,6 +8,7 @@
 //! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
 
+mod console;
 pub mod inside;
 pub(crate) mod legacy;
 mod session;

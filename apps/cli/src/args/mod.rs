@@ -18,7 +18,7 @@ pub(crate) use legacy::{
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
-    Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
+    Apply, Console, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.
@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Logs(Logs),
     /// Run a command inside a workload.
     Exec(Exec),
+    /// Hold the serial console of a virtual machine; Ctrl-] lets go.
+    Console(Console),
     /// Show what happened.
     Events(Events),
     /// Show who asked for which change, and why.
@@ -225,6 +227,7 @@ mod tests {
             "why node/n1",
             "logs -f web --tail 5 --since 10m",
             "exec -it web -- sh -l",
+            "console db --force",
             "events -f --workload web --node n --type X",
             "stop a b c",
             "node drain n1 --reason x",

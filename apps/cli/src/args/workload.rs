@@ -169,6 +169,16 @@ pub(crate) struct Exec {
     pub(crate) command: Vec<String>,
 }
 
+/// A machine's serial console.
+#[derive(Debug, Args)]
+pub(crate) struct Console {
+    /// Take it from whoever holds it.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Of which workload.
+    pub(crate) id: String,
+}
+
 /// Which events.
 #[derive(Debug, Args)]
 pub(crate) struct Events {

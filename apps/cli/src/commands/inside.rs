@@ -113,10 +113,10 @@ fn size() -> Option<compute::TerminalSize> {
 }
 
 /// The terminal passes keys on as they are; it is put right again whatever happens.
-struct Raw;
+pub(super) struct Raw;
 
 impl Raw {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // A terminal that cannot still shows what is printed.
         drop(crossterm::terminal::enable_raw_mode());
         Self

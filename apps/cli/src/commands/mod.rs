@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod config;
+mod console;
 mod drift;
 mod explain;
 mod find;
@@ -60,6 +61,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Why(why) => Box::pin(async move { explain::why(shell, &why).await }),
         Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
+        Command::Console(of) => Box::pin(async move { console::hold(shell, &of).await }),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
         Command::Audit(mut events) => Box::pin(async move {
             events.asked = true;

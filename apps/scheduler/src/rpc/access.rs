@@ -65,6 +65,7 @@ pub(crate) const TABLE: &[(&str, Who, By)] = &[
     ("/persys.compute.v1.Compute/Restart", Who::Operator, By::Change),
     ("/persys.compute.v1.Compute/Logs", Who::Operator, By::Leader),
     ("/persys.compute.v1.Compute/Exec", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Console", Who::Operator, By::Leader),
     ("/persys.compute.v1.Compute/Standing", Who::Operator, By::Here),
     ("/persys.compute.v1.Compute/Operate", Who::Operator, By::Change),
     ("/persys.compute.v1.Compute/Snapshot", Who::Operator, By::Here),

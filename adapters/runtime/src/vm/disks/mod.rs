@@ -302,8 +302,12 @@ impl Disks {
             },
             LayerFormat::Qcow2 => {
                 let header = image::qcow2(&head).ok_or_else(|| {
-                    let other = image::begins_as(&head).unwrap_or("plain bytes");
-                    storage(path, format!("was said to be qcow2, but is {other}"))
+                    let why = match image::begins_as(&head) {
+                        Some("qcow2") => "has a header that no tool writes".to_owned(),
+                        Some(other) => format!("was said to be qcow2, but is {other}"),
+                        None => "was said to be qcow2, but is plain bytes".to_owned(),
+                    };
+                    storage(path, why)
                 })?;
                 names_nothing(path, &header)?;
                 if header.virtual_bytes > self.most_bytes() {
