@@ -28,36 +28,38 @@ const GRACE: Duration = Duration::from_secs(5);
 #[async_trait]
 pub(super) trait Guarded: Send + Sync {
     /// The exclusive work that runs.
-    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error>;
-    /// Ends it.
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error>;
+    /// Ends one.
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
 }
 
 #[async_trait]
 impl<T: Runtime + Exclusive> Guarded for T {
-    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
-        Exclusive::exclusive(self).await
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
+        self.exclusive().await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        Runtime::stop(self, workload, grace).await
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        self.stop(workload, grace).await
     }
 }
 
-/// All runtimes of the node as one. One that does not answer is as bad as all.
-pub(super) struct All(pub(super) Vec<Arc<dyn Guarded>>);
+/// Several of them. What does not run in one of them needs no end there.
+pub(super) struct Several(pub(super) Vec<Arc<dyn Guarded>>);
 
 #[async_trait]
-impl Guarded for All {
-    async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
-        let asked = join_all(self.0.iter().map(|one| one.exclusive())).await;
-        let each = asked.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(each.into_iter().flatten().collect())
+impl Guarded for Several {
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
+        let mut all = Vec::new();
+        for one in join_all(self.0.iter().map(|one| one.running())).await {
+            all.extend(one?);
+        }
+        Ok(all)
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        let asked = join_all(self.0.iter().map(|one| one.stop(workload, grace))).await;
-        asked.into_iter().collect()
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        let ends = self.0.iter().map(|one| one.end(workload, grace));
+        join_all(ends).await.into_iter().collect()
     }
 }
 
@@ -137,7 +139,7 @@ impl<O: Fn() -> bool> Guard<O> {
     /// Looks at what runs; says how much that is. While the runtime does not answer, what ran last
     /// still counts as running.
     async fn look(&mut self) -> Option<usize> {
-        match self.runtime.exclusive().await {
+        match self.runtime.running().await {
             Ok(running) => {
                 let now = self.now();
                 self.pulse.saw_ms = Some(now.mono.0);
@@ -158,7 +160,7 @@ impl<O: Fn() -> bool> Guard<O> {
 
     async fn stop(&self, named: Vec<WorkloadId>) {
         let stops = named.into_iter().map(|workload| async move {
-            match self.runtime.stop(&workload, GRACE).await {
+            match self.runtime.end(&workload, GRACE).await {
                 Ok(()) => tracing::warn!(%workload, "its lease is over: stopped"),
                 Err(error) => tracing::error!(%workload, %error, "cannot be stopped; tried again"),
             }

@@ -40,7 +40,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, setsid};
 
 use crate::ledger::lease;
 
-use guard::{All, Guard, Guarded};
+use guard::{Guard, Guarded, Several};
 
 /// How long the runtime may take to answer a watchdog.
 const ASK: Duration = Duration::from_secs(3);
@@ -165,7 +165,7 @@ pub async fn run(options: Options) {
     let orphaned = move || agent.is_none_or(|agent| parent() != Some(agent));
     let boot = lease::boot_id();
     tracing::info!(state = %options.state_dir.display(), "the watchdog is awake");
-    Guard::new(options.state_dir, boot, clock, Arc::new(All(guarded)), orphaned).run().await;
+    Guard::new(options.state_dir, boot, clock, Arc::new(Several(guarded)), orphaned).run().await;
     tracing::info!("nothing is left to guard");
 }
 
