@@ -43,8 +43,8 @@ async fn it_boots_reads_its_seed_and_gets_an_address() {
     let command = ExecCommand { argv: vec!["ls".to_owned()], ..ExecCommand::default() };
     let error = bench.machines.exec(id, &command).await.unwrap_err().to_string();
     assert!(error.contains("persys console web"), "{error}");
-    let tail = LogRange { tail: Some(1), ..LogRange::default() };
     until("the last line is the last", async || {
+        let tail = LogRange { tail: Some(1), ..LogRange::default() };
         let mut output = bench.machines.logs(id, tail).await.unwrap();
         let last = output.next().await.unwrap().unwrap().bytes;
         String::from_utf8_lossy(&last).trim() == "guest: ready=yes"
