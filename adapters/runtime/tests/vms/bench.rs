@@ -162,7 +162,9 @@ impl MachineBench {
         let mut value = String::new();
         until(&format!("{workload} says {name} {times} times"), async || {
             let text = self.console(workload).await;
-            let said: Vec<_> = text.lines().filter_map(|line| line.split_once(&wanted)).collect();
+            // A line that has not ended may still become longer.
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let said: Vec<_> = whole.lines().filter_map(|line| line.split_once(&wanted)).collect();
             if let Some((_, last)) = said.get(times - 1) {
                 last.trim().clone_into(&mut value);
             }
