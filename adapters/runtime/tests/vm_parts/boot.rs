@@ -53,7 +53,7 @@ async fn host() -> Host {
 
 /// Has disks, seed and description of `vm` there and tells libvirt, which checks the description
 /// against its schema.
-async fn define(place: &Place, vm: &VmSpec) -> Assembled {
+pub(crate) async fn define(place: &Place, vm: &VmSpec) -> Assembled {
     let machine = place.machine();
     let prepared = place.disks.prepare(&machine, vm, &BTreeMap::new(), Power::Off).await.unwrap();
     let assembled = assemble(
@@ -78,20 +78,20 @@ async fn define(place: &Place, vm: &VmSpec) -> Assembled {
     assembled
 }
 
-fn console(place: &Place) -> String {
+pub(crate) fn console(place: &Place) -> String {
     let log = std::fs::read(place.disks.storage().console_log(&place.machine()));
     String::from_utf8_lossy(&log.unwrap_or_default()).into_owned()
 }
 
 /// The last thing the guest said about `name` since `from` bytes of its console.
-fn fact(place: &Place, from: usize, name: &str) -> Option<String> {
+pub(crate) fn fact(place: &Place, from: usize, name: &str) -> Option<String> {
     let text = console(place);
     let start = format!("guest: {name}=");
     let lines = text.get(from..)?.lines().rev();
     lines.filter_map(|line| line.split_once(&start)).map(|(_, value)| value.to_owned()).next()
 }
 
-async fn until(what: &str, place: &Place, condition: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, place: &Place, condition: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !condition() {
         assert!(begun.elapsed() < BOOT, "{what} did not happen:\n{}", console(place));
@@ -116,7 +116,7 @@ async fn until_state(place: &Place, wanted: &str) {
 }
 
 /// The guest of the live tests, in the catalogue of the place.
-fn tiny_image(place: &Place) {
+pub(crate) fn tiny_image(place: &Place) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/test-guest");
     let made = std::process::Command::new(script).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -124,7 +124,7 @@ fn tiny_image(place: &Place) {
     std::fs::copy(path.trim(), place.at("images/tiny.qcow2")).unwrap();
 }
 
-fn card(attach: Attach, mac: Option<[u8; 6]>, model: NicModel) -> VmNetwork {
+pub(crate) fn card(attach: Attach, mac: Option<[u8; 6]>, model: NicModel) -> VmNetwork {
     VmNetwork { attach, mac, address: Address::Dhcp, model }
 }
 

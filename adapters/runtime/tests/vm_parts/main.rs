@@ -9,4 +9,6 @@ mod boot;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod place;
