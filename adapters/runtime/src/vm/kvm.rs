@@ -98,7 +98,9 @@ impl Kvm {
     }
 
     fn guest(&self, engine: &str, sector: &Path) -> Child {
-        let drive = format!("file={},format=raw,if=ide", sector.display());
+        // A comma in a path is written twice, or it would end the path.
+        let file = sector.display().to_string().replace(',', ",,");
+        let drive = format!("file={file},format=raw,if=ide");
         let args = [
             "-accel",
             engine,

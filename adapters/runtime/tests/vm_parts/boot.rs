@@ -185,7 +185,7 @@ async fn a_guest_boots_reads_its_seed_and_keeps_its_disk() {
     let theirs = place.at("open/theirs.img");
     std::fs::File::create(&theirs).unwrap().set_len(80 << 20).unwrap();
     let words = "#cloud-config\n#tiny: value forty-two\n#tiny: mark vda kept & safe\n\
-                 #tiny: mark vdb theirs\n";
+                 #tiny: mark vdb theirs\n#tiny: agent\n";
     let mut spec = VmSpec {
         os_image: Some(Arc::from("tiny")),
         networks: vec![card(Attach::Network(Arc::from("default")), None, NicModel::Virtio)],
@@ -209,6 +209,8 @@ async fn a_guest_boots_reads_its_seed_and_keeps_its_disk() {
     assert!(said("ip_eth0").parse::<std::net::Ipv4Addr>().is_ok(), "{}", said("ip_eth0"));
     let leases = virsh(&["domifaddr", &machine]).await.unwrap();
     assert!(leases.contains(&said("ip_eth0")), "{leases}");
+    let told = virsh(&["domifaddr", "--source", "agent", &machine]).await.unwrap();
+    assert!(told.contains(&said("ip_eth0")), "the guest itself says so: {told}");
     assert_eq!(said("mac_eth0"), identity::mac_text(identity::mac_of("live", &machine, 0)));
     let screen = place.at("screen.ppm");
     virsh(&["screenshot", &machine, screen.to_str().unwrap()]).await.unwrap();

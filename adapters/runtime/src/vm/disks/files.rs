@@ -41,6 +41,27 @@ pub(super) async fn store(record: &Path, manifest: Manifest) -> Result<(), Error
     blocking(move || manifest.store(&record).map_err(|error| storage(&record, error))).await
 }
 
+/// The records of all other machines, by name. One that cannot be read may name any disk, so it is an
+/// error.
+pub(super) fn others(home: &Path, own: &str) -> Result<Vec<(String, Manifest)>, Error> {
+    let machines = match home.read_dir() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(|error| storage(home, error))?,
+    };
+    let mut all = Vec::new();
+    for machine in machines {
+        let machine = machine.map_err(|error| storage(home, error))?;
+        let name = machine.file_name().to_string_lossy().into_owned();
+        if name == own || !machine.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let record = machine.path().join("manifest.json");
+        let manifest = Manifest::load(&record).map_err(|error| storage(&record, error))?;
+        all.push((name, manifest));
+    }
+    Ok(all)
+}
+
 /// The name a file has while it is made; one that nobody else would give.
 pub(super) fn draft_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -26,8 +26,10 @@ use super::seed::Mount;
 use super::storage::{Storage, base_layer, head_of, storage};
 use super::{image, seed};
 
-use files::{blocking, draft_of, load, place, ready_folder, remove_file, remove_logs, store};
-use rules::{bus_of, names_nothing, no_driver, same_disk, serial_of};
+use files::{
+    blocking, draft_of, load, others, place, ready_folder, remove_file, remove_logs, store,
+};
+use rules::{bus_of, clash, names_nothing, no_driver, same_disk, serial_of};
 
 pub use rules::free_device;
 
@@ -326,22 +328,14 @@ impl Disks {
         if bytes > self.most_bytes() { Err(self.too_large(path)) } else { Ok(bytes) }
     }
 
-    /// Two machines on one disk destroy it.
+    /// Two machines on one disk destroy it, and so does one that writes beneath another.
     async fn nobody_elses(&self, machine: &str, wanted: &Wanted) -> Result<(), Error> {
-        if wanted.read_only {
-            return Ok(());
-        }
         let (home, own) = (self.settings.home.clone(), machine.to_owned());
-        let path = wanted.file.path.clone();
+        let mine = wanted.kept(false, false);
         blocking(move || {
-            let Ok(machines) = home.read_dir() else { return Ok(()) };
-            for other in machines.flatten().filter(|other| *other.file_name() != *own) {
-                let record = other.path().join("manifest.json");
-                let manifest = Manifest::load(&record).map_err(|error| storage(&record, error))?;
-                let uses = |kept: &Kept| kept.path == path && !kept.read_only;
-                if manifest.disks.iter().any(uses) {
-                    let owner = other.file_name().to_string_lossy().into_owned();
-                    return Err(storage(&path, format!("is a disk of the machine {owner}")));
+            for (other, manifest) in others(&home, &own)? {
+                if let Some(path) = manifest.disks.iter().find_map(|kept| clash(&mine, kept)) {
+                    return Err(storage(path, format!("is a disk of the machine {other}")));
                 }
             }
             Ok(())

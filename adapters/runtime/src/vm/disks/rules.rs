@@ -43,6 +43,16 @@ pub(super) fn same_disk(kept: &Kept, wanted: &Wanted) -> Result<(), Error> {
     Err(Error::Invalid { detail })
 }
 
+/// A file that one disk writes to and the other needs, as its own or beneath it.
+pub(super) fn clash<'a>(one: &'a Kept, other: &'a Kept) -> Option<&'a Path> {
+    let beneath = |kept: &'a Kept| kept.backing.as_ref().map(|layer| layer.path.as_path());
+    let writes = |kept: &'a Kept| (!kept.read_only).then_some(kept.path.as_path());
+    let meet = |written: Option<&'a Path>, kept: &'a Kept| {
+        written.filter(|path| kept.path == *path || beneath(kept) == Some(*path))
+    };
+    meet(writes(one), other).or_else(|| meet(writes(other), one))
+}
+
 /// Refuses an image that would make a tool open another file.
 pub(super) fn names_nothing(path: &Path, header: &Qcow2) -> Result<(), Error> {
     let why = if header.has_backing {
@@ -98,7 +108,37 @@ pub fn free_device(disks: &[Disk]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::domain::LayerFormat;
     use super::*;
+
+    #[test]
+    fn disks_clash_where_one_writes_what_another_needs() {
+        let kept = |path: &str, base: Option<&str>, read_only| Kept {
+            device: "vda".to_owned(),
+            path: path.into(),
+            format: LayerFormat::Qcow2,
+            backing: base.map(|path| Layer { path: path.into(), format: LayerFormat::Raw }),
+            made: false,
+            ready: false,
+            read_only,
+        };
+        for (one, other, meets) in [
+            (kept("/a", None, false), kept("/b", None, false), None),
+            (kept("/a", None, false), kept("/a", None, false), Some("/a")),
+            (kept("/a", None, true), kept("/a", None, true), None),
+            (kept("/a", None, true), kept("/a", None, false), Some("/a")),
+            (kept("/a", Some("/i"), false), kept("/b", Some("/i"), false), None),
+            (kept("/a", Some("/i"), false), kept("/i", None, false), Some("/i")),
+            (kept("/a", Some("/i"), false), kept("/i", None, true), None),
+        ] {
+            let meets = meets.map(Path::new);
+            assert_eq!(
+                (clash(&one, &other), clash(&other, &one)),
+                (meets, meets),
+                "{one:?} {other:?}"
+            );
+        }
+    }
 
     #[test]
     fn a_serial_fits_and_differs() {
