@@ -143,7 +143,7 @@ mod tests {
         // The other service of the package is the agents' own.
         let mut ours = methods("persys.compute.v1");
         ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
-        assert_eq!(ours.len(), 10, "{ours:?}");
+        assert_eq!(ours.len(), 11, "{ours:?}");
         contract.extend(ours);
         let rows: Vec<_> = TABLE.iter().map(|(method, ..)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();
