@@ -15,7 +15,6 @@ pub mod docker;
 pub mod error;
 pub mod exclusive;
 pub mod inside;
-pub mod process;
 pub mod runtime;
 pub mod sim;
 
@@ -23,4 +22,5 @@ pub use clock::Clock;
 pub use error::Error;
 pub use exclusive::Exclusive;
 pub use inside::{Evidence, Exec, Logs, Usage, Wakeups};
+pub use persys_process as process;
 pub use runtime::{Owner, Runtime, Start};

@@ -11,7 +11,7 @@ use crate::tree::SourceFile;
 const PURE: &[&str] = &["base64", "thiserror"];
 
 /// Adapters that other adapters may use: the bare way to an outside system, without a seam of its own.
-const WAYS: &[&str] = &["persys-etcd"];
+const WAYS: &[&str] = &["persys-etcd", "persys-process"];
 
 /// Every breach of the layers.
 pub fn check(files: &[SourceFile]) -> Vec<Finding> {
