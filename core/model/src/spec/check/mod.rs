@@ -18,7 +18,7 @@ mod placement;
 mod resources;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod vm;
 mod volume;
 

@@ -13,7 +13,7 @@ use crate::spec::draft::Texts;
 use crate::spec::secret::Secret;
 
 /// `text` fit for a message: at most 40 characters, nothing that could steer a terminal.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(40).flat_map(char::escape_debug).collect();
     if short.len() < text.len() && text.chars().nth(40).is_some() {
         short.push('…');
@@ -76,7 +76,7 @@ pub(super) fn plain_name(at: &At<'_>, text: &str, most: usize) -> Option<Arc<str
 }
 
 /// Whether `text` is a host: a DNS name, an IPv4 address, or an IPv6 address in brackets.
-pub(super) fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return inner.parse::<std::net::Ipv6Addr>().is_ok();
     }
@@ -92,7 +92,7 @@ pub(super) fn is_host(text: &str) -> bool {
 }
 
 /// Splits `host[:port]`; `None` when either is not well formed.
-pub(super) fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match text.rsplit_once(':') {
         // A colon inside brackets belongs to the address.
         Some((host, port)) if !port.ends_with(']') => {

@@ -124,6 +124,8 @@ fn repositories() {
         "ssh://git@[2001:db8::1]:22/a",
         "git@github.com:a/b.git",
         "file:///srv/git/a.git",
+        // Whether it is allowed is said by who fetches.
+        "http://127.0.0.1:8000/a.git",
     ] {
         let spec = compose_spec(&git_draft(good, ""));
         assert!(
@@ -135,7 +137,6 @@ fn repositories() {
         "-x",
         "--upload-pack=touch x",
         "ext::sh -c id",
-        "http://host/a",
         "git://host/a",
         "ftp://host/a",
         "file://host/a",
