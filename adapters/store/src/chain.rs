@@ -215,13 +215,20 @@ pub(crate) fn events(span: Span, show: Box<ShowBack<'_>>) -> Result<History, Err
     Ok(history(found.iter().rev()))
 }
 
+/// The events under one key: each is a line.
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == b'\n')
+}
+
 /// What these events say, in their order.
 pub(crate) fn history<B: AsRef<[u8]>>(found: impl Iterator<Item = B>) -> History {
     let mut history = History::default();
     for bytes in found {
-        match decode::<Event>(bytes.as_ref()) {
-            Ok((event, _)) => history.events.push(Arc::new(event)),
-            Err(_) => history.unreadable += 1,
+        for line in lines(bytes.as_ref()) {
+            match decode::<Event>(line) {
+                Ok((event, _)) => history.events.push(Arc::new(event)),
+                Err(_) => history.unreadable += 1,
+            }
         }
     }
     history

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use persys_etcd::{Compare, Op, Pages, Range, Txn};
 
 use super::write::MOST_SIZE;
-use super::{Inner, nth};
+use super::{Inner, nth, packs};
 use crate::error::Error;
 use crate::store::Pairs;
 
@@ -22,7 +22,8 @@ impl Inner {
             None => Vec::new(),
         };
         let everything = vec![self.keys.folder("")];
-        let contents = self.overlaid(seen.revision, everything, steps).await?;
+        let mut contents = self.overlaid(seen.revision, everything, steps).await?;
+        packs::apart(&self.keys, &mut contents);
         let kept = contents.into_iter().filter(|(key, _)| self.is_kept(key));
         let below =
             kept.filter_map(|(key, bytes)| Some((self.keys.lasting(&key)?.to_owned(), bytes)));

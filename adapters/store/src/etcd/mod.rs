@@ -17,6 +17,7 @@ mod care;
 mod dump;
 mod journal;
 mod lead;
+mod packs;
 mod plan;
 mod read;
 mod view;

@@ -16,7 +16,7 @@ use super::journal::Step;
 use super::lead::Lead;
 use super::{Inner, nth};
 use crate::book::{Book, Edit};
-use crate::chain::{history, is_behind};
+use crate::chain::{history, is_behind, lines};
 use crate::error::Error;
 use crate::store::{History, Loaded, Span};
 
@@ -24,6 +24,9 @@ use crate::store::{History, Loaded, Span};
 const TRIES: usize = 4;
 /// Pages that may wait to be put into records.
 const MOST_WAITING: usize = 4;
+/// Keys of events that are read at once, at first and at most.
+const FEW_KEYS: usize = 32;
+const MOST_KEYS: usize = 1000;
 /// Folders that a load does not read.
 const NOT_READ: [&str; 3] = ["events", "quarantine", "skydns"];
 
@@ -249,13 +252,28 @@ impl Inner {
         }
     }
 
+    /// Back from the newest, a few keys at first: how many events they hold is only seen then.
     async fn last_events(&self, limit: usize) -> Result<History, Error> {
-        let (from, to) = self.keys.folder("events");
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let range = Range { limit, backwards: true, ..Range::between(from, to) };
-        let (mut found, _, _) = self.client.range(range).await.map_err(Error::unavailable)?;
-        found.reverse();
-        Ok(history(found.iter().map(|kv| &kv.value)))
+        let kept = usize::try_from(self.settings.keep_events).unwrap_or(usize::MAX);
+        let limit = limit.min(kept);
+        let (from, mut to) = self.keys.folder("events");
+        let (mut keys, mut found) = (FEW_KEYS, Vec::new());
+        while found.len() < limit {
+            let asked = i64::try_from(keys).unwrap_or(i64::MAX);
+            let range = Range::between(from.clone(), to.clone());
+            let range = Range { limit: asked, backwards: true, ..range };
+            let (page, more, _) = self.client.range(range).await.map_err(Error::unavailable)?;
+            for kv in &page {
+                let mut here: Vec<_> = lines(&kv.value).map(<[u8]>::to_vec).collect();
+                here.reverse();
+                found.append(&mut here);
+            }
+            let Some(oldest) = page.last().filter(|_| more) else { break };
+            to = String::from_utf8_lossy(&oldest.key).into_owned();
+            keys = limit.saturating_sub(found.len()).clamp(FEW_KEYS, MOST_KEYS);
+        }
+        found.truncate(limit);
+        Ok(history(found.iter().rev()))
     }
 
     /// Keys only tell where to begin: among them may be one that somebody else made up, and what

@@ -1,20 +1,14 @@
 //! What a transaction builds on: the head, and which events there are.
 
-use std::collections::VecDeque;
-
 use persys_cluster::record::Head;
 use persys_etcd::{Op, Pages, Range, Txn};
-use persys_model::time::WallMillis;
-use persys_model::token::EventSeq;
 
 use super::lead::Lead;
+use super::packs::{Mark, Packs};
 use super::{Inner, nth};
 use crate::book::Book;
 use crate::error::Error;
 use crate::key::event_of;
-
-/// Time and number of an event, as its key has them.
-pub(super) type Mark = (WallMillis, EventSeq);
 
 /// The store as the last transaction left it.
 #[derive(Debug)]
@@ -24,8 +18,7 @@ pub(super) struct View {
     pub(super) head: Option<Head>,
     /// When the head was written; 0 when there is none.
     pub(super) head_revision: i64,
-    /// Oldest first.
-    pub(super) events: VecDeque<Mark>,
+    pub(super) events: Packs,
 }
 
 impl Inner {
@@ -57,11 +50,11 @@ impl Inner {
             lead: lead.revision,
             head: book.read_head(head.map(|kv| &*kv.value))?,
             head_revision: head.map_or(0, |kv| kv.mod_revision),
-            events: self.event_marks(seen.revision).await?.into(),
+            events: Packs::found(self.event_marks(seen.revision).await?),
         })
     }
 
-    /// All events, oldest first, at one revision. What has no key of an event is none.
+    /// The keys of all events, oldest first, at one revision. What has no key of an event is none.
     pub(super) async fn event_marks(&self, revision: i64) -> Result<Vec<Mark>, Error> {
         let (from, to) = self.keys.folder("events");
         let range = Range { keys_only: true, revision, ..Range::between(from, to) };

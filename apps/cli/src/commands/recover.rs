@@ -69,7 +69,8 @@ async fn ask(
     let mut messages = vec![message(Input::Start(start))];
     messages.extend(file.chunks(PIECE).map(|piece| message(Input::Data(piece.to_vec()))));
     let what = if dry_run { "no plan can be made" } else { "recovery cannot be left" };
-    client.ask(what, client.compute().recover(tokio_stream::iter(messages))).await
+    let answer = client.ask(what, client.compute().recover(tokio_stream::iter(messages))).await;
+    answer.map_err(|problem| problem.next("persys status"))
 }
 
 /// Whether somebody at a terminal says yes.

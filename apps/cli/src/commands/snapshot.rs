@@ -56,6 +56,7 @@ pub(super) fn read(file: &Path) -> Result<Archive, Problem> {
     archive::open(file).map_err(|why| {
         Problem::new(format!("{} is not a snapshot that can be used", file.display()))
             .why(why.to_string())
+            .next("persys snapshot save FILE")
     })
 }
 

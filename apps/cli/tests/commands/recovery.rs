@@ -29,6 +29,7 @@ async fn a_lost_store_is_rebuilt_from_agents_after_a_look_at_the_plan() {
     let mut rig = Rig::start().await;
     let told = rig.types("recover --from-agents --yes").await.ended(1);
     assert!(told.err.contains("there is nothing to recover"), "{told:?}");
+    assert!(told.err.contains("next: "), "{told:?}");
     rig.types("run web --name one").await.ended(0);
     rig.types("run web --name two").await.ended(0);
     let inside = rig.types("get one -o json").await.json()["inside"]["runtime_id"].clone();

@@ -19,13 +19,16 @@ use persys_model::zoo::Bug;
 
 use crate::effects::{Effects, Marks, Outbound};
 use crate::input::{Input, RequestId};
-use crate::record::Unit;
+use crate::record::{Unit, Write};
 use crate::settings::Settings;
 use crate::store::{CallId, HighWater, StoreCall, StoreReply};
 use crate::world::World;
 
-/// Most operations in one store transaction besides the head: etcd allows 128.
-const MOST_WRITES: usize = 120;
+/// Most records in one store transaction: etcd allows 128 operations, and the head, the events and
+/// the dropping of old ones need a few.
+const MOST_RECORDS: usize = 120;
+/// Most events in one store transaction; a store in etcd puts them under a few keys.
+const MOST_EVENTS: usize = 240;
 /// How soon a call is tried again that the store did not take.
 const RETRY_MS: u64 = 200;
 
@@ -391,11 +394,12 @@ impl Replica {
 
 /// Whole units from the front, as many as one transaction holds, at least one.
 fn next_batch(pending: &mut Vec<Unit>) -> Vec<Unit> {
-    let mut writes = 0;
-    let mut count = 0;
+    let (mut records, mut events, mut count) = (0, 0, 0);
     for unit in pending.iter() {
-        writes += unit.writes.len();
-        if count > 0 && writes > MOST_WRITES {
+        let told = unit.writes.iter().filter(|write| matches!(write, Write::PutEvent(_))).count();
+        events += told;
+        records += unit.writes.len() - told;
+        if count > 0 && (records > MOST_RECORDS || events > MOST_EVENTS) {
             break;
         }
         count += 1;

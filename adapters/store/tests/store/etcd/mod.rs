@@ -6,6 +6,7 @@ use persys_etcd::{Client, Compare, LeaseId, Op, Txn};
 use persys_etcd_host::{Host, Options};
 use persys_store::{Etcd, EtcdSettings, Settings, Store};
 
+mod packs;
 mod safe;
 mod trouble;
 
