@@ -21,6 +21,7 @@ use crate::error::{Error, disk};
 use crate::local::remove;
 use crate::mounts::{Mount, data, folder, mount, unmount};
 use crate::settings::{NfsSettings, Tools};
+use crate::tools::aside;
 
 /// Volumes on an NFS server.
 #[derive(Debug, Clone)]
@@ -101,12 +102,15 @@ impl Driver for Nfs {
             return Err(Error::Refused { name: name.clone(), why: why.to_owned() });
         }
         self.export(name).await?;
-        let home = self.home(name);
-        let claims = home.join("claims");
-        folder(&claims)?;
-        let claim = claims.join(by.as_str());
-        std::fs::write(&claim, "").map_err(disk(&claim))?;
-        data(&home)?;
+        let (home, by) = (self.home(name), by.clone());
+        let claim = move || {
+            let claims = home.join("claims");
+            folder(&claims)?;
+            let claim = claims.join(by.as_str());
+            std::fs::write(&claim, "").map_err(disk(&claim))?;
+            data(&home)
+        };
+        aside(name, "claiming it", claim).await?;
         let below = format!("/persys/{name}/data");
         let path = self.mount_at(name, &below, self.target(name)).await?;
         Ok(Attached { path, limited: false })
@@ -119,10 +123,11 @@ impl Driver for Nfs {
     async fn disclaim(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {
         self.export(name).await?;
         let claim = self.home(name).join("claims").join(by.as_str());
-        match std::fs::remove_file(&claim) {
+        let disclaim = move || match std::fs::remove_file(&claim) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(disk(&claim)(error)),
             _ => Ok(()),
-        }
+        };
+        aside(name, "giving up a claim", disclaim).await
     }
 
     async fn delete(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {
@@ -131,11 +136,12 @@ impl Driver for Nfs {
         let home = self.home(name);
         let claims = home.join("claims");
         // Whoever is left keeps it, and takes it along in the end.
-        let others = match std::fs::read_dir(&claims) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(disk(&claims)(error)),
+        let look = move || match std::fs::read_dir(&claims) {
+            Ok(mut entries) => Ok(entries.next().is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(disk(&claims)(error)),
         };
+        let others = aside(name, "looking who else uses it", look).await?;
         if others { Ok(()) } else { remove(home).await }
     }
 }

@@ -1,6 +1,6 @@
 //! What the drivers are told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the drivers are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,18 @@ impl Default for Tools {
 }
 
 impl Settings {
+    /// Volumes of this node alone, everything below `folder`.
+    #[must_use]
+    pub fn within(folder: &Path, limit: Limit) -> Self {
+        Self {
+            state: folder.join("claims"),
+            local: LocalSettings { root: folder.join("volumes"), limit },
+            nfs: None,
+            ceph: None,
+            tools: Tools::default(),
+        }
+    }
+
     /// Faults of what was given, each with the name of its setting.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, String)> {

@@ -41,6 +41,20 @@ pub(crate) async fn ask(
     })
 }
 
+/// Does `work` on files that may be on another host, where it holds up nobody, for a bounded time.
+pub(crate) async fn aside<T: Send + 'static>(
+    name: &VolumeName,
+    doing: &'static str,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let unknown = |said: String| Error::Unknown { name: name.clone(), doing, said };
+    match tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => Err(unknown(error.to_string())),
+        Err(late) => Err(unknown(late.to_string())),
+    }
+}
+
 /// Runs `program` to its good end; what it printed.
 pub(crate) async fn call(
     name: &VolumeName,

@@ -28,6 +28,10 @@ use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
 use persys_runtime::sim::Sim;
 use persys_runtime::{Clock as BootClock, Owner};
+use persys_volumes::Volumes;
+pub use persys_volumes::{
+    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
@@ -43,6 +47,7 @@ use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
 use crate::rpc;
 use crate::runtimes::Runtimes;
+use crate::storage::{self, WithVolumes};
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
@@ -85,6 +90,8 @@ pub struct Config {
     pub registry_auth: Option<PathBuf>,
     /// Where the pages for probes and dashboards are served.
     pub http: Option<SocketAddr>,
+    /// Where managed volumes are kept.
+    pub volumes: VolumeSettings,
 }
 
 /// How the scheduler reaches an agent.
@@ -241,7 +248,8 @@ pub async fn start_with(
     let (runtimes, mut guards) =
         tokio::join!(runtimes(&config, &node), life::guard(&config, &node, &mut beside));
     let fence = *guards.borrow_and_update();
-    let first = facts(&config, &node, bound, &runtimes, fence)?;
+    let volumes = Volumes::new(&config.volumes);
+    let first = facts(&config, &node, bound, (&runtimes, &volumes), fence)?;
     let meter = Arc::new(Meter::new(first.capacity));
     let grpc = Arc::new(Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?);
     let scheduler: Arc<dyn Scheduler> =
@@ -252,7 +260,7 @@ pub async fn start_with(
     let parts = between(Parts {
         clock: host::clock(),
         keeper: Arc::new(keeper.clone()),
-        runtime: Arc::new(runtimes.clone()),
+        runtime: Arc::new(WithVolumes::new(Arc::new(runtimes.clone()), volumes.clone())),
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
@@ -262,7 +270,8 @@ pub async fn start_with(
         None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
     };
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
-    let service = rpc::service(handle.clone(), runtimes.clone(), Arc::clone(&meter));
+    let offered = (runtimes.clone(), volumes.clone());
+    let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
     let server = serve(incoming, (service, inside), until)?;
     beside.spawn(runtimes.clone().listen(handle.clone()));
     beside.spawn(actions::write_behind(keeper.clone()));
@@ -272,7 +281,7 @@ pub async fn start_with(
     }
     let settings = config.settings.clone();
     let (same, here) = (node.clone(), runtimes.clone());
-    let again = move |fence| facts(&config, &same, bound, &here, fence);
+    let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
     let http = http::open(pages_at, pages, &mut beside);
@@ -402,7 +411,7 @@ fn facts(
     config: &Config,
     node: &NodeId,
     bound: Option<SocketAddr>,
-    runtimes: &Runtimes,
+    (runtimes, volumes): (&Runtimes, &Volumes),
     fence: bool,
 ) -> Result<NodeFacts, Error> {
     let mut labels: persys_model::labels::Labels =
@@ -424,7 +433,7 @@ fn facts(
         capacity: host::capacity(),
         pools: host::root_pool().into_iter().collect(),
         types: runtimes.offered(),
-        drivers: std::collections::BTreeSet::new(),
+        drivers: storage::offered(volumes),
         labels,
         fence,
         missing: runtimes.missing(),

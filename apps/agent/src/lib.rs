@@ -33,6 +33,7 @@ pub mod ledger;
 mod life;
 pub mod rpc;
 pub mod runtimes;
+mod storage;
 pub mod upward;
 mod verbs;
 pub mod watchdog;

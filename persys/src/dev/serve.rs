@@ -104,6 +104,13 @@ async fn start_agent(
             RuntimeName::Docker => watchdog_command(),
             RuntimeName::Sim => None,
         },
+        volumes: agent::VolumeSettings::within(
+            &folder.path.join("agent"),
+            match options.runtime {
+                RuntimeName::Docker => agent::Limit::Auto,
+                RuntimeName::Sim => agent::Limit::None,
+            },
+        ),
         registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
         http: None,
     };

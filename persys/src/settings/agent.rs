@@ -8,6 +8,7 @@ use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
 use super::scheduler::{NO_GATEWAY, NO_TRACES, NO_VAULT, certificates};
+use super::storage;
 use super::{Setting, Unused, Values};
 use crate::component::watchdog_command;
 
@@ -42,6 +43,17 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),
     setting!("watchdog", [], "true", "A process that stops exclusive work when the agent cannot"),
     setting!("registry-auth", ["PERSYS_REGISTRY_AUTH"], "", "Credentials of private registries, as `docker login` writes them"),
+    setting!("storage-local-root", ["PERSYS_STORAGE_LOCAL_ROOT"], "/var/lib/persys/volumes/local", "Folder of managed volumes on this node"),
+    setting!("storage-local-limit", ["PERSYS_STORAGE_LOCAL_LIMIT"], "auto", "Whether their size is held: `image` by a file system of their own, `none`, `auto` where the host can"),
+    setting!("storage-nfs-server", ["PERSYS_STORAGE_NFS_SERVER"], "", "NFS server of managed volumes; with the export it makes the driver `nfs` available"),
+    setting!("storage-nfs-export", ["PERSYS_STORAGE_NFS_EXPORT"], "", "What it exports to us"),
+    setting!("storage-nfs-options", ["PERSYS_STORAGE_NFS_OPTIONS"], "", "Options of the mount, as `mount -o` takes them"),
+    setting!("storage-nfs-stage-dir", ["PERSYS_STORAGE_NFS_STAGE_DIR"], "/var/lib/persys/volumes/nfs", "Where its volumes are mounted"),
+    setting!("storage-ceph-pool", ["PERSYS_STORAGE_CEPH_POOL"], "", "Ceph pool of managed volumes; it makes the driver `ceph-rbd` available"),
+    setting!("storage-ceph-cluster", ["PERSYS_STORAGE_CEPH_CLUSTER"], "", "Name of the Ceph cluster; Ceph's own when not given"),
+    setting!("storage-ceph-user", ["PERSYS_STORAGE_CEPH_USER"], "", "Who we are to Ceph"),
+    setting!("storage-ceph-keyring", ["PERSYS_STORAGE_CEPH_KEYRING"], "", "File with the key for it"),
+    setting!("storage-ceph-stage-dir", ["PERSYS_STORAGE_CEPH_STAGE_DIR"], "/var/lib/persys/volumes/ceph-rbd", "Where its volumes are mounted"),
     setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -121,6 +133,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let http = read.address("grpc-addr", "metrics-port", reached).filter(|at| at.port() != 0);
     let simulated = matches!(runtime, RuntimeChoice::Sim(_));
     let watchdog = if read.switch("watchdog") && !simulated { watchdog_command() } else { None };
+    let volumes = storage::settings(&mut read, simulated);
     let made = grpc.map(|grpc| Config {
         node: read.text("node-id").filter(|name| name != "auto"),
         grpc,
@@ -134,6 +147,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         labels,
         settings,
         watchdog,
+        volumes,
         registry_auth: read.text("registry-auth").map(PathBuf::from),
         http,
     });
@@ -141,7 +155,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
 }
 
 /// The documents name a file; ours is a folder beside it.
-fn state_dir(path: PathBuf) -> PathBuf {
+pub(super) fn state_dir(path: PathBuf) -> PathBuf {
     if path.extension().is_some_and(|end| end == "db") {
         path.with_file_name("agent")
     } else {

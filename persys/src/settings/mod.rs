@@ -22,6 +22,7 @@ mod etcd;
 mod page;
 pub(crate) mod read;
 pub(crate) mod scheduler;
+mod storage;
 #[cfg(test)]
 mod variables;
 

@@ -190,8 +190,23 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_NODE_ENV", "prod", "", "\"env\": \"prod\""),
     ("PERSYS_RECONCILE_INTERVAL", "11s", "", "observe_ms: 11000,"),
     ("PERSYS_METRICS_PORT", "18089", "", "http: Some(0.0.0.0:18089)"),
+    ("PERSYS_STORAGE_LOCAL_ROOT", "/srv/v", "", "root: \"/srv/v\""),
+    ("PERSYS_STORAGE_LOCAL_LIMIT", "image", "", "limit: Image"),
+    ("PERSYS_STORAGE_NFS_SERVER", "nas", "--storage-nfs-export /e", "server: \"nas\""),
+    ("PERSYS_STORAGE_NFS_EXPORT", "/e", "--storage-nfs-server nas", "export: \"/e\""),
+    ("PERSYS_STORAGE_NFS_OPTIONS", "vers=4", NFS, "options: \"vers=4\""),
+    ("PERSYS_STORAGE_NFS_STAGE_DIR", "/s/n", NFS, "stage: \"/s/n\""),
+    ("PERSYS_STORAGE_CEPH_POOL", "p1", "", "pool: \"p1\""),
+    ("PERSYS_STORAGE_CEPH_CLUSTER", "c1", CEPH, "cluster: \"c1\""),
+    ("PERSYS_STORAGE_CEPH_USER", "u1", CEPH, "user: \"u1\""),
+    ("PERSYS_STORAGE_CEPH_KEYRING", "/k", CEPH, "keyring: \"/k\""),
+    ("PERSYS_STORAGE_CEPH_STAGE_DIR", "/s/c", CEPH, "stage: \"/s/c\""),
     ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
 ];
+
+/// What the other settings of a driver need to count.
+const NFS: &str = "--storage-nfs-server nas --storage-nfs-export /e";
+const CEPH: &str = "--storage-ceph-pool p1";
 
 struct Told {
     name: &'static str,

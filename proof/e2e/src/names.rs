@@ -120,6 +120,7 @@ async fn agent(folder: &Path, name: &str, last: u8, scheduler: SocketAddr) -> ag
         reach: agent::Reach::Called,
         watchdog: None,
         registry_auth: None,
+        volumes: agent::VolumeSettings::within(&folder.join(name), agent::Limit::None),
         http: None,
     })
     .await

@@ -198,6 +198,7 @@ fn agent_config(
     schedulers: &[SocketAddr],
     docker: Option<&str>,
 ) -> agent::Config {
+    let volumes = agent::VolumeSettings::within(&plan.folder, agent::Limit::Auto);
     let (runtime, kind) = match docker {
         Some(host) => (agent::RuntimeChoice::Docker { host: Some(host.to_owned()) }, "docker"),
         None => (agent::RuntimeChoice::Sim(None), "sim"),
@@ -216,6 +217,7 @@ fn agent_config(
         settings: plan.pace.agent(),
         watchdog: None,
         registry_auth: None,
+        volumes,
         http: None,
     }
 }

@@ -125,6 +125,10 @@ impl Stack {
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(
+                &self.folder.path().join(name),
+                agent::Limit::None,
+            ),
             http: None,
         };
         let running = agent::start(config).await.expect("an agent");

@@ -78,6 +78,7 @@ impl Bench {
             reach: agent::Reach::Called,
             watchdog: None,
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(folder.path(), agent::Limit::None),
             http: None,
         });
         let agent = agent.await.unwrap();

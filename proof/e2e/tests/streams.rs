@@ -129,6 +129,7 @@ impl Rig {
             },
             watchdog: None,
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(self.folder.path(), agent::Limit::None),
             http: None,
         };
         let running = agent::start(config).await.unwrap();

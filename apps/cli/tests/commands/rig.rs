@@ -206,6 +206,7 @@ async fn start_agent(
         reach: agent::Reach::Called,
         watchdog: None,
         registry_auth: None,
+        volumes: agent::VolumeSettings::within(&folder.join(node), agent::Limit::None),
         http: None,
     })
     .await

@@ -244,6 +244,10 @@ impl Rig {
             },
             watchdog: None,
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(
+                &self.folder.path().join(name),
+                agent::Limit::None,
+            ),
             http: None,
         };
         let running = agent::start(config).await.unwrap();
