@@ -17,6 +17,8 @@ mod idle;
 mod lifecycle;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod volumes;
 
 #[cfg(test)]
 use std::path::Path;
