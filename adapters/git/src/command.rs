@@ -152,7 +152,7 @@ mod tests {
         std::fs::write(&tokens, "https://me:s3cret@git.test\n").unwrap();
         std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
-        let mut settings = Settings::usual(PathBuf::from("/scratch"));
+        let mut settings = Settings::default().within(PathBuf::from("/scratch"));
         settings.ssh =
             Some(Ssh { key: "/etc/persys/key".into(), known_hosts: "/etc/persys/hosts".into() });
         let repository = Repository::read("https://git.test/a.git").unwrap();

@@ -24,7 +24,7 @@ impl Default for Limits {
         Self {
             file_bytes: 256 * 1024,
             folder_bytes: 256 * 1024 * 1024,
-            deadline: Duration::from_mins(1),
+            deadline: Duration::from_secs(30),
             at_a_time: 4,
         }
     }
@@ -63,9 +63,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What holds when nobody says more: https only, everywhere, nobody in particular.
+    /// The same in this folder.
     #[must_use]
-    pub fn usual(scratch: PathBuf) -> Self {
+    pub fn within(self, scratch: PathBuf) -> Self {
+        Self { scratch, ..self }
+    }
+}
+
+impl Default for Settings {
+    /// What holds when nobody says more: https and ssh, everywhere, nobody in particular.
+    fn default() -> Self {
         Self {
             git: PathBuf::from("/usr/bin/git"),
             limiter: PathBuf::from("/usr/bin/prlimit"),
@@ -75,7 +82,7 @@ impl Settings {
             credentials: None,
             ssh: None,
             limits: Limits::default(),
-            scratch,
+            scratch: PathBuf::from("/var/lib/persys/git"),
         }
     }
 }

@@ -18,6 +18,7 @@ macro_rules! setting {
 
 pub(crate) mod agent;
 mod etcd;
+mod git;
 #[cfg(test)]
 mod page;
 pub(crate) mod read;

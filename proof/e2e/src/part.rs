@@ -179,6 +179,11 @@ fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Bo
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),
         discovery: Discovery::default(),
+        // Repositories of tests are folders and servers of this machine.
+        git: scheduler::GitSettings {
+            allow: scheduler::GitProtocol::ALL.into_iter().collect(),
+            ..scheduler::GitSettings::default()
+        },
     })
 }
 

@@ -71,6 +71,7 @@ impl Stack {
             security,
             settings: Settings::default(),
             discovery: Discovery::default(),
+            git: persys_scheduler::app::GitSettings::default(),
         };
         let running = scheduler::start(config).await.expect("a scheduler");
         let mut standing = running.handle.standing();

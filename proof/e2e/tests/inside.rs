@@ -56,6 +56,7 @@ impl Bench {
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
             discovery: Discovery::default(),
+            git: persys_scheduler::app::GitSettings::default(),
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());

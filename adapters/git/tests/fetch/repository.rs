@@ -92,7 +92,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings::usual(folder.path().join("scratch"));
+        let mut settings = Settings::default().within(folder.path().join("scratch"));
         settings.allow = Protocol::ALL.into_iter().collect();
         settings.limits.deadline = Duration::from_secs(30);
         Self { folder, settings }

@@ -95,7 +95,7 @@ async fn a_private_repository_opens_to_the_token_of_its_host() {
 #[tokio::test]
 async fn what_is_not_allowed_is_refused_with_all_reasons_at_once() {
     let bench = Bench::new();
-    let mut settings = persys_git::Settings::usual(bench.settings.scratch.clone());
+    let mut settings = persys_git::Settings::default().within(bench.settings.scratch.clone());
     settings.hosts.insert("git.test".to_owned());
     let fetcher = Fetcher::new(settings).unwrap();
     for (address, words) in [

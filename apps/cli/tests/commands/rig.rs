@@ -174,6 +174,7 @@ async fn start_scheduler(
         cluster: "test".to_owned(),
         security: scheduler::Security::Mtls(bundle),
         discovery: Discovery::default(),
+        git: persys_scheduler::app::GitSettings::default(),
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })
     .await

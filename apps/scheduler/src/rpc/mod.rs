@@ -27,6 +27,7 @@ mod workloads;
 use std::sync::Arc;
 
 use persys_cluster::settings::Settings;
+use persys_git::Fetcher;
 use persys_identity::Peer;
 use persys_model::time::WallMillis;
 use persys_proto::control::v1 as wire;
@@ -72,6 +73,8 @@ pub(crate) struct Control {
     settings: Settings,
     agents: Arc<Agents>,
     streams: Arc<Streams>,
+    /// Gets Compose files out of repositories.
+    fetcher: Fetcher,
     /// Room for more streams of agents.
     stream_room: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
@@ -84,13 +87,24 @@ impl Control {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        (obeyed, streams): (Arc<Obeyed>, Arc<Streams>),
+        (obeyed, streams, fetcher): (Arc<Obeyed>, Arc<Streams>, Fetcher),
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
         let stream_room = Arc::new(Semaphore::new(MOST_STREAMS));
         let agents = Arc::new(Agents::new(obeyed));
-        Self { handle, store, clock, settings, agents, streams, stream_room, watchers, stop }
+        Self {
+            handle,
+            store,
+            clock,
+            settings,
+            agents,
+            streams,
+            fetcher,
+            stream_room,
+            watchers,
+            stop,
+        }
     }
 
     fn now(&self) -> WallMillis {
