@@ -41,6 +41,7 @@ live:                  ## against a real Docker, which is started if there is no
 live-tests:
 	hack/with-dig cargo test --quiet -p persys-e2e --test dig
 	cargo test --quiet -p persys-volumes --test mounts
+	cargo test --quiet -p persys-compose --test compose_cli
 	cargo test --quiet -p persys-runtime --test docker
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1

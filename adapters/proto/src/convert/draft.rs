@@ -48,6 +48,12 @@ fn from_client(at: &At<'_>, spec: wire::WorkloadSpec) -> Draft {
         if compose.found_volumes {
             here.field("found_volumes").fault("is found in the file; leave it out");
         }
+        if !compose.git_commit.is_empty() {
+            here.field("git_commit").fault("is found in the repository; name it with git_ref");
+        }
+        if !compose.git_file.is_empty() {
+            here.field("git_file").fault("is found in the repository; leave it out");
+        }
     }
     let mut draft = draft(spec);
     packed::unpack(at, &mut draft);
@@ -133,6 +139,8 @@ fn compose(body: wire::ComposeSpec) -> ComposeDraft {
         source_type: body.source_type,
         git_repo: body.git_repo,
         git_ref: body.git_ref,
+        git_path: body.git_path,
+        fetched: None,
         inline_yaml: body.inline_yaml,
         project_name: body.project_name,
         compose_yaml: String::new(),

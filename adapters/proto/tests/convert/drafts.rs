@@ -123,15 +123,22 @@ fn volume(name: &str) -> control::ManagedVolumeSpec {
 #[test]
 fn a_client_does_not_say_what_is_found() {
     let body = control::ComposeSpec {
-        inline_yaml: "a: b".into(),
+        inline_yaml: "services: {a: {image: b}}".into(),
         found_ports: vec![control::Port::default()],
         found_volumes: true,
+        git_commit: "0123456789abcdef0123456789abcdef01234567".into(),
+        git_file: "services: {a: {image: b}}".into(),
         ..Default::default()
     };
     let request = request(control::workload_spec::Workload::Compose(body));
     assert_eq!(
         paths(draft::apply(request)),
-        ["spec.compose.found_ports", "spec.compose.found_volumes"]
+        [
+            "spec.compose.found_ports",
+            "spec.compose.found_volumes",
+            "spec.compose.git_commit",
+            "spec.compose.git_file"
+        ]
     );
 }
 

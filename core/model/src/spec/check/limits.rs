@@ -53,8 +53,6 @@ pub const CLOUD_INIT_BYTES: usize = 64 * 1024;
 pub const GIT_URL_BYTES: usize = 1024;
 /// Bytes of a branch, tag or commit: a file name's limit, as git keeps branches as files.
 pub const GIT_REF_BYTES: usize = 255;
-/// Bytes of a path within a repository.
-pub const GIT_PATH_BYTES: usize = 512;
 /// Bytes of a project's, guest's or network's name: a DNS label's limit.
 pub const NAME_BYTES: usize = 63;
 /// Bytes of a bridge's name: the kernel's limit for an interface.
