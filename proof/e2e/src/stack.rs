@@ -71,7 +71,11 @@ impl Stack {
             security,
             settings: Settings::default(),
             discovery: Discovery::default(),
-            git: persys_scheduler::app::GitSettings::default(),
+            // Repositories of tests are folders and servers of this machine.
+            git: scheduler::GitSettings {
+                allow: scheduler::GitProtocol::ALL.into_iter().collect(),
+                ..scheduler::GitSettings::default()
+            },
         };
         let running = scheduler::start(config).await.expect("a scheduler");
         let mut standing = running.handle.standing();

@@ -19,6 +19,7 @@ mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;

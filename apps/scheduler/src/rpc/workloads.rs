@@ -7,7 +7,6 @@ use persys_cluster::input::Ask;
 use persys_model::phase::Phase;
 use persys_model::spec::check::CheckedApply;
 use persys_proto::control::v1 as wire;
-use persys_proto::convert::draft;
 use persys_proto::convert::view::{summary, workload as shown};
 use tonic::Status;
 
@@ -23,11 +22,9 @@ impl Control {
         if request.workload_id.is_empty() {
             return Err(Status::invalid_argument("workload_id: is empty"));
         }
-        let checked = match draft::apply(request) {
+        let checked = match self.checked(request).await {
             Ok(checked) => checked,
-            Err(faults) => {
-                return Ok(not_applied(wire::FailureReason::InvalidSpec, faults.to_string()));
-            }
+            Err((reason, why)) => return Ok(not_applied(reason, why)),
         };
         let reply = self.handle.ask(ask_for(checked)).await?;
         Ok(match in_band(reply)? {
