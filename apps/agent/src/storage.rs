@@ -31,11 +31,11 @@ impl WithVolumes {
 
 /// The volumes of a spec, and how its kind sees them.
 fn wanted(spec: &Spec) -> (&[ManagedVolume], Seen) {
-    match &spec.kind {
-        Kind::Container(container) => (&container.managed_volumes, Seen::Folder),
-        Kind::Compose(_) => (&[], Seen::Folder),
-        Kind::Vm(vm) => (&vm.managed_volumes, Seen::Disk),
-    }
+    let seen = match &spec.kind {
+        Kind::Container(_) | Kind::Compose(_) => Seen::Folder,
+        Kind::Vm(_) => Seen::Disk,
+    };
+    (spec.managed_volumes(), seen)
 }
 
 fn told(error: &persys_volumes::Error) -> Error {

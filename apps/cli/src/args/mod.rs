@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod disk;
 mod global;
 mod legacy;
 mod node;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};
 pub(crate) use legacy::{
     AgentCommand, AgentGroup, ApplySpec, LegacyGroup, ListActions, SchedulerCommand,
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Look at nodes and change them.
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Look at the disks of workloads.
+    #[command(subcommand, visible_alias = "disks")]
+    Disk(DiskCommand),
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -230,6 +235,10 @@ mod tests {
             "node drain n1 --reason x",
             "node taint n1 a=b:NoSchedule",
             "node label n1 a=b c-",
+            "disk list -o json",
+            "disk get local:db",
+            "disk create db --driver nfs --size 5",
+            "disk delete db",
             "orphan adopt n1 w1",
             "recover --from-agents",
             "recover --from-agents --dry-run",

@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod config;
+mod disks;
 mod drift;
 mod explain;
 mod find;
@@ -72,6 +73,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
+        Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),

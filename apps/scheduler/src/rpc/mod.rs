@@ -13,6 +13,7 @@ mod access;
 mod agents;
 mod automation;
 mod compute;
+mod disks;
 mod events;
 mod forward;
 mod guard;
@@ -62,7 +63,6 @@ const MOST_WATCHERS: usize = 256;
 const AGE: &str = "persys-copy-age-ms";
 const ROLE: &str = "persys-role";
 
-const NO_DISKS: &str = "disks of their own are not kept yet; give a workload managed volumes";
 const NO_BUCKETS: &str = "object storage is not part of this system";
 
 /// The service.
@@ -300,30 +300,30 @@ impl AgentControl for Control {
 
     async fn create_disk(
         &self,
-        _request: Request<wire::CreateDiskRequest>,
+        request: Request<wire::CreateDiskRequest>,
     ) -> Answer<wire::CreateDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        Self::create_disk_alone(request.get_ref()).map(Response::new)
     }
 
     async fn list_disks(
         &self,
         _request: Request<wire::ListDisksRequest>,
     ) -> Answer<wire::ListDisksResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        look!(self.disks())
     }
 
     async fn get_disk(
         &self,
-        _request: Request<wire::GetDiskRequest>,
+        request: Request<wire::GetDiskRequest>,
     ) -> Answer<wire::GetDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        look!(self.disk(request.into_inner()))
     }
 
     async fn delete_disk(
         &self,
-        _request: Request<wire::DeleteDiskRequest>,
+        request: Request<wire::DeleteDiskRequest>,
     ) -> Answer<wire::DeleteDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        answer!(self.delete_disk_of(request.into_inner()))
     }
 
     async fn create_bucket(

@@ -38,7 +38,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         security,
         settings: Settings::default(),
         discovery: Discovery::default(),
-        git: persys_scheduler::app::GitSettings::default(),
+        git: app::GitSettings::default(),
     }
 }
 

@@ -143,6 +143,16 @@ impl Spec {
         }
     }
 
+    /// Volumes that are made and kept for it.
+    #[must_use]
+    pub fn managed_volumes(&self) -> &[ManagedVolume] {
+        match &self.kind {
+            Kind::Container(container) => &container.managed_volumes,
+            Kind::Compose(_) => &[],
+            Kind::Vm(vm) => &vm.managed_volumes,
+        }
+    }
+
     /// Storage drivers its node must have.
     #[must_use]
     pub fn drivers(&self) -> Vec<DriverName> {
