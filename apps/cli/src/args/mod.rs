@@ -20,7 +20,8 @@ pub(crate) use legacy::{
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
-    Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
+    Apply, ComposeCheck, ComposeCommand, Events, Exec, Get, Ids, Init, InitKind, List, Logs,
+    Restart, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.
@@ -52,6 +53,9 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Apply what files say, and wait until it is so.
     Apply(Box<Apply>),
+    /// Look at Compose files.
+    #[command(subcommand)]
+    Compose(ComposeCommand),
     /// Show one workload, whole.
     #[command(visible_alias = "describe")]
     Get(Get),
@@ -225,6 +229,8 @@ mod tests {
         for line in [
             "run nginx -p 8080:80 -e A=1 -v /a:/b:ro --cpu 0.5 --memory 512m --restart always -- sh -c x",
             "apply -f a.yaml -f b.json --id x --type vm",
+            "apply docker-compose.yml --id x -e A=1 --env-file f",
+            "compose check docker-compose.yml -e A=1 --env-file f -o json",
             "get web -o json",
             "list --watch -o wide",
             "why node/n1",

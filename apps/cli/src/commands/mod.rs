@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod compose;
 mod config;
 mod disks;
 mod drift;
@@ -20,7 +21,7 @@ mod submit;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::args::{self, Cli, Command};
+use crate::args::{self, Cli, Command, ComposeCommand};
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::world::World;
@@ -41,6 +42,9 @@ pub(crate) fn offline(
         world.print(&script)?;
     } else if let Command::Init(wanted) = &cli.command {
         init::init(world, program, wanted)?;
+    } else if let Command::Compose(ComposeCommand::Check(wanted)) = &cli.command {
+        let output = cli.global.output.unwrap_or_default();
+        return compose::check(world, output, wanted).map(Some);
     } else {
         return Ok(None);
     }
@@ -84,7 +88,9 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Config(wanted) => return config::run(shell, &wanted),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
-        Command::Init(_) | Command::Completion(_) | Command::Version => return Ok(0),
+        Command::Compose(_) | Command::Init(_) | Command::Completion(_) | Command::Version => {
+            return Ok(0);
+        }
     };
     running.await
 }

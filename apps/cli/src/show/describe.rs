@@ -104,7 +104,18 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
             ]);
         }
         Some(Workload::Compose(body)) => {
-            rows.extend([("source", body.source_type.clone()), ("git", body.git_repo.clone())]);
+            let file = if body.git_file.is_empty() { &body.inline_yaml } else { &body.git_file };
+            let env: Vec<_> =
+                body.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            rows.extend([
+                ("source", body.source_type.clone()),
+                ("git", body.git_repo.clone()),
+                ("ref", body.git_ref.clone()),
+                ("path", body.git_path.clone()),
+                ("commit", body.git_commit.clone()),
+                ("env", env.join("\n")),
+                ("file", file.clone()),
+            ]);
         }
         Some(Workload::Vm(body)) => rows.extend([
             ("image", body.os_image.clone()),

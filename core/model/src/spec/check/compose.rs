@@ -17,7 +17,7 @@ use super::text::{EnvFor, env, length, shown, word};
 use crate::fault::Faults;
 use crate::resources::Compute;
 use crate::spec::compose::{ComposeSource, ComposeSpec};
-use crate::spec::draft::{ComposeDraft, Draft};
+use crate::spec::draft::{ComposeDraft, Draft, Fetched};
 use crate::spec::secret::Secret;
 use crate::spec::{HostPort, Protocol};
 
@@ -93,6 +93,15 @@ pub fn wanted(draft: &Draft) -> Option<Wanted> {
     match sort_of(&at, compose)? {
         Sort::Git => asked(&at, compose),
         Sort::Inline => None,
+    }
+}
+
+/// A file that is beyond reproach, for a check of everything around it.
+pub(super) fn stand_in(path: &str) -> Fetched {
+    Fetched {
+        commit: "0".repeat(40),
+        path: if path.is_empty() { "compose.yaml" } else { path }.to_owned(),
+        file: "services: {any: {image: any}}".to_owned(),
     }
 }
 

@@ -65,6 +65,19 @@ pub fn check_apply(draft: &ApplyDraft) -> Result<CheckedApply, Faults> {
     conclude(apply, faults)
 }
 
+/// Everything that is wrong with a request as far as it shows before a file is fetched from a
+/// repository: what clients can know.
+pub fn check_unfetched(draft: &ApplyDraft) -> Result<(), Faults> {
+    let mut draft = draft.clone();
+    if let Some(spec) = &mut draft.spec
+        && wanted(spec).is_some()
+        && let Some(compose) = &mut spec.compose
+    {
+        compose.fetched = Some(compose::stand_in(&compose.git_path));
+    }
+    check_apply(&draft).map(|_| ())
+}
+
 fn conclude<T>(checked: Option<T>, faults: RefCell<Faults>) -> Result<T, Faults> {
     let mut faults = faults.into_inner();
     match checked {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::resources::Compute;
-use crate::spec::check::{limits, wanted};
+use crate::spec::check::{check_apply, check_unfetched, limits, wanted};
 use crate::spec::compose::ComposeSource;
-use crate::spec::draft::Fetched;
+use crate::spec::draft::{ApplyDraft, Fetched};
 
 /// `services: {a: {image: b}}` and a line end.
 const PACKED: &str = "c2VydmljZXM6IHthOiB7aW1hZ2U6IGJ9fQo=";
@@ -205,8 +205,18 @@ fn what_has_to_be_fetched_is_known_before() {
         (&*found.repository, &*found.reference, &*found.path),
         ("https://h/x", "main", "a/b.yml")
     );
+    let asks = |draft: &Draft| ApplyDraft {
+        workload_id: "w".into(),
+        spec: Some(draft.clone()),
+        ..ApplyDraft::default()
+    };
+    assert_eq!(check_unfetched(&asks(&draft)), Ok(()), "as far as shows");
+    assert!(check_apply(&asks(&draft)).is_err(), "but not to be run");
+    compose(&mut draft).project_name = "-x".into();
+    assert!(check_unfetched(&asks(&draft)).is_err());
     compose(&mut draft).git_repo = "ext::sh".into();
     assert_eq!(wanted(&draft), None, "at fault");
+    assert_eq!(check_unfetched(&asks(&draft)).expect_err("faults").count(), 2);
     assert_eq!(wanted(&compose_draft()), None);
     assert_eq!(wanted(&container_draft()), None);
 }
@@ -249,7 +259,7 @@ fn every_fault_of_a_file_is_named_with_its_line() {
     for expected in ["line 3, services.web.build: ", "line 4, ", "line 5, services.web.prots: "] {
         assert!(text.contains(expected), "{text}");
     }
-    let many: String = (0..200).map(|n| format!("    bad{n}: x\n")).collect();
+    let many = (0..200).map(|n| format!("    bad{n}: x\n")).collect::<Vec<_>>().concat();
     compose(&mut draft).inline_yaml = format!("services:\n  web:\n    image: x\n{many}");
     assert!(problems(&draft).ends_with("and 136 more"), "{}", problems(&draft));
 }

@@ -67,13 +67,13 @@ fn scrambled() -> impl Strategy<Value = String> {
 /// A file of the corpus with a few bytes put in other places.
 fn damaged() -> impl Strategy<Value = String> {
     let corpus = [
-        include_str!("corpus/wordpress.yml"),
-        include_str!("corpus/gitea.yml"),
-        include_str!("corpus/monitoring.yml"),
-        include_str!("corpus/queue.yml"),
-        include_str!("corpus/proxy.yml"),
-        include_str!("corpus/migration.yml"),
-        include_str!("corpus/powers.yml"),
+        include_str!("../corpus/wordpress.yml"),
+        include_str!("../corpus/gitea.yml"),
+        include_str!("../corpus/monitoring.yml"),
+        include_str!("../corpus/queue.yml"),
+        include_str!("../corpus/proxy.yml"),
+        include_str!("../corpus/migration.yml"),
+        include_str!("../corpus/powers.yml"),
     ];
     let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_usize..12);
     (prop::sample::select(corpus.to_vec()), prop::collection::vec(change, 0..4)).prop_map(

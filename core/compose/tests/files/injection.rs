@@ -257,34 +257,32 @@ fn yaml_itself() {
     ]);
 }
 
+fn lines(numbers: std::ops::Range<usize>, line: impl Fn(usize) -> String) -> String {
+    numbers.map(line).collect::<Vec<_>>().concat()
+}
+
 /// Reading takes no longer for a file that means harm than for the largest honest one.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
 fn bombs() {
-    let mut laughs = String::from("x-a: &a0 [l,l,l,l,l,l,l,l,l,l]\n");
-    for n in 1..12 {
+    let laugh = |n: usize| {
         let before = format!("*a{}", n - 1);
-        laughs += &format!("x-{n}: &a{n} [{}]\n", vec![before; 10].join(","));
-    }
-    let mut merges = String::from("x-0: &m0 {k0: v, l0: v, n0: v}\n");
-    for n in 1..400 {
-        merges += &format!("x-{n}: &m{n}\n  <<: [*m{}, *m{}]\n  k{n}: v\n", n - 1, n - 1);
-    }
+        format!("x-{n}: &a{n} [{}]\n", vec![before; 10].join(","))
+    };
+    let laughs = format!("x-0: &a0 [l,l,l,l,l,l,l,l,l,l]\n{}", lines(1..12, laugh));
+    let merge = |n: usize| format!("x-{n}: &m{n}\n  <<: [*m{0}, *m{0}]\n  k{n}: v\n", n - 1);
+    let merges = format!("x-0: &m0 {{k0: v, l0: v, n0: v}}\n{}", lines(1..400, merge));
     let long = "x".repeat(30_000);
     let copies = format!("x-a: &a \"{long}\"\nx-b: [{}]\n", vec!["*a"; 100].join(","));
-    let many: String = (0..100).map(|n| format!("  s{n}: {{image: x}}\n")).collect();
-    let grows: String = (0..2000).map(|n| format!("      V{n}: $SECRET$SECRET\n")).collect();
+    let many = lines(0..100, |n| format!("  s{n}: {{image: x}}\n"));
+    let grows = lines(0..2000, |n| format!("      V{n}: $SECRET$SECRET\n"));
     let cases: Vec<Case> = vec![
         ("a billion laughs", laughs + "services: {a: {image: b}}", "unfolds to more than"),
         ("merges of merges", merges + "services: {a: {image: b}}", "unfolds to more than"),
         ("a long text copied", copies + "services: {a: {image: b}}", "unfolds to more than"),
         ("deep lists", format!("services: {}", "[".repeat(10_000)), "recursion limit"),
         ("deep mappings", format!("services: {}", "{a: ".repeat(10_000)), "levels deep"),
-        (
-            "deep blocks",
-            (0..400).map(|n| format!("{}a:\n", " ".repeat(n))).collect(),
-            "levels deep",
-        ),
+        ("deep blocks", lines(0..400, |n| format!("{}a:\n", " ".repeat(n))), "levels deep"),
         ("a huge text", format!("services: \"{}\"", "x".repeat(40_000)), "a text of more than"),
         ("a huge key", format!("services: {{? \"{}\" : b}}", "x".repeat(300)), "a key of more"),
         ("a huge file", "#".repeat(300_000), "at most 262144"),
