@@ -1,5 +1,5 @@
 //! Every driver does what the contract says, with programs that only pretend; what they are told is
-//! looked at. The same clauses with real mounts are in `tests/live`.
+//! looked at. The same clauses with real mounts are in `tests/mounts.rs`.
 
 #![allow(
     clippy::unwrap_used,

@@ -7,7 +7,7 @@
     reason = "a test is told apart by where it fails"
 )]
 
-#[path = "../contract/clauses.rs"]
+#[path = "contract/clauses.rs"]
 mod clauses;
 
 use std::io::Write as _;

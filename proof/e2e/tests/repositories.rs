@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop")]
 
-#[path = "../../../../adapters/git/tests/fetch/server.rs"]
+#[path = "../../../adapters/git/tests/fetch/server.rs"]
 #[allow(dead_code, reason = "the tests of the fetcher use more of it")]
 mod server;
 
