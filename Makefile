@@ -10,7 +10,7 @@ SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test prepare lint unit live live-tests sweep sim zoo \
-  bench-placement bench-core bench-fleet bench-docker
+  bench-placement bench-core bench-fleet bench-docker bench-compose
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers
 	@hack/up
@@ -35,12 +35,18 @@ unit:                  ## starts etcd processes of its own
 	@hack/etcd-install
 	cargo test --workspace --quiet
 
-live:                  ## against a real Docker, which is started if there is none
-	hack/with-docker $(MAKE) --no-print-directory live-tests
+live:                  ## against a real Docker and a real libvirt, which are started if there are none
+	hack/with-docker hack/with-libvirt $(MAKE) --no-print-directory live-tests
 
 live-tests:
 	hack/with-dig cargo test --quiet -p persys-e2e --test dig
+	cargo test --quiet -p persys-volumes --test mounts
+	cargo test --quiet -p persys-compose --test compose_cli
 	cargo test --quiet -p persys-runtime --test docker
+	cargo test --quiet -p persys-runtime --test compose -- --test-threads=4
+	cargo test --quiet -p persys-runtime --test vm_parts -- --test-threads=2
+	cargo test --quiet -p persys-libvirt --test live
+	cargo test --quiet -p persys-runtime --test libvirt -- --test-threads=2
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
@@ -72,6 +78,10 @@ bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to ru
 	@mkdir -p target/bench
 	$(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
 	  --json target/bench/fleet-$(STORE).json
+
+bench-compose:         ## a stack of five services against the Compose program itself, on a daemon of its own
+	@mkdir -p target/bench
+	hack/with-docker $(BENCH) compose -- target/bench/compose.json
 
 bench-docker:          ## against Docker itself and Swarm, on a daemon of its own
 	@mkdir -p target/bench

@@ -90,6 +90,12 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// The machine was started and did not come up.
+    #[error("the machine did not come up: {detail}")]
+    Boot {
+        /// What the runtime said.
+        detail: String,
+    },
     /// Something that is not ours has the name.
     #[error("{name} exists and belongs to {owner}; it was not touched")]
     Foreign {
@@ -105,6 +111,24 @@ pub enum Error {
         workload: WorkloadId,
         /// What is there.
         found: RevisionId,
+    },
+    /// A new version could not be brought over what runs, which runs on.
+    #[error("{tried} failed: {cause}; {runs} runs")]
+    Kept {
+        /// The version that failed.
+        tried: RevisionId,
+        /// Why.
+        cause: Box<Error>,
+        /// The version that runs.
+        runs: RevisionId,
+    },
+    /// One service of a stack is to blame.
+    #[error("service {service}: {cause}")]
+    InService {
+        /// Which.
+        service: String,
+        /// Why.
+        cause: Box<Error>,
     },
     /// Exclusive work whose lease was over before it could start.
     #[error("{workload} was not started: its lease was over")]
@@ -140,6 +164,7 @@ impl Error {
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::NoAnswer { .. } | Self::Unreachable { .. } | Self::Unreadable { .. } => true,
+            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.is_unknown(),
             Self::ImageNotFound { .. }
             | Self::ImagePull { .. }
             | Self::ImageDenied { .. }
@@ -148,6 +173,7 @@ impl Error {
             | Self::Storage { .. }
             | Self::Resources { .. }
             | Self::Invalid { .. }
+            | Self::Boot { .. }
             | Self::Foreign { .. }
             | Self::OtherRevision { .. }
             | Self::TooLate { .. }
@@ -165,8 +191,10 @@ impl Error {
             Self::ImagePull { .. } | Self::ImageDenied { .. } => FailureReason::ImagePullFailed,
             Self::PortTaken { .. } | Self::Network { .. } => FailureReason::NetworkError,
             Self::Storage { .. } => FailureReason::StorageError,
+            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.reason(),
             Self::Resources { .. } => FailureReason::InsufficientResources,
             Self::Invalid { .. } | Self::WrongKind { .. } => FailureReason::InvalidSpec,
+            Self::Boot { .. } => FailureReason::VmBootFailed,
             Self::NoAnswer { .. }
             | Self::Unreachable { .. }
             | Self::Unreadable { .. }

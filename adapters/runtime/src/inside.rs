@@ -1,5 +1,6 @@
 //! Looking into what runs: logs, commands, usage, the end of it, and word that something changed.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ pub trait Logs: Send + Sync {
 }
 
 /// Which part of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogRange {
     /// Only so many lines of the end; `None` is all that is kept.
     pub tail: Option<u32>,
@@ -28,6 +29,9 @@ pub struct LogRange {
     pub since: Option<WallMillis>,
     /// Whether to go on with what is printed from now on.
     pub follow: bool,
+    /// Only this service of a stack; `None` is all of them, each line with the name of its own. What
+    /// is no stack has no services.
+    pub service: Option<String>,
 }
 
 /// Output as it comes.
@@ -67,6 +71,8 @@ pub struct ExecCommand {
     pub terminal: bool,
     /// Whether it gets our input.
     pub input: bool,
+    /// In which service of a stack; `None` is enough where one runs.
+    pub service: Option<String>,
 }
 
 /// A command that runs inside.
@@ -94,11 +100,36 @@ pub trait SessionControl: Send + Sync {
     async fn exit_code(&self) -> Result<Option<i32>, Error>;
 }
 
+/// The serial console of a workload.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// Holds the console until the session is let go. One can hold it at a time: another is refused,
+    /// or with `force` takes it over and the first one's session ends.
+    async fn console(&self, workload: &WorkloadId, force: bool) -> Result<ConsoleSession, Error>;
+}
+
+/// A console that is held.
+pub struct ConsoleSession {
+    /// What is printed on it from now on; ends with the machine, or when another takes it over.
+    pub output: Output,
+    /// What is typed on it.
+    pub input: Pin<Box<dyn AsyncWrite + Send>>,
+}
+
+impl std::fmt::Debug for ConsoleSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsoleSession").finish_non_exhaustive()
+    }
+}
+
 /// What a workload uses.
 #[async_trait]
 pub trait Usage: Send + Sync {
     /// One reading; `None` if it does not run.
     async fn usage(&self, workload: &WorkloadId) -> Result<Option<Reading>, Error>;
+
+    /// A reading of everything of ours that runs, for little more than that of one.
+    async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error>;
 }
 
 /// One reading. Counters only grow while the workload runs; rates are the difference of two.
@@ -122,6 +153,23 @@ pub struct Reading {
     pub disk_written_bytes: u64,
 }
 
+impl Reading {
+    /// Both together: a workload may be several things.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            cpu_nanos: self.cpu_nanos.saturating_add(other.cpu_nanos),
+            memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
+            memory_limit_bytes: self.memory_limit_bytes.saturating_add(other.memory_limit_bytes),
+            pids: self.pids.saturating_add(other.pids),
+            network_in_bytes: self.network_in_bytes.saturating_add(other.network_in_bytes),
+            network_out_bytes: self.network_out_bytes.saturating_add(other.network_out_bytes),
+            disk_read_bytes: self.disk_read_bytes.saturating_add(other.disk_read_bytes),
+            disk_written_bytes: self.disk_written_bytes.saturating_add(other.disk_written_bytes),
+        }
+    }
+}
+
 /// Why a workload ended.
 #[async_trait]
 pub trait Evidence: Send + Sync {
@@ -132,6 +180,8 @@ pub trait Evidence: Send + Sync {
 /// What is left of an end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
+    /// Which service of a stack ended.
+    pub service: Option<String>,
     /// Exit code.
     pub code: i32,
     /// The signal the code stands for, if it does: 137 is 9.

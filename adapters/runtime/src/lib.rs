@@ -11,16 +11,18 @@
 //!    not be read is an error, never an empty list.
 
 pub mod clock;
+pub mod compose;
 pub mod docker;
 pub mod error;
 pub mod exclusive;
 pub mod inside;
-pub mod process;
 pub mod runtime;
 pub mod sim;
+pub mod vm;
 
 pub use clock::Clock;
 pub use error::Error;
 pub use exclusive::Exclusive;
-pub use inside::{Evidence, Exec, Logs, Usage, Wakeups};
+pub use inside::{Console, Evidence, Exec, Logs, Usage, Wakeups};
+pub use persys_process as process;
 pub use runtime::{Owner, Runtime, Start};

@@ -11,7 +11,7 @@ use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::spec::{HostPort, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{Existing, Observation, Seen};
 
 use crate::error::Error;
 
@@ -23,7 +23,10 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error>;
 
     /// Makes the thing with its labels and starts it. If it exists in this revision it is only
-    /// started; in another revision it is left alone and the error says so.
+    /// started. If it exists in another one, what is updated in place
+    /// ([`updates_in_place`](persys_model::spec::Kind::updates_in_place)) is brought over, and a
+    /// failure leaves the last good revision as it was; anything else is left alone and the error
+    /// says so.
     async fn start(&self, start: &Start) -> Result<(), Error>;
 
     /// Lets it end within `grace`, then ends it. It is kept.
@@ -109,6 +112,21 @@ pub struct Thing {
     pub addresses: Vec<IpAddr>,
     /// Its ports on the node.
     pub ports: Vec<Published>,
+    /// The containers of a stack; empty for what is one thing.
+    pub services: Vec<ServiceStatus>,
+}
+
+/// One container of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceStatus {
+    /// The service it belongs to.
+    pub name: String,
+    /// The runtime's own name for it.
+    pub id: String,
+    /// How it is.
+    pub state: Existing,
+    /// Whether it may end: to have ended well is then to be done.
+    pub one_shot: bool,
 }
 
 /// A port of a workload as published on the node.

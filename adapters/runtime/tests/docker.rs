@@ -8,3 +8,6 @@ mod contract;
 
 #[cfg(test)]
 mod live;
+
+#[cfg(test)]
+mod support;

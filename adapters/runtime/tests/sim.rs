@@ -5,13 +5,16 @@ mod contract;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
 
     use async_trait::async_trait;
     use persys_model::failure::FailureReason;
     use persys_model::id::WorkloadId;
-    use persys_model::spec::ContainerSpec;
+    use persys_model::spec::container::Port;
+    use persys_model::spec::vm::CloudInit;
+    use persys_model::spec::{ContainerSpec, Kind, Protocol, VmSpec};
     use persys_node::input::{Existing, Observation, Outcome};
     use persys_runtime::error::outcome;
     use persys_runtime::runtime::observation;
@@ -20,10 +23,31 @@ mod tests {
 
     use crate::contract::{self, Bench, Everything, quiet, start};
 
-    struct SimBench(Sim);
+    /// A runtime, and whether machines are put to the test rather than containers.
+    struct SimBench(Sim, bool);
+
+    impl SimBench {
+        fn kind(&self, image: &str) -> Kind {
+            if self.1 { machine(image).into() } else { container(image).into() }
+        }
+    }
 
     fn container(image: &str) -> ContainerSpec {
         ContainerSpec { image: Arc::from(image), ..ContainerSpec::default() }
+    }
+
+    fn machine(image: &str) -> VmSpec {
+        VmSpec {
+            name: None,
+            vcpus: 1,
+            memory_mib: 32,
+            disks: Vec::new(),
+            networks: Vec::new(),
+            cloud_init: CloudInit::default(),
+            os_image: Some(Arc::from(image)),
+            managed_volumes: Vec::new(),
+            metadata: BTreeMap::new(),
+        }
     }
 
     #[async_trait]
@@ -31,11 +55,18 @@ mod tests {
         fn runtime(&self) -> &dyn Everything {
             &self.0
         }
-        fn runs(&self) -> ContainerSpec {
-            container("web:1")
+        fn runs(&self) -> Kind {
+            self.kind("web:1")
         }
-        fn exits(&self, code: i32) -> ContainerSpec {
-            container(&format!("exit:{code}"))
+        fn exits(&self, code: i32) -> Kind {
+            self.kind(&format!("exit:{code}"))
+        }
+        fn publishes(&self, host: Option<u16>) -> Kind {
+            let port = Port { host, container: 80, protocol: Protocol::Tcp };
+            ContainerSpec { ports: vec![port], ..container("web:1") }.into()
+        }
+        fn broken(&self) -> Kind {
+            self.kind("fail:RUNTIME_ERROR")
         }
         async fn plant_foreign(&self, workload: &WorkloadId) {
             self.0.plant_foreign(workload, "somebody");
@@ -48,7 +79,11 @@ mod tests {
     fn bench() -> SimBench {
         let delay = Duration::from_millis(20);
         let settings = Settings { prepare: delay, start: delay, stop: delay };
-        SimBench(Sim::new(settings, Clock::since_boot()))
+        SimBench(Sim::new(settings, Clock::since_boot()), false)
+    }
+
+    fn machines() -> SimBench {
+        SimBench(bench().0, true)
     }
 
     macro_rules! keeps {
@@ -73,6 +108,13 @@ mod tests {
         changes_are_told,
         commands_run_inside,
     );
+
+    #[tokio::test(start_paused = true)]
+    async fn machines_are_updated_in_place() {
+        contract::updates_come_over_what_runs(&machines()).await;
+        contract::lifecycle_twice(&machines()).await;
+        contract::exit_codes_come_through(&machines()).await;
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_taken_port_is_named() {

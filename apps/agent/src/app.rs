@@ -19,15 +19,16 @@ use persys_identity::{
     Role, Source, Watcher,
 };
 use persys_model::id::NodeId;
-use persys_model::node::{BY_STREAM, NodeFacts};
 use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
-use persys_runtime::docker::Docker;
-use persys_runtime::docker::settings::Settings as DockerSettings;
 use persys_runtime::sim::Sim;
-use persys_runtime::{Clock as BootClock, Owner};
+use persys_runtime::vm::settings::Settings as MachineSettings;
+use persys_volumes::Volumes;
+pub use persys_volumes::{
+    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
@@ -41,12 +42,15 @@ use crate::http;
 use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
+use crate::node::{facts, runtimes};
 use crate::rpc;
 use crate::runtimes::Runtimes;
+use crate::storage::WithVolumes;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
 use crate::upward::stream;
+use crate::usage;
 
 /// How often a silent connection is tried, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(20));
@@ -72,6 +76,8 @@ pub struct Config {
     pub cluster: String,
     /// What runs its workloads.
     pub runtime: RuntimeChoice,
+    /// What brings Compose stacks up.
+    pub compose: ComposeChoice,
     /// How it proves who it is, and asks others to.
     pub security: Security,
     /// Labels of the node beside `os` and `arch`.
@@ -83,8 +89,12 @@ pub struct Config {
     pub watchdog: Option<Vec<String>>,
     /// The file with the credentials of private registries, as `docker login` writes it.
     pub registry_auth: Option<PathBuf>,
+    /// How virtual machines are run, beside Docker; none: they are not offered.
+    pub machines: Option<MachineSettings>,
     /// Where the pages for probes and dashboards are served.
     pub http: Option<SocketAddr>,
+    /// Where managed volumes are kept.
+    pub volumes: VolumeSettings,
 }
 
 /// How the scheduler reaches an agent.
@@ -95,6 +105,21 @@ pub enum Reach {
     Called,
     /// Over a stream the agent keeps open to the scheduler. It listens nowhere.
     Stream,
+}
+
+/// What brings Compose stacks up, where Docker runs what is in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComposeChoice {
+    /// Whether stacks are offered.
+    pub enabled: bool,
+    /// The Compose program; looked for in the usual folders when not given.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for ComposeChoice {
+    fn default() -> Self {
+        Self { enabled: true, program: None }
+    }
 }
 
 /// What runs workloads.
@@ -163,7 +188,7 @@ pub enum Error {
     Reflection(String),
 }
 
-fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
+pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
     let what = what.into();
     move |source| Error::System { what, source }
 }
@@ -241,9 +266,11 @@ pub async fn start_with(
     let (runtimes, mut guards) =
         tokio::join!(runtimes(&config, &node), life::guard(&config, &node, &mut beside));
     let fence = *guards.borrow_and_update();
-    let first = facts(&config, &node, bound, &runtimes, fence)?;
+    let volumes = Volumes::new(&config.volumes);
+    let first = facts(&config, &node, bound, (&runtimes, &volumes), fence)?;
     let meter = Arc::new(Meter::new(first.capacity));
-    let grpc = Arc::new(Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?);
+    let grpc = Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?;
+    let grpc = Arc::new(grpc.telling(runtimes.usages()));
     let scheduler: Arc<dyn Scheduler> =
         if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
@@ -252,7 +279,7 @@ pub async fn start_with(
     let parts = between(Parts {
         clock: host::clock(),
         keeper: Arc::new(keeper.clone()),
-        runtime: Arc::new(runtimes.clone()),
+        runtime: Arc::new(WithVolumes::new(Arc::new(runtimes.clone()), volumes.clone())),
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
@@ -262,17 +289,17 @@ pub async fn start_with(
         None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
     };
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
-    let service = rpc::service(handle.clone(), runtimes.clone(), Arc::clone(&meter));
+    let offered = (runtimes.clone(), volumes.clone());
+    let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
     let server = serve(incoming, (service, inside), until)?;
-    beside.spawn(runtimes.clone().listen(handle.clone()));
     beside.spawn(actions::write_behind(keeper.clone()));
-    beside.spawn(measure(Arc::clone(&meter), handle.clone()));
+    watch_host(&runtimes, &meter, &handle, &mut beside);
     if on_its_own {
         beside.spawn(alone::confirm(handle.clone()));
     }
     let settings = config.settings.clone();
     let (same, here) = (node.clone(), runtimes.clone());
-    let again = move |fence| facts(&config, &same, bound, &here, fence);
+    let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
     let http = http::open(pages_at, pages, &mut beside);
@@ -379,56 +406,11 @@ fn secure(
     Ok(Links { incoming, connector, caller })
 }
 
-async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
-    let clock = BootClock::since_boot();
-    match &config.runtime {
-        RuntimeChoice::Sim(Some(sim)) => Runtimes::sim(sim.clone()),
-        RuntimeChoice::Sim(None) => {
-            Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
-        }
-        RuntimeChoice::Docker { host } => {
-            let logins = config.registry_auth.clone();
-            let mut settings = DockerSettings { logins, ..DockerSettings::default() };
-            if let Some(host) = host {
-                settings.host.clone_from(host);
-            }
-            let owner = Owner { cluster: Arc::from(config.cluster.as_str()), node: node.clone() };
-            Runtimes::docker(Docker::new(owner, settings, clock)).await
-        }
-    }
-}
-
-fn facts(
-    config: &Config,
-    node: &NodeId,
-    bound: Option<SocketAddr>,
-    runtimes: &Runtimes,
-    fence: bool,
-) -> Result<NodeFacts, Error> {
-    let mut labels: persys_model::labels::Labels =
-        [("os", std::env::consts::OS), ("arch", std::env::consts::ARCH)]
-            .map(|(key, value)| (Arc::from(key), Arc::from(value)))
-            .into();
-    let given = config.labels.iter();
-    labels.extend(given.map(|(key, value)| (Arc::from(key.as_str()), Arc::from(value.as_str()))));
-    let advertise = config.advertise.as_deref();
-    let endpoint = bound.map_or_else(
-        || Arc::from(BY_STREAM),
-        |bound| host::endpoint(advertise, bound, &config.schedulers),
-    );
-    Ok(NodeFacts {
-        id: node.clone(),
-        host: host::machine_id(&config.state_dir).map_err(system("the identity of the machine"))?,
-        incarnation: host::random_id().map_err(system("/dev/urandom"))?,
-        endpoint,
-        capacity: host::capacity(),
-        pools: host::root_pool().into_iter().collect(),
-        types: runtimes.offered(),
-        drivers: std::collections::BTreeSet::new(),
-        labels,
-        fence,
-        missing: runtimes.missing(),
-    })
+/// Hears of what changes, and sees what the machine and its workloads use.
+fn watch_host(runtimes: &Runtimes, meter: &Arc<Meter>, handle: &Handle, beside: &mut JoinSet<()>) {
+    beside.spawn(runtimes.clone().listen(handle.clone()));
+    beside.spawn(measure(Arc::clone(meter), handle.clone()));
+    beside.spawn(usage::sample(runtimes.clone()));
 }
 
 async fn measure(meter: Arc<Meter>, handle: Handle) {

@@ -52,7 +52,10 @@ pub(crate) async fn gather(
 
 /// An end in words: one line that says what happened, then the last lines it printed.
 pub(crate) fn text(end: &End) -> String {
-    let mut text = format!("exited with code {}", end.code);
+    let mut text = match &end.service {
+        Some(service) => format!("service {service} exited with code {}", end.code),
+        None => format!("exited with code {}", end.code),
+    };
     if let Some(name) = end.signal.and_then(signal_name) {
         text = format!("{text} ({name})");
     }
@@ -144,6 +147,7 @@ mod tests {
         let plain = End { code: 3, ..End::default() };
         assert_eq!(text(&plain), "exited with code 3");
         let killed = End {
+            service: Some("web".to_owned()),
             code: 137,
             signal: Some(9),
             out_of_memory: true,
@@ -152,7 +156,7 @@ mod tests {
         };
         assert_eq!(
             text(&killed),
-            "exited with code 137 (SIGKILL): out of memory, it needed more than its limit: init died \
+            "service web exited with code 137 (SIGKILL): out of memory, it needed more than its limit: init died \
              early\nlast lines:\nloading\n [31mno memory"
         );
         let odd = End { code: 180, signal: Some(52), ..End::default() };

@@ -65,9 +65,15 @@ pub fn capacity() -> Compute {
 /// The disk at `/`, if it can be seen.
 #[must_use]
 pub fn root_pool() -> Option<Pool> {
-    let disk = statvfs("/").ok()?;
+    pool(PoolName::fixed("root"), Path::new("/"))
+}
+
+/// The disk a folder is on, if it can be seen.
+#[must_use]
+pub fn pool(name: PoolName, folder: &Path) -> Option<Pool> {
+    let disk = statvfs(folder).ok()?;
     let total_gib = disk.f_blocks.saturating_mul(disk.f_frsize) / GIB;
-    Some(Pool { name: PoolName::fixed("root"), total_gib })
+    Some(Pool { name, total_gib })
 }
 
 /// The machine, by an identity that outlives its name: the system's, else one made once and kept

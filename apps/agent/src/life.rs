@@ -40,6 +40,11 @@ pub(crate) async fn guard(
         cluster: config.cluster.clone(),
         node: node.clone(),
         docker,
+        machines: config.machines.as_ref().and_then(|machines| {
+            let socket = machines.libvirt.sockets.iter().find(|path| path.exists());
+            let socket = socket.or(machines.libvirt.sockets.first())?;
+            Some((socket.clone(), machines.storage.home.clone()))
+        }),
         agent: None,
     };
     beside.spawn(supervise::supervise(command, options, fence));
@@ -59,8 +64,8 @@ pub(crate) async fn renew(
     let (mut complete, mut unguarded) = (false, false);
     while !(complete && unguarded) {
         tokio::select! {
-            more = runtimes.arrived(LATE_RUNTIME), if !complete => {
-                complete = true;
+            (more, all) = runtimes.arrived(LATE_RUNTIME), if !complete => {
+                complete = all;
                 if !more {
                     continue;
                 }

@@ -12,14 +12,19 @@ use futures::StreamExt as _;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_node::input::Seen;
+use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
-use persys_runtime::inside::{End, ExecCommand, LogRange, Output, Reading, Session};
+use persys_runtime::inside::{
+    Console, ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session,
+};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
+use persys_runtime::vm::Machines;
 use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
 use tokio::time::timeout;
 
 use crate::handle::Handle;
+use crate::usage::Usages;
 
 /// How long a runtime may take to say that it is well.
 const FEEL: Duration = Duration::from_secs(2);
@@ -36,6 +41,8 @@ struct Part {
     logs: Arc<dyn Logs>,
     exec: Arc<dyn Exec>,
     usage: Arc<dyn Usage>,
+    /// What has consoles; most runtimes have none.
+    console: Option<Arc<dyn Console>>,
 }
 
 impl Part {
@@ -51,8 +58,14 @@ impl Part {
             logs: Arc::<R>::clone(&runtime),
             exec: Arc::<R>::clone(&runtime),
             usage: Arc::<R>::clone(&runtime),
+            console: None,
             runtime,
         }
+    }
+
+    fn with_console(mut self, console: impl Console + 'static) -> Self {
+        self.console = Some(Arc::new(console));
+        self
     }
 }
 
@@ -62,12 +75,16 @@ pub struct Runtimes {
     parts: Vec<Part>,
     /// What is not offered, and why.
     missing: Arc<Mutex<BTreeMap<WorkloadType, Arc<str>>>>,
+    usages: Arc<Usages>,
 }
 
 impl std::fmt::Debug for Runtimes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts: Vec<_> = self.parts.iter().map(|part| &part.runtime).collect();
-        f.debug_struct("Runtimes").field("parts", &parts).field("missing", &self.missing).finish()
+        f.debug_struct("Runtimes")
+            .field("parts", &parts)
+            .field("missing", &self.missing)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,22 +103,64 @@ impl Runtimes {
             missing.insert(WorkloadType::Container, Arc::from(why));
         }
         let part = Part::new([WorkloadType::Container].into(), docker);
-        Self { parts: vec![part], missing: Arc::new(Mutex::new(missing)) }
+        Self { parts: vec![part], missing: Arc::new(Mutex::new(missing)), usages: Arc::default() }
     }
 
-    /// Returns when all runtimes have answered, and from then on offers what they run. Says whether
-    /// that is more than before.
-    pub async fn arrived(&self, between: Duration) -> bool {
-        let mut more = false;
-        for part in &self.parts {
-            while !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
-                tokio::time::sleep(between).await;
+    /// And stacks by Compose, if it is wanted and answers. What it runs already is ours to see and
+    /// to remove in any case.
+    #[must_use]
+    pub async fn and_compose(mut self, compose: Compose, wanted: bool) -> Self {
+        let kind = WorkloadType::Compose;
+        let why: Option<Arc<str>> = if wanted {
+            match timeout(ARRIVE, compose.health()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(Error::Refused { detail, .. })) => Some(Arc::from(detail)),
+                Ok(Err(error)) => Some(Arc::from(error.to_string())),
+                // It is slow to say its version and no worse for it. Had the node to join anew for
+                // that, everything on it would begin a new life.
+                Err(_) if compose.is_installed() => None,
+                Err(_) => Some(Arc::from("Compose has not answered yet")),
             }
-            for kind in &part.types {
-                more |= self.lacks().remove(kind).is_some();
+        } else {
+            let why = "stacks are switched off on this node; see PERSYS_COMPOSE_ENABLED";
+            Some(Arc::from(why))
+        };
+        match why {
+            None => drop(self.lacks().remove(&kind)),
+            Some(why) => {
+                tracing::warn!(%why, "stacks are not offered");
+                self.lacks().insert(kind, why);
             }
         }
-        more
+        let types = wanted.then_some(kind).into_iter().collect();
+        self.parts.push(Part::new(types, compose));
+        self
+    }
+
+    /// Returns when a runtime has answered that did not before, and from then on offers what it
+    /// runs; or when none is missing. Says whether there is more than before, and whether that is
+    /// all there can be.
+    pub async fn arrived(&self, between: Duration) -> (bool, bool) {
+        loop {
+            let (mut more, mut all) = (false, true);
+            for part in &self.parts {
+                let lacking = part.types.iter().any(|kind| self.lacks().contains_key(kind));
+                if !lacking {
+                    continue;
+                }
+                if !matches!(timeout(FEEL, part.runtime.health()).await, Ok(Ok(_))) {
+                    all = false;
+                    continue;
+                }
+                for kind in &part.types {
+                    more |= self.lacks().remove(kind).is_some();
+                }
+            }
+            if more || all {
+                return (more, all);
+            }
+            tokio::time::sleep(between).await;
+        }
     }
 
     /// What cannot be run here, and what to do about it.
@@ -114,11 +173,41 @@ impl Runtimes {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// And virtual machines by libvirt, if it answers. It need not be on the node: then they are
+    /// not offered, and nothing else is the worse for it.
+    #[must_use]
+    pub async fn and_machines(mut self, machines: Machines) -> Self {
+        let kind = WorkloadType::Vm;
+        if let Ok(Ok(_)) = timeout(ARRIVE, machines.health()).await {
+            self.lacks().remove(&kind);
+        } else {
+            let why = format!(
+                "libvirt does not answer at {}; install it with `apt-get install \
+                 libvirt-daemon-system qemu-system-x86 qemu-utils` and start it with \
+                 `systemctl start libvirtd`",
+                machines.sockets()
+            );
+            tracing::warn!(why, "virtual machines are not offered");
+            self.lacks().insert(kind, Arc::from(why));
+        }
+        self.parts.push(Part::new([kind].into(), machines.clone()).with_console(machines));
+        self
+    }
+
+    /// No virtual machines, by the operator's wish.
+    #[must_use]
+    pub fn without_machines(self) -> Self {
+        let why = "virtual machines are switched off on this node; see PERSYS_VM_ENABLED";
+        self.lacks().insert(WorkloadType::Vm, Arc::from(why));
+        self
+    }
+
     /// Everything in memory.
     #[must_use]
     pub fn sim(sim: Sim) -> Self {
-        let part = Part::new(WorkloadType::ALL.into_iter().collect(), sim);
-        Self { parts: vec![part], missing: Arc::default() }
+        let types = WorkloadType::ALL.into_iter().collect();
+        let part = Part::new(types, sim.clone()).with_console(sim);
+        Self { parts: vec![part], missing: Arc::default(), usages: Arc::default() }
     }
 
     /// What can be run here.
@@ -170,7 +259,7 @@ impl Runtimes {
     /// What a workload printed.
     pub async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         for part in &self.parts {
-            match part.logs.logs(workload, range).await {
+            match part.logs.logs(workload, range.clone()).await {
                 Err(Error::Absent { .. }) => {}
                 answer => return answer,
             }
@@ -193,6 +282,28 @@ impl Runtimes {
         Err(Error::Absent { workload: workload.clone() })
     }
 
+    /// Holds the serial console of a workload.
+    pub async fn console(
+        &self,
+        workload: &WorkloadId,
+        force: bool,
+    ) -> Result<ConsoleSession, Error> {
+        for console in self.parts.iter().filter_map(|part| part.console.as_ref()) {
+            match console.console(workload, force).await {
+                Err(Error::Absent { .. }) => {}
+                answer => return answer,
+            }
+        }
+        if self.inspect(workload).await?.is_none() {
+            return Err(Error::Absent { workload: workload.clone() });
+        }
+        let detail = format!(
+            "{workload} is no virtual machine and has no console; `persys exec -it {workload} -- sh` \
+             opens a shell inside"
+        );
+        Err(Error::Refused { verb: "console", detail })
+    }
+
     /// What a workload uses, if it runs and a runtime can tell.
     pub async fn usage(&self, workload: &WorkloadId) -> Option<Reading> {
         for part in &self.parts {
@@ -201,6 +312,23 @@ impl Runtimes {
             }
         }
         None
+    }
+
+    /// What everything that runs here uses. A runtime that does not answer is left out.
+    pub async fn usage_of_all(&self) -> BTreeMap<WorkloadId, (Option<WorkloadType>, Reading)> {
+        let mut all = BTreeMap::new();
+        for part in &self.parts {
+            let kind = part.types.first().copied().filter(|_| part.types.len() == 1);
+            let Ok(Ok(read)) = timeout(FEEL, part.usage.usage_of_all()).await else { continue };
+            all.extend(read.into_iter().map(|(workload, reading)| (workload, (kind, reading))));
+        }
+        all
+    }
+
+    /// What was read of it last.
+    #[must_use]
+    pub fn usages(&self) -> &Arc<Usages> {
+        &self.usages
     }
 
     fn of(&self, spec: &Spec) -> Result<&dyn Runtime, Error> {
@@ -229,6 +357,15 @@ impl Runtime for Runtimes {
     }
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
+        if start.spec.kind.updates_in_place() {
+            // What was of another kind before is not updated but replaced; its data stays.
+            let kind = start.spec.workload_type();
+            for part in self.parts.iter().filter(|part| !part.types.contains(&kind)) {
+                if part.runtime.inspect(&start.workload).await?.is_some() {
+                    part.runtime.remove(&start.workload, false).await?;
+                }
+            }
+        }
         self.of(&start.spec)?.start(start).await
     }
 
@@ -266,6 +403,10 @@ impl Runtime for Runtimes {
     async fn health(&self) -> Result<Health, Error> {
         let mut all = Health::default();
         for part in &self.parts {
+            // What is not offered is not missed.
+            if part.types.iter().all(|kind| self.lacks().contains_key(kind)) {
+                continue;
+            }
             let health = part.runtime.health().await?;
             all.version = health.version;
             all.warnings.extend(health.warnings);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use persys_model::id::WorkloadId;
 use persys_node::effects::{Run, Verb};
-use persys_node::input::{Input, Outcome};
+use persys_node::input::{Existing, Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime, Start};
 
@@ -32,12 +32,90 @@ async fn carry_out(runtime: &dyn Runtime, workload: &WorkloadId, verb: Verb) -> 
             let progress = move |fetched: Fetched| {
                 tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
             };
-            runtime.prepare(&spec, &progress).await?;
             let volumes = BTreeMap::new();
             let workload = workload.clone();
-            runtime.start(&Start { workload, revision, epoch, spec, volumes, not_after }).await
+            let start = Start { workload, revision, epoch, spec, volumes, not_after };
+            let started = match runtime.prepare(&start.spec, &progress).await {
+                Ok(()) => runtime.start(&start).await,
+                Err(error) => Err(error),
+            };
+            match started {
+                Err(error) if start.spec.kind.updates_in_place() && !error.is_unknown() => {
+                    Err(with_what_runs(runtime, &start, error).await)
+                }
+                started => started,
+            }
         }
         Verb::Stop => runtime.stop(workload, STOP_GRACE).await,
         Verb::Remove { purge } => runtime.remove(workload, purge).await,
+    }
+}
+
+/// Why an update in place failed, with the revision that runs on.
+async fn with_what_runs(runtime: &dyn Runtime, start: &Start, error: Error) -> Error {
+    let Ok(Some(thing)) = runtime.inspect(&start.workload).await else { return error };
+    let Seen { revision: runs, state, .. } = thing.seen;
+    if state != Existing::Running || runs == start.revision {
+        return error;
+    }
+    Error::Kept { tried: start.revision.clone(), cause: Box::new(error), runs }
+}
+
+#[cfg(test)]
+mod tests {
+    use persys_model::id::RevisionId;
+    use persys_model::resources::Resources;
+    use persys_model::spec::vm::CloudInit;
+    use persys_model::spec::{Placement, Spec, VmSpec};
+    use persys_model::token::Epoch;
+    use persys_node::input::VerbId;
+    use persys_runtime::Clock;
+    use persys_runtime::sim::{Settings, Sim};
+
+    use super::*;
+
+    fn start(revision: &'static str, image: &str) -> Run {
+        let machine = VmSpec {
+            name: None,
+            vcpus: 1,
+            memory_mib: 32,
+            disks: Vec::new(),
+            networks: Vec::new(),
+            cloud_init: CloudInit::default(),
+            os_image: Some(Arc::from(image)),
+            managed_volumes: Vec::new(),
+            metadata: BTreeMap::new(),
+        };
+        let spec = Spec {
+            kind: machine.into(),
+            resources: Resources::default(),
+            placement: Placement::default(),
+            metadata: BTreeMap::new(),
+        };
+        let verb = Verb::Start {
+            epoch: Epoch(1),
+            revision: RevisionId::fixed(revision),
+            spec: Arc::new(spec),
+            not_after: None,
+        };
+        Run { id: VerbId(1), workload: WorkloadId::fixed("web"), verb }
+    }
+
+    #[tokio::test]
+    async fn a_failed_update_in_place_says_what_runs() {
+        let sim = Sim::new(Settings::default(), Clock::since_boot());
+        let told = |revision, image| {
+            let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
+            async move { run(runtime, start(revision, image)).await.1 }
+        };
+        let failed = told("r0", "fail:IMAGE_NOT_FOUND").await.unwrap_err();
+        assert!(!failed.contains("runs"), "nothing runs: {failed}");
+        told("r1", "web:1").await.unwrap();
+        // The first fails while it is prepared, the second while it is started.
+        for image in ["fail:IMAGE_NOT_FOUND", "fail:RUNTIME_ERROR"] {
+            let failed = told("r2", image).await.unwrap_err();
+            assert!(failed.starts_with("r2 failed: ") && failed.ends_with("; r1 runs"), "{failed}");
+        }
+        told("r3", "web:1").await.unwrap();
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use persys_cluster::replica::Replica;
 use persys_cluster::settings::Settings;
+use persys_git::Fetcher;
 use persys_identity::listen::Exposed;
 use persys_identity::names::IdentityError;
 use persys_identity::{
@@ -39,6 +40,8 @@ use crate::standing::Standing;
 
 pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
+pub use persys_git::{Settings as GitSettings, Ssh as GitSsh, safe_path};
+pub use persys_model::repository::Protocol as GitProtocol;
 
 /// How long callers may finish when the process stops.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -68,6 +71,8 @@ pub struct Config {
     pub settings: Settings,
     /// Under which names everything is found, and who answers for them.
     pub discovery: Discovery,
+    /// How Compose files are fetched from repositories. Their folder is in that of the state.
+    pub git: GitSettings,
 }
 
 /// How callers prove who they are.
@@ -125,6 +130,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Repositories cannot be fetched as it was told.
+    #[error(transparent)]
+    Git(#[from] persys_git::Error),
     /// The contract's own description is broken.
     #[error("the description of the contract cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -235,12 +243,13 @@ pub async fn start_with(
     let (driver, handle) = Driver::new(parts);
 
     let (stop, stopping) = watch::channel(false);
+    let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
         clock,
         config.settings,
-        (links.obeyed(), links.streams()),
+        (links.obeyed(), links.streams(), fetcher),
         stopping.clone(),
     );
     let compute = Compute::new(&control, links, &config.cluster);

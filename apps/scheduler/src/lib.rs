@@ -43,5 +43,6 @@ pub mod place;
 mod rpc;
 mod skydns;
 pub mod standing;
+mod usages;
 
 pub use handle::{Handle, Unanswered};

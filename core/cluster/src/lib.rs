@@ -22,4 +22,5 @@ pub mod record;
 pub mod replica;
 pub mod settings;
 pub mod store;
+pub mod volumes;
 pub mod world;

@@ -17,6 +17,7 @@ pub mod link;
 pub mod mode;
 pub mod node;
 pub mod phase;
+pub mod repository;
 pub mod resources;
 pub mod retry;
 pub mod spec;

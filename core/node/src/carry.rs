@@ -179,7 +179,7 @@ impl Agent {
             slot.ran = false;
         }
         let case = slot.case(intent, slot.confirmed || act_early, hold, leave);
-        let next = slot.explained(decide::next(&case));
+        let next = slot.explained(intent.spec.as_deref(), decide::next(&case));
         if !matches!(next, Next::Restart(_)) {
             slot.again = None;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!            absent     created     running      ended            unknown
 //!   Run      Start      Start       -            by the policy    -
-//!            (older version: Remove first, data kept)
+//!            (other version: Remove first, data kept; in place: Start, which brings it over)
 //!   Rest     -          -           Stop         -                -
 //!   Gone     Remove     Remove      Remove       Remove           -
 //! ```
@@ -35,6 +35,8 @@ pub struct Case {
     pub over: bool,
     /// Whether it is known what to run.
     pub runnable: bool,
+    /// Whether another version is brought over in place rather than removed first.
+    pub in_place: bool,
     /// Whether it ran under this decision by our will, so that an end is its own doing.
     pub ran: bool,
     /// Restarts in a row.
@@ -158,13 +160,11 @@ fn run(case: &Case) -> Next {
         Thing::Absent => Next::Start,
         Thing::Created(Version::Other)
         | Thing::Running(Version::Other)
-        | Thing::Exited(Version::Other, _) => {
-            if case.hold {
-                Next::Nothing
-            } else {
-                Next::Replace
-            }
-        }
+        | Thing::Exited(Version::Other, _) => match (case.hold, case.in_place) {
+            (true, _) => Next::Nothing,
+            (false, true) => Next::Start,
+            (false, false) => Next::Replace,
+        },
         Thing::Created(Version::Same) => Next::Start,
         Thing::Running(Version::Same) => Next::Nothing,
         Thing::Exited(Version::Same, _) if !case.ran => Next::Start,
@@ -203,6 +203,7 @@ mod tests {
             hold: false,
             over: false,
             runnable: true,
+            in_place: false,
             ran: true,
             streak: 0,
             policy: RestartPolicy::Always,
@@ -269,6 +270,24 @@ mod tests {
         let mut remove = [const { REMOVE }; 8];
         remove[0] = no;
         assert_eq!(row(|thing| case(GONE, thing)), remove);
+    }
+
+    #[test]
+    fn what_updates_in_place_is_started_over_the_other_version() {
+        for ran in [true, false] {
+            let apart = row(|thing| Case { ran, ..case(Goal::Run, thing) });
+            let in_place = row(|thing| Case { ran, in_place: true, ..case(Goal::Run, thing) });
+            for ((thing, apart), in_place) in THINGS.into_iter().zip(apart).zip(in_place) {
+                let wanted = if apart == Next::Replace { Next::Start } else { apart };
+                assert_eq!(in_place, wanted, "{thing:?}");
+            }
+        }
+        let held = |thing| Case { hold: true, in_place: true, ..case(Goal::Run, thing) };
+        for thing in [Created(Other), Running(Other), Exited(Other, 1)] {
+            assert_eq!(next(&held(thing)), Next::Nothing, "bringing over stops what runs");
+        }
+        let over = |thing| Case { over: true, in_place: true, ..case(Goal::Run, thing) };
+        assert_eq!(row(over), NOTHING, "who gave up leaves what runs alone");
     }
 
     #[test]

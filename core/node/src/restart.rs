@@ -45,18 +45,30 @@ pub fn ended(code: i32) -> Failure {
     Failure::new(FailureReason::RuntimeError, &format!("exited with code {code}"))
 }
 
+/// The class of an end by itself. A machine that ends badly did not come up, or did not stay up.
+#[must_use]
+pub fn reason(spec: Option<&Spec>, code: i32) -> FailureReason {
+    match spec.map(|spec| &spec.kind) {
+        Some(Kind::Vm(_)) if code != 0 => FailureReason::VmBootFailed,
+        Some(Kind::Vm(_) | Kind::Container(_) | Kind::Compose(_)) | None => {
+            FailureReason::RuntimeError
+        }
+    }
+}
+
 /// The failure of a workload that somebody else took away.
 #[must_use]
 pub fn vanished() -> Failure {
     Failure::new(FailureReason::RuntimeError, "was removed from the runtime by somebody else")
 }
 
-/// The policy of a spec. Stacks and machines are to run as long as they are wanted.
+/// The policy of a spec. Machines are to run as long as they are wanted.
 #[must_use]
 pub fn policy(spec: &Spec) -> RestartPolicy {
     match &spec.kind {
         Kind::Container(container) => container.restart,
-        Kind::Compose(_) | Kind::Vm(_) => RestartPolicy::Always,
+        Kind::Compose(stack) => stack.restart(),
+        Kind::Vm(_) => RestartPolicy::Always,
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use persys_model::failure::Failure;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
-use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::{Class, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
@@ -239,28 +239,36 @@ impl Slot {
 
     /// What the table is to look at.
     pub(crate) fn case(&self, intent: &Intent, confirmed: bool, hold: bool, leave: Leave) -> Case {
+        let thing = self.view.thing(&intent.revision);
+        // The policy of a stack is read from its file; only an end asks for it.
+        let ended = matches!(thing, Thing::Exited(..));
+        let spec = intent.spec.as_deref().filter(|_| ended);
         Case {
             goal: intent.goal,
-            thing: self.view.thing(&intent.revision),
+            thing,
             confirmed,
             hold,
             over: intent.completed || intent.gave_up.is_some(),
             runnable: intent.spec.is_some(),
+            in_place: intent.spec.as_ref().is_some_and(|spec| spec.kind.updates_in_place()),
             ran: self.ran,
             streak: self.streak,
-            policy: intent.spec.as_deref().map_or(RestartPolicy::default(), restart::policy),
+            policy: spec.map_or(RestartPolicy::default(), restart::policy),
             leave,
         }
     }
 
-    /// The same with what was left of its end, if it is about that end.
-    pub(crate) fn explained(&self, next: Next) -> Next {
+    /// The same with what was left of its end, if it is about that end, and with the class that ends
+    /// of this kind have.
+    pub(crate) fn explained(&self, spec: Option<&Spec>, next: Next) -> Next {
         let View::There { epoch, state: Existing::Exited { code }, .. } = &self.view else {
             return next;
         };
         let end = self.end.as_ref().filter(|end| end.epoch == *epoch && end.code == *code);
-        let Some(end) = end else { return next };
-        let tell = |failure: Failure| Failure::new(failure.reason, &end.text);
+        let reason = restart::reason(spec, *code);
+        let tell = |failure: Failure| {
+            Failure::new(reason, end.map_or(&*failure.message, |end| &*end.text))
+        };
         match next {
             Next::Restart(failure) => Next::Restart(tell(failure)),
             Next::GiveUp(failure) => Next::GiveUp(tell(failure)),

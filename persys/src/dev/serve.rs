@@ -65,6 +65,7 @@ async fn start_scheduler(
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),
+        git: scheduler::GitSettings::default(),
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)
@@ -104,7 +105,16 @@ async fn start_agent(
             RuntimeName::Docker => watchdog_command(),
             RuntimeName::Sim => None,
         },
+        volumes: agent::VolumeSettings::within(
+            &folder.path.join("agent"),
+            match options.runtime {
+                RuntimeName::Docker => agent::Limit::Auto,
+                RuntimeName::Sim => agent::Limit::None,
+            },
+        ),
+        compose: agent::ComposeChoice::default(),
         registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
+        machines: Some(persys_runtime::vm::settings::Settings::default()),
         http: None,
     };
     Ok(agent::start(config).await?)

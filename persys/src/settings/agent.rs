@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use persys_agent::app::{Config, Reach, RuntimeChoice, Security};
+use persys_agent::app::{ComposeChoice, Config, Reach, RuntimeChoice, Security};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
 use super::scheduler::{NO_GATEWAY, NO_TRACES, NO_VAULT, certificates};
+use super::storage;
+use super::vm::machines;
 use super::{Setting, Unused, Values};
 use crate::component::watchdog_command;
 
@@ -34,6 +36,8 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
     setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers; false only with the runtime `sim`"),
     setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
+    setting!("compose-enabled", ["PERSYS_COMPOSE_ENABLED"], "true", "Offer Compose stacks, where Docker and a Compose program answer"),
+    setting!("compose-binary", ["PERSYS_COMPOSE_BINARY"], "", "The Compose program, docker-compose or docker; looked for in the usual folders when not given"),
     setting!("labels", ["PERSYS_NODE_LABELS"], "", "Labels of the node, name=value with commas"),
     setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
@@ -42,6 +46,24 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),
     setting!("watchdog", [], "true", "A process that stops exclusive work when the agent cannot"),
     setting!("registry-auth", ["PERSYS_REGISTRY_AUTH"], "", "Credentials of private registries, as `docker login` writes them"),
+    setting!("storage-local-root", ["PERSYS_STORAGE_LOCAL_ROOT"], "/var/lib/persys/volumes/local", "Folder of managed volumes on this node"),
+    setting!("storage-local-limit", ["PERSYS_STORAGE_LOCAL_LIMIT"], "auto", "Whether their size is held: `image` by a file system of their own, `none`, `auto` where the host can"),
+    setting!("storage-nfs-server", ["PERSYS_STORAGE_NFS_SERVER"], "", "NFS server of managed volumes; with the export it makes the driver `nfs` available"),
+    setting!("storage-nfs-export", ["PERSYS_STORAGE_NFS_EXPORT"], "", "What it exports to us"),
+    setting!("storage-nfs-options", ["PERSYS_STORAGE_NFS_OPTIONS"], "", "Options of the mount, as `mount -o` takes them"),
+    setting!("storage-nfs-stage-dir", ["PERSYS_STORAGE_NFS_STAGE_DIR"], "/var/lib/persys/volumes/nfs", "Where its volumes are mounted"),
+    setting!("storage-ceph-pool", ["PERSYS_STORAGE_CEPH_POOL"], "", "Ceph pool of managed volumes; it makes the driver `ceph-rbd` available"),
+    setting!("storage-ceph-cluster", ["PERSYS_STORAGE_CEPH_CLUSTER"], "", "Name of the Ceph cluster; Ceph's own when not given"),
+    setting!("storage-ceph-user", ["PERSYS_STORAGE_CEPH_USER"], "", "Who we are to Ceph"),
+    setting!("storage-ceph-keyring", ["PERSYS_STORAGE_CEPH_KEYRING"], "", "File with the key for it"),
+    setting!("storage-ceph-stage-dir", ["PERSYS_STORAGE_CEPH_STAGE_DIR"], "/var/lib/persys/volumes/ceph-rbd", "Where its volumes are mounted"),
+    setting!("vm-enabled", ["PERSYS_VM_ENABLED"], "true", "Offer virtual machines, where libvirt answers"),
+    setting!("libvirt-uri", ["PERSYS_LIBVIRT_URI"], "qemu:///system", "Which driver of libvirt"),
+    setting!("libvirt-socket", ["PERSYS_LIBVIRT_SOCKET"], "", "Where libvirt listens; the usual places when not given"),
+    setting!("vm-path", ["PERSYS_VM_PATH"], "/var/lib/libvirt/persys/machines", "Folder of what belongs to machines: seeds, consoles, records"),
+    setting!("vm-pools", ["PERSYS_VM_POOLS"], "default=/var/lib/libvirt/images", "Folders that disks of machines are made in, name=folder with commas; the first is for disks that name none"),
+    setting!("vm-images", ["PERSYS_VM_IMAGES"], "/var/lib/libvirt/persys/images", "Folder of the images that machines may name"),
+    setting!("vm-roots", ["PERSYS_VM_ROOTS"], "/var/lib/libvirt/images", "Folders under which specs may name disks of their own, with commas"),
     setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -50,10 +72,6 @@ pub(crate) const TABLE: &[Setting] = &[
 #[rustfmt::skip]
 pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
-    ("PERSYS_COMPOSE_ENABLED", ONLY_CONTAINERS),
-    ("PERSYS_COMPOSE_BINARY", ONLY_CONTAINERS),
-    ("PERSYS_VM_ENABLED", ONLY_CONTAINERS),
-    ("PERSYS_LIBVIRT_URI", ONLY_CONTAINERS),
     ("PERSYS_VERSION", "the program knows its version"),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
     ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
@@ -62,7 +80,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
 
-const ONLY_CONTAINERS: &str = "this version runs containers only";
 /// Shortest interval between two looks at the runtime.
 const LEAST_OBSERVE_MS: u64 = 100;
 
@@ -84,17 +101,8 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     }
     let reached = Exposed::of(insecure, anywhere);
     let grpc = read.address("grpc-addr", "grpc-port", reached);
-    let runtime = match values.text("runtime") {
-        "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
-        "sim" => RuntimeChoice::Sim(None),
-        _ => {
-            read.fault("runtime", "docker or sim");
-            RuntimeChoice::Sim(None)
-        }
-    };
-    if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
-        read.fault("docker-enabled", "without containers this version could run nothing");
-    }
+    let runtime = runtime(&mut read, values);
+    let compose = compose(&mut read);
     let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
     for key in ["region", "env"] {
         labels.extend(read.text(key).map(|value| (key.to_owned(), value)));
@@ -121,6 +129,8 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let http = read.address("grpc-addr", "metrics-port", reached).filter(|at| at.port() != 0);
     let simulated = matches!(runtime, RuntimeChoice::Sim(_));
     let watchdog = if read.switch("watchdog") && !simulated { watchdog_command() } else { None };
+    let volumes = storage::settings(&mut read, simulated);
+    let machines = machines(&mut read);
     let made = grpc.map(|grpc| Config {
         node: read.text("node-id").filter(|name| name != "auto"),
         grpc,
@@ -130,18 +140,46 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         state_dir: state_dir(read.path("state-path")),
         cluster: values.text("cluster").to_owned(),
         runtime,
+        compose,
         security,
         labels,
         settings,
         watchdog,
+        volumes,
         registry_auth: read.text("registry-auth").map(PathBuf::from),
+        machines,
         http,
     });
     read.finish(made)
 }
 
+fn runtime(read: &mut Reader<'_>, values: &Values) -> RuntimeChoice {
+    let runtime = match values.text("runtime") {
+        "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
+        "sim" => RuntimeChoice::Sim(None),
+        _ => {
+            read.fault("runtime", "docker or sim");
+            RuntimeChoice::Sim(None)
+        }
+    };
+    if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
+        read.fault("docker-enabled", "without containers this version could run nothing");
+    }
+    runtime
+}
+
+fn compose(read: &mut Reader<'_>) -> ComposeChoice {
+    // The plugin is what is looked for first when nothing is said.
+    let said = read.text("compose-binary").filter(|said| said != "docker compose");
+    let program = said.map(PathBuf::from);
+    if program.as_ref().is_some_and(|path| !path.is_absolute()) {
+        read.fault("compose-binary", "an absolute path, or the words `docker compose`");
+    }
+    ComposeChoice { enabled: read.switch("compose-enabled"), program }
+}
+
 /// The documents name a file; ours is a folder beside it.
-fn state_dir(path: PathBuf) -> PathBuf {
+pub(super) fn state_dir(path: PathBuf) -> PathBuf {
     if path.extension().is_some_and(|end| end == "db") {
         path.with_file_name("agent")
     } else {

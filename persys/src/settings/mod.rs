@@ -18,12 +18,15 @@ macro_rules! setting {
 
 pub(crate) mod agent;
 mod etcd;
+mod git;
 #[cfg(test)]
 mod page;
 pub(crate) mod read;
 pub(crate) mod scheduler;
+mod storage;
 #[cfg(test)]
 mod variables;
+mod vm;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

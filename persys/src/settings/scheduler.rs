@@ -48,6 +48,12 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("dns-enabled", ["PERSYS_DNS_ENABLED"], "true", "Answer the names of the cluster over DNS"),
     setting!("dns-addr", ["PERSYS_DNS_ADDR"], "127.0.0.1", "Address where names are answered; 0.0.0.0 for everybody"),
     setting!("dns-port", ["PERSYS_DNS_PORT"], "5353", "Port where names are answered, UDP and TCP"),
+    setting!("git-allow", ["PERSYS_GIT_ALLOW"], "https,ssh", "Protocols by which Compose files are fetched from repositories: https, ssh, file, http"),
+    setting!("git-hosts", ["PERSYS_GIT_HOSTS"], "", "Hosts they may be fetched from, with commas; all when not given"),
+    setting!("git-credentials", ["PERSYS_GIT_CREDENTIALS"], "", "File of tokens for private repositories, one https://user:token@host a line"),
+    setting!("git-ssh-key", ["PERSYS_GIT_SSH_KEY"], "", "Private key for repositories over ssh"),
+    setting!("git-known-hosts", ["PERSYS_GIT_KNOWN_HOSTS"], "", "Keys of the servers over ssh, as known_hosts keeps them"),
+    setting!("git-timeout", ["PERSYS_GIT_TIMEOUT"], "30s", "How long one fetch may take"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -132,6 +138,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let discovery = discovery(&mut read);
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let store = super::etcd::place(&mut read, values);
+    let git = super::git::settings(&mut read);
     let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
         http,
@@ -142,6 +149,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         security,
         settings,
         discovery,
+        git,
     });
     read.finish(made)
 }

@@ -185,8 +185,9 @@ fn a_file_is_read_where_it_was_said_and_each_variable_is_told() {
         ("PERSYS_NODE_REGION", "us"),
         ("PERSYS_RECONCILE_INTERVAL", "11s"),
         ("PERSYS_STATE_STORE_PATH", "/srv/x.db"),
-        ("PERSYS_COMPOSE_BINARY", "docker-compose"),
-        ("PERSYS_VM_ENABLED", "true"),
+        ("PERSYS_COMPOSE_BINARY", "docker compose"),
+        ("PERSYS_VM_ENABLED", "false"),
+        ("PERSYS_RECONCILE_ENABLED", "true"),
         ("OTEL_SERVICE_NAME", "agent"),
     ];
     let (code, out, err) = ends(&["agent", "config"], &variables);
@@ -196,10 +197,11 @@ fn a_file_is_read_where_it_was_said_and_each_variable_is_told() {
         ["region", "us", "PERSYS_NODE_REGION"],
         ["reconcile-interval", "11s", "PERSYS_RECONCILE_INTERVAL"],
         ["state-path", "/srv/x.db", "PERSYS_STATE_STORE_PATH"],
+        ["vm-enabled", "false", "PERSYS_VM_ENABLED"],
     ] {
         assert!(out.lines().any(|line| line.split_whitespace().eq(row)), "{row:?}: {out}");
     }
-    for name in ["PERSYS_COMPOSE_BINARY", "PERSYS_VM_ENABLED", "OTEL_SERVICE_NAME"] {
+    for name in ["PERSYS_RECONCILE_ENABLED", "OTEL_SERVICE_NAME"] {
         assert!(err.contains(&format!("{name} has no effect: ")), "{err}");
     }
 }

@@ -1,5 +1,6 @@
 //! Benchmarks that print ratios from one interleaved run.
 
+pub mod compose;
 pub mod cpu;
 pub mod docker;
 pub mod fleet;

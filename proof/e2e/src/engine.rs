@@ -145,12 +145,23 @@ impl Engine {
         for _ in 0..3 {
             let left = self.docker(&["ps", "-aq", "--filter", &filter]);
             if left.is_empty() {
+                self.clear_furniture(cluster);
                 return;
             }
             let mut args = vec!["rm", "-f", "-v"];
             args.extend(left.lines());
             // What somebody else is removing already is gone all the same.
             Command::new("docker").args(["-H", &self.host]).args(args).output().ok();
+        }
+    }
+
+    /// Removes all networks and volumes of a cluster.
+    pub fn clear_furniture(&self, cluster: &str) {
+        let filter = format!("label={CLUSTER}={cluster}");
+        for kind in ["network", "volume"] {
+            for name in self.docker(&[kind, "ls", "-q", "--filter", &filter]).lines() {
+                Command::new("docker").args(["-H", &self.host, kind, "rm", name]).output().ok();
+            }
         }
     }
 }

@@ -85,6 +85,7 @@ pub async fn scheduler(
             probe_interval_ms: 200,
             ..Settings::default()
         },
+        git: scheduler::GitSettings::default(),
         discovery: Discovery {
             zones: Zones::default(),
             dns,
@@ -119,7 +120,10 @@ async fn agent(folder: &Path, name: &str, last: u8, scheduler: SocketAddr) -> ag
         },
         reach: agent::Reach::Called,
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
+        volumes: agent::VolumeSettings::within(&folder.join(name), agent::Limit::None),
+        machines: None,
         http: None,
     })
     .await

@@ -179,6 +179,11 @@ fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Bo
         security: scheduler::Security::Mtls(Source::Bundle(plan.certificate)),
         settings: plan.pace.scheduler(),
         discovery: Discovery::default(),
+        // Repositories of tests are folders and servers of this machine.
+        git: scheduler::GitSettings {
+            allow: scheduler::GitProtocol::ALL.into_iter().collect(),
+            ..scheduler::GitSettings::default()
+        },
     })
 }
 
@@ -198,6 +203,7 @@ fn agent_config(
     schedulers: &[SocketAddr],
     docker: Option<&str>,
 ) -> agent::Config {
+    let volumes = agent::VolumeSettings::within(&plan.folder, agent::Limit::Auto);
     let (runtime, kind) = match docker {
         Some(host) => (agent::RuntimeChoice::Docker { host: Some(host.to_owned()) }, "docker"),
         None => (agent::RuntimeChoice::Sim(None), "sim"),
@@ -215,7 +221,10 @@ fn agent_config(
         labels: BTreeMap::from([("runtime".to_owned(), kind.to_owned())]),
         settings: plan.pace.agent(),
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
+        volumes,
+        machines: None,
         http: None,
     }
 }

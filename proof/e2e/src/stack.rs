@@ -71,6 +71,11 @@ impl Stack {
             security,
             settings: Settings::default(),
             discovery: Discovery::default(),
+            // Repositories of tests are folders and servers of this machine.
+            git: scheduler::GitSettings {
+                allow: scheduler::GitProtocol::ALL.into_iter().collect(),
+                ..scheduler::GitSettings::default()
+            },
         };
         let running = scheduler::start(config).await.expect("a scheduler");
         let mut standing = running.handle.standing();
@@ -124,7 +129,13 @@ impl Stack {
             },
             reach: agent::Reach::Called,
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(
+                &self.folder.path().join(name),
+                agent::Limit::None,
+            ),
+            machines: None,
             http: None,
         };
         let running = agent::start(config).await.expect("an agent");

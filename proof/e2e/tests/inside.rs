@@ -56,6 +56,7 @@ impl Bench {
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
             discovery: Discovery::default(),
+            git: persys_scheduler::app::GitSettings::default(),
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());
@@ -77,7 +78,10 @@ impl Bench {
             },
             reach: agent::Reach::Called,
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(folder.path(), agent::Limit::None),
+            machines: None,
             http: None,
         });
         let agent = agent.await.unwrap();

@@ -85,6 +85,7 @@ impl Rig {
             ),
             settings: quick(),
             discovery: Discovery::default(),
+            git: persys_scheduler::app::GitSettings::default(),
         };
         let running = scheduler::start(config).await.unwrap();
         self.address = running.grpc;
@@ -128,7 +129,10 @@ impl Rig {
                 ..AgentSettings::default()
             },
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(self.folder.path(), agent::Limit::None),
+            machines: None,
             http: None,
         };
         let running = agent::start(config).await.unwrap();

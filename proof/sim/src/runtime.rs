@@ -89,6 +89,10 @@ impl Runtime {
                     return (failed(FailureReason::RuntimeError, late), Change::Nothing);
                 }
                 if let Some(outcome) = flaw(spec) {
+                    if spec.kind.updates_in_place() {
+                        // The last good version goes on.
+                        return (outcome, Change::Nothing);
+                    }
                     // Whatever ran before was put aside for the new version.
                     let other = self.things.get(workload).is_some_and(|t| t.revision != *revision);
                     let ended = other && self.end(workload);
@@ -196,11 +200,12 @@ pub(crate) mod image {
     pub(crate) const JOB: &str = "app:job";
 }
 
-/// The image of a container.
+/// The image of a container or a machine.
 pub(crate) fn image_of(spec: &Spec) -> &str {
     match &spec.kind {
         Kind::Container(container) => &container.image,
-        Kind::Compose(_) | Kind::Vm(_) => image::GOOD,
+        Kind::Vm(machine) => machine.os_image.as_deref().unwrap_or(image::GOOD),
+        Kind::Compose(_) => image::GOOD,
     }
 }
 
@@ -219,7 +224,16 @@ mod tests {
     use crate::specs::{Recipe, Shape};
 
     fn start(revision: &str, image: &'static str, not_after: Option<Millis>) -> Verb {
-        let spec = Arc::new(Recipe::plain(Shape::Stateless, image).spec());
+        of_shape(Shape::Stateless, revision, image, not_after)
+    }
+
+    fn of_shape(
+        shape: Shape,
+        revision: &str,
+        image: &'static str,
+        not_after: Option<Millis>,
+    ) -> Verb {
+        let spec = Arc::new(Recipe::plain(shape, image).spec());
         let revision = RevisionId::new(revision).unwrap();
         Verb::Start { epoch: Epoch(1), revision, spec, not_after }
     }
@@ -238,6 +252,20 @@ mod tests {
         assert_eq!(runtime.things.len(), 1);
         runtime.carry_out(&id, &Verb::Remove { purge: true }, Millis(0));
         assert!(runtime.things.is_empty());
+    }
+
+    #[test]
+    fn a_failed_update_in_place_leaves_the_last_good_revision() {
+        let mut runtime = Runtime::default();
+        let id = WorkloadId::fixed("w");
+        let mut start = |revision, image| {
+            let verb = of_shape(Shape::Machine, revision, image, None);
+            let (outcome, change) = runtime.carry_out(&id, &verb, Millis(0));
+            (outcome == Outcome::Done, change, runtime.things[&id].revision.to_string())
+        };
+        assert_eq!(start("a", image::GOOD), (true, Change::Started, "a".to_owned()));
+        assert_eq!(start("b", image::BROKEN), (false, Change::Nothing, "a".to_owned()));
+        assert_eq!(start("c", image::GOOD), (true, Change::Replaced, "c".to_owned()));
     }
 
     #[test]

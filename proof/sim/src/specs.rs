@@ -91,7 +91,6 @@ impl Recipe {
     /// Makes it another version of the same workload.
     pub(crate) fn renew(&mut self, rng: &mut Rng) {
         self.image = match (self.shape, rng.below(40)) {
-            (Shape::Machine, _) => image::GOOD,
             (_, 0) => image::MISSING,
             (_, 1) => image::BROKEN,
             (Shape::Job, _) => image::JOB,
@@ -136,7 +135,7 @@ impl Recipe {
                 disks: Vec::new(),
                 networks: Vec::new(),
                 cloud_init: CloudInit::default(),
-                os_image: None,
+                os_image: Some(Arc::from(self.image)),
                 managed_volumes: Vec::new(),
                 metadata: BTreeMap::new(),
             });

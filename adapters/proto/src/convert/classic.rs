@@ -9,7 +9,6 @@ use persys_model::fault::Faults;
 use persys_model::id::WorkloadId;
 use persys_model::resources::Compute;
 use persys_model::spec::check::limits::{CONTAINER_MEMORY_MIN_BYTES, CPU_SHARES};
-use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Bind, Port, RestartPolicy};
 use persys_model::spec::vm::{Address, Attach, CloudInit, DiskSource, VmDisk, VmNetwork};
 use persys_model::spec::volume::ManagedVolume;
@@ -39,7 +38,7 @@ pub fn to_wire(workload: &WorkloadId, spec: &Spec) -> Result<wire::WorkloadSpec,
             Kind::Container(body) => {
                 Body::Container(container(&at.field("container"), body, spec.resources.compute))
             }
-            Kind::Compose(body) => Body::Compose(compose(&at.field("compose"), workload, body)?),
+            Kind::Compose(body) => Body::Compose(compose(workload, body)),
             Kind::Vm(body) => Body::Vm(vm(&at.field("vm"), workload, body)),
         };
         Some(wire::WorkloadSpec { spec: Some(body) })
@@ -127,18 +126,13 @@ fn volume(volume: &ManagedVolume) -> wire::ManagedVolumeSpec {
     }
 }
 
-fn compose(at: &At<'_>, workload: &WorkloadId, body: &ComposeSpec) -> Option<wire::ComposeSpec> {
-    let text = match &body.source {
-        ComposeSource::Inline(text) => text.reveal(),
-        ComposeSource::Git { .. } => {
-            return at.field("git_repo").refuse("this agent takes the file itself only");
-        }
-    };
-    Some(wire::ComposeSpec {
+/// Such an agent takes the file itself, wherever it came from.
+fn compose(workload: &WorkloadId, body: &ComposeSpec) -> wire::ComposeSpec {
+    wire::ComposeSpec {
         project_name: body.project.as_ref().map_or(workload.as_str(), |name| name).to_owned(),
-        compose_yaml: STANDARD.encode(text),
+        compose_yaml: STANDARD.encode(body.source.file().reveal()),
         env: revealed(&body.env),
-    })
+    }
 }
 
 fn vm(at: &At<'_>, workload: &WorkloadId, body: &VmSpec) -> wire::VmSpec {

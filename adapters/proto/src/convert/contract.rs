@@ -61,7 +61,12 @@ fn container(at: &At<'_>, mut body: wire::ContainerSpec) -> wire::ContainerSpec 
 
 fn compose(at: &At<'_>, body: wire::ComposeSpec) -> wire::ComposeSpec {
     unknown(at, "project_name", !body.project_name.is_empty());
-    wire::ComposeSpec { found_ports: Vec::new(), found_volumes: false, ..body }
+    // What was fetched is what runs: its own fetching could find something else by now.
+    let (source_type, inline_yaml) = match body.source_type.as_str() {
+        "git" => ("inline".to_owned(), body.git_file),
+        _ => (body.source_type, body.inline_yaml),
+    };
+    wire::ComposeSpec { source_type, inline_yaml, env: body.env, ..wire::ComposeSpec::default() }
 }
 
 fn vm(at: &At<'_>, body: wire::VmSpec) -> wire::VmSpec {

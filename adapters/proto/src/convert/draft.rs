@@ -4,7 +4,7 @@
 //! draft cannot say is refused here.
 
 use persys_model::fault::Faults;
-use persys_model::spec::check::{CheckedApply, check_apply};
+use persys_model::spec::check::{CheckedApply, check_apply, check_unfetched};
 use persys_model::spec::draft::{
     ApplyDraft, BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft,
     DiskDraft, Draft, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft,
@@ -24,6 +24,15 @@ pub fn apply(request: wire::ApplyWorkloadRequest) -> Result<CheckedApply, Faults
     })
 }
 
+/// Everything that is wrong with a request as far as its sender can know: a file in a repository
+/// is fetched by who receives it.
+pub fn unfetched(request: wire::ApplyWorkloadRequest) -> Result<(), Faults> {
+    reading(|at| {
+        let draft = apply_draft(at, request);
+        check_unfetched(&draft).map_err(|faults| at.adopt(&faults)).ok()
+    })
+}
+
 /// The request as a draft, or what of it no draft can say.
 pub fn from_apply(request: wire::ApplyWorkloadRequest) -> Result<ApplyDraft, Faults> {
     reading(|at| Some(apply_draft(at, request)))
@@ -38,17 +47,9 @@ fn apply_draft(at: &At<'_>, request: wire::ApplyWorkloadRequest) -> ApplyDraft {
     }
 }
 
-/// A spec as a client may write it: it may be packed, and says nothing the scheduler finds out.
+/// A spec as a client may write it: it may be packed. What the scheduler finds out is not taken
+/// from it, but may be there, so that what was shown can be applied again.
 fn from_client(at: &At<'_>, spec: wire::WorkloadSpec) -> Draft {
-    if let Some(Workload::Compose(compose)) = &spec.workload {
-        let here = at.field("compose");
-        if !compose.found_ports.is_empty() {
-            here.field("found_ports").fault("is found in the file; leave it out");
-        }
-        if compose.found_volumes {
-            here.field("found_volumes").fault("is found in the file; leave it out");
-        }
-    }
     let mut draft = draft(spec);
     packed::unpack(at, &mut draft);
     draft
@@ -133,6 +134,8 @@ fn compose(body: wire::ComposeSpec) -> ComposeDraft {
         source_type: body.source_type,
         git_repo: body.git_repo,
         git_ref: body.git_ref,
+        git_path: body.git_path,
+        fetched: None,
         inline_yaml: body.inline_yaml,
         project_name: body.project_name,
         compose_yaml: String::new(),

@@ -10,6 +10,7 @@ use persys_model::resources::Disk;
 use persys_model::spec::check::check;
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Limits, Port, RestartPolicy, Swap};
+use persys_model::spec::draft::Fetched;
 use persys_model::spec::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, NicModel, VmDisk, VmNetwork,
 };
@@ -21,7 +22,7 @@ use persys_model::spec::{
 
 use super::at::{At, reading};
 use super::draft::draft;
-use super::leaf::{list, or_empty, revealed, signed, small, texts, words};
+use super::leaf::{or_empty, revealed, signed, small, texts, words};
 use crate::control::v1 as wire;
 use crate::control::v1::workload_spec::Workload;
 
@@ -53,42 +54,27 @@ pub fn from_wire(spec: wire::WorkloadSpec) -> Result<Spec, Faults> {
 
 /// The same, within a larger message. Faults of the check begin with `spec`, as the field is named
 /// wherever one stands.
+///
+/// What was found in a Compose file is not taken over: the file is read again, and says the same.
 pub(super) fn read(at: &At<'_>, mut spec: wire::WorkloadSpec) -> Option<Spec> {
-    let mut found = (Vec::new(), false);
-    if let Some(Workload::Compose(body)) = &mut spec.workload {
-        found = (std::mem::take(&mut body.found_ports), body.found_volumes);
+    let fetched = match &mut spec.workload {
+        Some(Workload::Compose(body)) if !body.git_commit.is_empty() => Some(Fetched {
+            commit: std::mem::take(&mut body.git_commit),
+            path: body.git_path.clone(),
+            file: std::mem::take(&mut body.git_file),
+        }),
+        Some(Workload::Compose(_) | Workload::Container(_) | Workload::Vm(_)) | None => None,
+    };
+    let mut draft = draft(spec);
+    if let Some(body) = &mut draft.compose {
+        body.fetched = fetched;
     }
-    let mut checked = match check(&draft(spec)) {
-        Ok(spec) => spec,
+    match check(&draft) {
+        Ok(spec) => Some(spec),
         Err(faults) => {
             at.adopt(&faults);
-            return None;
+            None
         }
-    };
-    if let Kind::Compose(body) = &mut checked.kind {
-        let (ports, volumes) = found;
-        let spec = at.field("spec");
-        let compose = spec.field("compose");
-        let here = compose.field("found_ports");
-        body.host_ports = list(&here, ports, FOUND_PORTS, |at, port| found_port(at, &port))?;
-        body.has_named_volumes = volumes;
-    }
-    Some(checked)
-}
-
-/// Ports one stack may take on its node, as for a container but for several services.
-const FOUND_PORTS: usize = 1024;
-
-fn found_port(at: &At<'_>, port: &wire::Port) -> Option<HostPort> {
-    let number = u16::try_from(port.host_port).ok().filter(|port| *port > 0);
-    let protocol = match port.protocol.as_str() {
-        "tcp" => Protocol::Tcp,
-        "udp" => Protocol::Udp,
-        _ => return at.field("protocol").refuse("is neither tcp nor udp"),
-    };
-    match number {
-        Some(port) => Some(HostPort { port, protocol }),
-        None => at.field("host_port").refuse("is not a port"),
     }
 }
 
@@ -229,10 +215,13 @@ fn compose(body: &ComposeSpec) -> wire::ComposeSpec {
             "inline".clone_into(&mut compose.source_type);
             text.reveal().clone_into(&mut compose.inline_yaml);
         }
-        ComposeSource::Git { repository, reference } => {
+        ComposeSource::Git { repository, reference, path, commit, file } => {
             "git".clone_into(&mut compose.source_type);
             compose.git_repo = repository.to_string();
             compose.git_ref = reference.to_string();
+            compose.git_path = path.to_string();
+            compose.git_commit = commit.to_string();
+            file.reveal().clone_into(&mut compose.git_file);
         }
     }
     compose

@@ -57,9 +57,20 @@ fn messages(seed: u64) -> Vec<(usize, Vec<u8>)> {
     let r = &mut Random(seed);
     let now = WallMillis(1);
     let spec = spec::to_wire(&samples::spec(r));
+    let mut said = spec.clone();
+    if let Some(control::workload_spec::Workload::Compose(body)) = &mut said.workload {
+        // What the scheduler finds out is no client's to say, so it gives the file itself.
+        let file = if body.git_file.is_empty() { &body.inline_yaml } else { &body.git_file };
+        *body = control::ComposeSpec {
+            inline_yaml: file.clone(),
+            env: body.env.clone(),
+            project_name: body.project_name.clone(),
+            ..Default::default()
+        };
+    }
     let apply = control::ApplyWorkloadRequest {
         workload_id: "w".into(),
-        spec: Some(spec.clone()),
+        spec: Some(said),
         ..Default::default()
     };
     let order = samples::command(r);

@@ -3,7 +3,8 @@
 use persys_model::id::WorkloadId;
 use persys_model::spec::check::check;
 use persys_model::spec::draft::{
-    ComposeDraft, ContainerDraft, DiskDraft, Draft, PlacementDraft, ResourcesDraft, VmDraft,
+    ComposeDraft, ContainerDraft, DiskDraft, Draft, Fetched, PlacementDraft, ResourcesDraft,
+    VmDraft,
 };
 use persys_proto::agent::v1 as wire;
 use persys_proto::agent::v1::workload_spec::Spec as Body;
@@ -44,12 +45,22 @@ fn a_container_has_its_reservation_as_limits() {
 
 #[test]
 fn a_compose_file_is_base64() {
-    let body = ComposeDraft { inline_yaml: "services: {}\n".into(), ..ComposeDraft::default() };
-    let Body::Compose(compose) = sent(&Draft { compose: Some(body), ..Draft::default() }) else {
-        panic!("not a stack")
+    let file = "services: {a: {image: b}}\n".to_owned();
+    let inline = ComposeDraft { inline_yaml: file.clone(), ..ComposeDraft::default() };
+    let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
+    let git = ComposeDraft {
+        git_repo: "https://h/x".into(),
+        fetched: Some(Fetched { commit, path: "compose.yaml".into(), file }),
+        ..ComposeDraft::default()
     };
-    assert_eq!(compose.compose_yaml, "c2VydmljZXM6IHt9Cg==");
-    assert_eq!(compose.project_name, "web");
+    for body in [inline, git] {
+        let Body::Compose(compose) = sent(&Draft { compose: Some(body), ..Draft::default() })
+        else {
+            panic!("not a stack")
+        };
+        assert_eq!(compose.compose_yaml, "c2VydmljZXM6IHthOiB7aW1hZ2U6IGJ9fQo=");
+        assert_eq!(compose.project_name, "web");
+    }
 }
 
 #[test]
@@ -92,10 +103,6 @@ fn what_an_old_agent_cannot_do_is_refused_by_name() {
         refused(&draft),
         ["spec.placement.class", "spec.container.privileged", "spec.container.max_retry_count"]
     );
-
-    let git = ComposeDraft { git_repo: "https://h/x".into(), ..ComposeDraft::default() };
-    let draft = Draft { compose: Some(git), ..Draft::default() };
-    assert_eq!(refused(&draft), ["spec.compose.git_repo"]);
 
     let disks = vec![DiskDraft { pool_name: "fast".into(), ..DiskDraft::default() }];
     let vm = VmDraft { vcpus: 1, memory_mb: 64, disks, ..VmDraft::default() };

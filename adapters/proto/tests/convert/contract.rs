@@ -129,6 +129,9 @@ fn nothing_of_ours_is_sent() {
                 project_name: String::new(),
                 found_ports: vec![],
                 found_volumes: false,
+                git_path: String::new(),
+                git_commit: String::new(),
+                git_file: String::new(),
                 ..body
             }),
             Workload::Vm(mut body) => {

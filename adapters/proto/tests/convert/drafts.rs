@@ -123,16 +123,28 @@ fn volume(name: &str) -> control::ManagedVolumeSpec {
 #[test]
 fn a_client_does_not_say_what_is_found() {
     let body = control::ComposeSpec {
-        inline_yaml: "a: b".into(),
+        inline_yaml: "services: {a: {image: b, ports: ['80:80']}}".into(),
         found_ports: vec![control::Port::default()],
         found_volumes: true,
+        git_commit: "0123456789abcdef0123456789abcdef01234567".into(),
+        git_file: "services: {other: {image: b}}".into(),
         ..Default::default()
     };
-    let request = request(control::workload_spec::Workload::Compose(body));
-    assert_eq!(
-        paths(draft::apply(request)),
-        ["spec.compose.found_ports", "spec.compose.found_volumes"]
-    );
+    let checked = draft::apply(request(control::workload_spec::Workload::Compose(body))).unwrap();
+    let spec = checked.spec.unwrap();
+    let ports: Vec<_> = spec.host_ports().iter().map(ToString::to_string).collect();
+    assert_eq!(ports, ["80/tcp"]);
+    assert!(!spec.keeps_local_data());
+
+    let body = control::ComposeSpec {
+        git_repo: "https://h/x".into(),
+        git_commit: "0123456789abcdef0123456789abcdef01234567".into(),
+        git_file: "services: {mine: {image: b}}".into(),
+        ..Default::default()
+    };
+    let asked = request(control::workload_spec::Workload::Compose(body));
+    assert_eq!(paths(draft::apply(asked.clone())), ["spec.compose.git_repo"], "not fetched");
+    assert_eq!(draft::unfetched(asked), Ok(()), "as far as its sender can know");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use persys_model::spec::draft::{
     BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft, DiskDraft, Draft,
-    LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, TolerationDraft, VmDraft,
-    VolumeDraft,
+    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, TolerationDraft,
+    VmDraft, VolumeDraft,
 };
 
 use crate::random::Random;
@@ -96,10 +96,15 @@ fn compose(r: &mut Random) -> ComposeDraft {
         0 => {
             draft.git_repo = r.word(&["https://h/x", "git@h:x/y", "ssh://git@h:22/x.git"]);
             draft.git_ref = r.word(&["", "main", "v1.0"]);
+            draft.fetched = Some(Fetched {
+                commit: "0123456789abcdef0123456789abcdef01234567".to_owned(),
+                path: r.word(&["compose.yaml", "a/b.yml"]),
+                file: format!("services:\n  a: {{image: {SECRET}}}\n"),
+            });
         }
         1 => draft.inline_yaml = format!("services:\n  a: {{image: {SECRET}}}\n"),
-        // Base64 of "services: {}\n".
-        _ => draft.compose_yaml = "c2VydmljZXM6IHt9Cg==".to_owned(),
+        // Base64 of "services: {a: {image: b}}\n".
+        _ => draft.compose_yaml = "c2VydmljZXM6IHthOiB7aW1hZ2U6IGJ9fQo=".to_owned(),
     }
     draft
 }

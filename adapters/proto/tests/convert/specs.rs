@@ -2,13 +2,12 @@
 
 use persys_model::spec::check::check;
 use persys_model::spec::draft::{ComposeDraft, ContainerDraft, DiskDraft, Draft, VmDraft};
-use persys_model::spec::{HostPort, Kind, Protocol, Spec};
+use persys_model::spec::{Kind, Spec};
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::spec::{from_wire, to_wire};
 use prost::Message as _;
 
 use crate::generator::{SECRET, draft};
-use crate::paths;
 use crate::random::Random;
 
 fn through_bytes(spec: &Spec) -> Spec {
@@ -34,46 +33,25 @@ fn every_accepted_spec_survives() {
 }
 
 #[test]
-fn what_the_scheduler_found_in_a_file_survives() {
-    let body = ComposeDraft { inline_yaml: "a: b".into(), ..ComposeDraft::default() };
-    let mut spec = check(&Draft { compose: Some(body), ..Draft::default() }).unwrap();
-    let Kind::Compose(compose) = &mut spec.kind else { panic!("not a stack") };
-    compose.host_ports = vec![
-        HostPort { port: 53, protocol: Protocol::Udp },
-        HostPort { port: 80, protocol: Protocol::Tcp },
-    ];
-    compose.has_named_volumes = true;
+fn what_follows_from_a_file_is_read_from_it_again() {
+    let file = "services: {a: {image: b, ports: ['80:80', '53:53/udp'], volumes: ['d:/d']}}\n\
+                volumes: {d: {}}\n";
+    let body = ComposeDraft { inline_yaml: file.into(), ..ComposeDraft::default() };
+    let spec = check(&Draft { compose: Some(body), ..Draft::default() }).unwrap();
+    let Kind::Compose(compose) = &spec.kind else { panic!("not a stack") };
+    assert!(compose.host_ports.len() == 2 && compose.has_named_volumes);
     assert_eq!(through_bytes(&spec), spec);
+
+    let mut lying = to_wire(&spec);
+    let Some(wire::workload_spec::Workload::Compose(body)) = &mut lying.workload else {
+        panic!("not a stack")
+    };
+    assert_eq!(body.found_ports.len(), 2, "shown to those who do not read the file");
+    body.found_ports.clear();
+    body.found_volumes = false;
+    assert_eq!(from_wire(lying), Ok(spec));
 }
 
-#[test]
-fn a_found_port_that_is_none_is_refused() {
-    let port = |host_port, protocol: &str| wire::Port {
-        host_port,
-        container_port: 0,
-        protocol: protocol.into(),
-    };
-    let compose = wire::ComposeSpec {
-        inline_yaml: "a: b".into(),
-        found_ports: vec![port(0, "tcp"), port(80, "sctp"), port(70_000, "udp")],
-        ..wire::ComposeSpec::default()
-    };
-    let spec = wire::WorkloadSpec {
-        workload: Some(wire::workload_spec::Workload::Compose(compose)),
-        ..wire::WorkloadSpec::default()
-    };
-    let at_fault = paths(from_wire(spec));
-    assert_eq!(
-        at_fault,
-        [
-            "spec.compose.found_ports[0].host_port",
-            "spec.compose.found_ports[1].protocol",
-            "spec.compose.found_ports[2].host_port"
-        ]
-    );
-}
-
-/// What is reserved beside disks and volumes is sent, and not what they add up to.
 #[test]
 fn disk_is_counted_once() {
     let vm = VmDraft {

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// What the daemon answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reply<T> {
+pub(crate) enum Reply<T> {
     /// It did it, or here it is.
     Yes(T),
     /// It refused, for certain.
@@ -18,15 +18,15 @@ pub(super) enum Reply<T> {
 
 /// A refusal of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct No {
+pub(crate) struct No {
     /// HTTP status; 500 where a stream ended with an error.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// In the daemon's words.
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 /// Asks, and waits at most `limit`. An error is always an unknown outcome.
-pub(super) async fn ask<T>(
+pub(crate) async fn ask<T>(
     verb: &'static str,
     limit: Duration,
     call: impl Future<Output = Result<T, LibraryError>>,
@@ -39,7 +39,7 @@ pub(super) async fn ask<T>(
 }
 
 /// Asks a question to which "no such thing" is an answer.
-pub(super) async fn find<T>(
+pub(crate) async fn find<T>(
     verb: &'static str,
     limit: Duration,
     call: impl Future<Output = Result<T, LibraryError>>,
@@ -51,12 +51,12 @@ pub(super) async fn find<T>(
     }
 }
 
-pub(super) fn no_answer(verb: &'static str, limit: Duration) -> Error {
+pub(crate) fn no_answer(verb: &'static str, limit: Duration) -> Error {
     Error::NoAnswer { verb, within_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
 }
 
 /// What an error of the client library means: a refusal, or that we do not know.
-pub(super) fn read(verb: &'static str, limit: Duration, error: LibraryError) -> Result<No, Error> {
+pub(crate) fn read(verb: &'static str, limit: Duration, error: LibraryError) -> Result<No, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "what is new there is unknown here")]
     match error {
         // A proxy before the daemon speaks for itself, not for the daemon.

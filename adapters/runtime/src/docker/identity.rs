@@ -12,44 +12,57 @@ use persys_model::token::Epoch;
 
 use crate::runtime::{Owner, Start};
 
-pub(super) const MANAGED: &str = "persys.managed";
-pub(super) const CLUSTER: &str = "persys.cluster";
-pub(super) const NODE: &str = "persys.node";
-pub(super) const WORKLOAD: &str = "persys.workload_id";
-pub(super) const REVISION: &str = "persys.revision_id";
-pub(super) const EPOCH: &str = "persys.epoch";
+pub(crate) const MANAGED: &str = "persys.managed";
+pub(crate) const CLUSTER: &str = "persys.cluster";
+pub(crate) const NODE: &str = "persys.node";
+pub(crate) const WORKLOAD: &str = "persys.workload_id";
+pub(crate) const REVISION: &str = "persys.revision_id";
+pub(crate) const EPOCH: &str = "persys.epoch";
 /// Whether there may be a second copy for a moment. Always written, so that no user's label can
 /// make the watchdog stop what is not exclusive.
 const CLASS: &str = "persys.class";
 const EXCLUSIVE: &str = "exclusive";
 
-pub(super) type DockerLabels = HashMap<String, String>;
+/// What Compose writes on everything of one stack.
+pub(crate) const PROJECT: &str = "com.docker.compose.project";
+/// What Compose writes on the containers of one service.
+pub(crate) const SERVICE: &str = "com.docker.compose.service";
+
+pub(crate) type DockerLabels = HashMap<String, String>;
 
 /// What the labels of one of our containers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) workload: WorkloadId,
-    pub(super) revision: RevisionId,
-    pub(super) epoch: Epoch,
+pub(crate) struct Mark {
+    pub(crate) workload: WorkloadId,
+    pub(crate) revision: RevisionId,
+    pub(crate) epoch: Epoch,
 }
 
 /// The labels of a container to be made. Ours come last: no user's label replaces them.
-pub(super) fn labels_for<'a>(
+pub(crate) fn labels_for<'a>(
     owner: &Owner,
     start: &Start,
     users: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> DockerLabels {
+    let ours = [(REVISION, start.revision.to_string()), (EPOCH, start.epoch.to_string())];
+    let users = users.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let ours = ours.map(|(key, value)| (key.to_owned(), value));
+    users.chain(ours).chain(lasting_labels(owner, start)).collect()
+}
+
+/// The labels that stay the same through all revisions of a workload.
+pub(crate) fn lasting_labels(
+    owner: &Owner,
+    start: &Start,
+) -> impl Iterator<Item = (String, String)> + use<> {
     let ours = [
         (MANAGED, "true".to_owned()),
         (CLUSTER, owner.cluster.to_string()),
         (NODE, owner.node.to_string()),
         (WORKLOAD, start.workload.to_string()),
-        (REVISION, start.revision.to_string()),
-        (EPOCH, start.epoch.to_string()),
         (CLASS, class_word(start.spec.placement.class).to_owned()),
     ];
-    let users = users.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    users.chain(ours.map(|(key, value)| (key.to_owned(), value))).collect()
+    ours.into_iter().map(|(key, value)| (key.to_owned(), value))
 }
 
 fn class_word(class: Class) -> &'static str {
@@ -60,14 +73,14 @@ fn class_word(class: Class) -> &'static str {
 }
 
 /// What to ask the daemon for, to get what may be ours and is exclusive.
-pub(super) fn exclusive_filter(owner: &Owner) -> Vec<String> {
+pub(crate) fn exclusive_filter(owner: &Owner) -> Vec<String> {
     let mut filter = label_filter(owner);
     filter.push(format!("{CLASS}={EXCLUSIVE}"));
     filter
 }
 
 /// What to ask the daemon for, to get what may be ours.
-pub(super) fn label_filter(owner: &Owner) -> Vec<String> {
+pub(crate) fn label_filter(owner: &Owner) -> Vec<String> {
     vec![
         format!("{MANAGED}=true"),
         format!("{CLUSTER}={}", owner.cluster),
@@ -75,21 +88,24 @@ pub(super) fn label_filter(owner: &Owner) -> Vec<String> {
     ]
 }
 
+/// The workload that labels name, if they are of our cluster and node.
+pub(crate) fn workload_of(owner: &Owner, labels: &DockerLabels) -> Option<WorkloadId> {
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    let ours = label(MANAGED) == Some("true")
+        && label(CLUSTER) == Some(&owner.cluster)
+        && label(NODE) == Some(owner.node.as_str());
+    if ours { WorkloadId::new(label(WORKLOAD)?).ok() } else { None }
+}
+
 /// Reads the mark of a container, if it is ours. `name` is as Docker says it, with or without `/`.
-pub(super) fn read_mark(
+pub(crate) fn read_mark(
     owner: &Owner,
     prefix: &str,
     name: &str,
     labels: &DockerLabels,
 ) -> Option<Mark> {
     let label = |key: &str| labels.get(key).map(String::as_str);
-    let ours = label(MANAGED) == Some("true")
-        && label(CLUSTER) == Some(&owner.cluster)
-        && label(NODE) == Some(owner.node.as_str());
-    if !ours {
-        return None;
-    }
-    let workload = WorkloadId::new(label(WORKLOAD)?).ok()?;
+    let workload = workload_of(owner, labels)?;
     if name.trim_start_matches('/') != name_of(prefix, &workload) {
         return None;
     }
@@ -99,17 +115,17 @@ pub(super) fn read_mark(
 }
 
 /// The name a workload's container has.
-pub(super) fn name_of(prefix: &str, workload: &WorkloadId) -> String {
+pub(crate) fn name_of(prefix: &str, workload: &WorkloadId) -> String {
     format!("{prefix}{workload}")
 }
 
 /// Whose a container is that is not ours, in words for the one who has to sort it out.
-pub(super) fn owner_of(labels: &DockerLabels) -> String {
+pub(crate) fn owner_of(labels: &DockerLabels) -> String {
     let label = |key: &str| labels.get(key).map(String::as_str);
     if let Some(cluster) = label(CLUSTER) {
         return format!("node {} of cluster {cluster}", label(NODE).unwrap_or("unknown"));
     }
-    if let Some(project) = label("com.docker.compose.project") {
+    if let Some(project) = label(PROJECT) {
         return format!("the compose project {project}");
     }
     if label(MANAGED).is_some() {

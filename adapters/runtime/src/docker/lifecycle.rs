@@ -106,7 +106,11 @@ impl Docker {
 
     /// How long a start may take: as long as any, but never past the lease.
     fn time_left(&self, start: &Start) -> Result<Duration, Error> {
-        let limit = self.settings.deadlines.act;
+        self.time_within(start, self.settings.deadlines.act)
+    }
+
+    /// The part of `limit` that the lease of `start` leaves.
+    pub(crate) fn time_within(&self, start: &Start, limit: Duration) -> Result<Duration, Error> {
         let Some(not_after) = start.not_after else { return Ok(limit) };
         match not_after.since(self.clock.now()) {
             0 => Err(Error::TooLate { workload: start.workload.clone() }),
@@ -136,7 +140,7 @@ impl Docker {
         }
     }
 
-    async fn stop_by_id(&self, id: &str, grace: Duration) -> Result<(), Error> {
+    pub(crate) async fn stop_by_id(&self, id: &str, grace: Duration) -> Result<(), Error> {
         // Docker counts whole seconds; a part of one is given whole.
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
         let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
@@ -149,17 +153,14 @@ impl Docker {
         }
     }
 
-    pub(super) async fn leave_nothing(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<(), Error> {
+    /// Removes a container, whatever it does; `purge` takes its nameless volumes along.
+    pub(crate) async fn remove_by_id(&self, id: &str, purge: bool) -> Result<(), Error> {
         let deadline = Instant::now() + self.settings.deadlines.act;
-        while let Some(ours) = self.ours(workload).await? {
+        loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let options = RemoveContainerOptionsBuilder::default().force(true).v(purge).build();
             let client = self.client()?;
-            let call = client.remove_container(&ours.id, Some(options));
+            let call = client.remove_container(id, Some(options));
             match call::ask("remove", left, call).await? {
                 Reply::Yes(()) | Reply::No(No { status: 404, .. }) => return Ok(()),
                 // Somebody else is removing it already; it is gone when it is gone.
@@ -169,16 +170,37 @@ impl Docker {
                 Reply::No(no) => return Err(Error::Refused { verb: "remove", detail: no.message }),
             }
         }
-        Ok(())
+    }
+
+    pub(super) async fn leave_nothing(
+        &self,
+        workload: &WorkloadId,
+        purge: bool,
+    ) -> Result<(), Error> {
+        match self.ours(workload).await? {
+            Some(ours) => self.remove_by_id(&ours.id, purge).await,
+            None => Ok(()),
+        }
     }
 
     async fn explain(&self, verb: &'static str, container: &ContainerSpec, no: No) -> Error {
+        self.explained(verb, &container.image, &container.host_ports(), no).await
+    }
+
+    /// What a refusal to make or start something with `ports` from `image` means.
+    pub(crate) async fn explained(
+        &self,
+        verb: &'static str,
+        image: &str,
+        ports: &[HostPort],
+        no: No,
+    ) -> Error {
         let words = no.message.clone();
-        match refusal::of_start(verb, &container.image, no) {
+        match refusal::of_start(verb, image, no) {
             Refusal::Other(error) => error,
             Refusal::Port(None) => Error::Network { detail: words },
             Refusal::Port(Some(port)) => {
-                let known = container.host_ports().into_iter().find(|host| host.port == port);
+                let known = ports.iter().copied().find(|host| host.port == port);
                 let holder = self.holder_of(port, known).await;
                 let port = known.map_or_else(|| port.to_string(), |host| host.to_string());
                 Error::PortTaken { port, holder }

@@ -6,6 +6,7 @@
 //! - [`lifecycle`]: start, stop, remove.
 //! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
 //! - [`observe`]: inspect, list, health.
+//! - [`cgroup`]: what a container uses, from the kernel.
 //! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
 //! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means;
@@ -22,17 +23,19 @@ pub mod image;
 pub mod pull;
 pub mod settings;
 
-mod call;
+pub(crate) mod call;
+pub(crate) mod identity;
+pub(crate) mod observe;
+pub(crate) mod refusal;
+pub(crate) mod streams;
+pub(crate) mod wakeups;
+
+mod cgroup;
 mod exclusive;
 mod holder;
-mod identity;
 mod lifecycle;
 mod logins;
-mod observe;
-mod refusal;
 mod shape;
-mod streams;
-mod wakeups;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,9 +57,9 @@ const LIBRARY_TIMEOUT: Duration = Duration::from_hours(2);
 /// A Docker daemon, as far as it runs our containers.
 #[derive(Debug, Clone)]
 pub struct Docker {
-    owner: Owner,
-    settings: Arc<Settings>,
-    clock: Clock,
+    pub(crate) owner: Owner,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Clock,
     client: Arc<OnceLock<bollard::Docker>>,
 }
 
@@ -75,7 +78,7 @@ impl Docker {
     }
 
     /// The client, made when the daemon's socket is first there.
-    fn client(&self) -> Result<bollard::Docker, Error> {
+    pub(crate) fn client(&self) -> Result<bollard::Docker, Error> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary,
-    ContainerSummaryStateEnum, PortMap,
+    ContainerSummaryStateEnum, EndpointSettings, PortMap,
 };
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use persys_model::id::WorkloadId;
@@ -21,7 +21,7 @@ use super::identity::{self, Mark};
 
 /// What has the name of a workload's container.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing.
     Nothing,
     /// One of ours.
@@ -37,16 +37,16 @@ pub(super) enum Found {
 
 /// One of our containers.
 #[derive(Debug)]
-pub(super) struct Ours {
-    pub(super) id: String,
-    pub(super) seen: Seen,
-    pub(super) paused: bool,
-    pub(super) raw: ContainerInspectResponse,
+pub(crate) struct Ours {
+    pub(crate) id: String,
+    pub(crate) seen: Seen,
+    pub(crate) paused: bool,
+    pub(crate) raw: ContainerInspectResponse,
 }
 
 impl Docker {
     /// Looks at what has the name of this workload's container.
-    pub(super) async fn find(&self, workload: &WorkloadId) -> Result<Found, Error> {
+    pub(crate) async fn find(&self, workload: &WorkloadId) -> Result<Found, Error> {
         let name = identity::name_of(&self.settings.name_prefix, workload);
         match self.inspect_raw(&name).await? {
             // Docker also answers to the beginning of an id; that is not what was asked.
@@ -56,14 +56,17 @@ impl Docker {
     }
 
     /// One of our containers, or nothing: what is not ours is nothing to us.
-    pub(super) async fn ours(&self, workload: &WorkloadId) -> Result<Option<Ours>, Error> {
+    pub(crate) async fn ours(&self, workload: &WorkloadId) -> Result<Option<Ours>, Error> {
         match self.find(workload).await? {
             Found::Ours(ours) => Ok(Some(*ours)),
             Found::Nothing | Found::Foreign { .. } => Ok(None),
         }
     }
 
-    async fn inspect_raw(&self, name: &str) -> Result<Option<ContainerInspectResponse>, Error> {
+    pub(crate) async fn inspect_raw(
+        &self,
+        name: &str,
+    ) -> Result<Option<ContainerInspectResponse>, Error> {
         let client = self.client()?;
         let call = client.inspect_container(name, None::<InspectContainerOptions>);
         call::find("inspect", self.settings.deadlines.ask, call).await
@@ -87,19 +90,28 @@ impl Docker {
         Ok(Found::Ours(Box::new(Ours { id, seen: seen(mark, existing), paused, raw })))
     }
 
-    pub(super) async fn look_at(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
+    pub(crate) async fn look_at(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
         Ok(self.ours(workload).await?.map(thing))
     }
 
-    pub(super) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
-        let filters = HashMap::from([("label", identity::label_filter(&self.owner))]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    /// All containers with these labels; only those that run unless `all` are wanted.
+    pub(crate) async fn summaries(
+        &self,
+        labels: Vec<String>,
+        all: bool,
+    ) -> Result<Vec<ContainerSummary>, Error> {
+        let filters = HashMap::from([("label", labels)]);
+        let options = ListContainersOptionsBuilder::default().all(all).filters(&filters).build();
         let client = self.client()?;
         let call = client.list_containers(Some(options));
-        let summaries = match call::ask("list", self.settings.deadlines.ask, call).await? {
-            Reply::Yes(summaries) => summaries,
-            Reply::No(no) => return Err(Error::Refused { verb: "list", detail: no.message }),
-        };
+        match call::ask("list", self.settings.deadlines.ask, call).await? {
+            Reply::Yes(summaries) => Ok(summaries),
+            Reply::No(no) => Err(Error::Refused { verb: "list", detail: no.message }),
+        }
+    }
+
+    pub(crate) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
+        let summaries = self.summaries(identity::label_filter(&self.owner), true).await?;
         let mut all = Vec::new();
         for summary in summaries {
             let Some(mark) = self.mark_of(&summary) else { continue };
@@ -114,14 +126,24 @@ impl Docker {
         Ok(all)
     }
 
-    pub(super) fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
+    /// What runs of ours, with the ids of its containers.
+    pub(super) async fn running(&self) -> Result<Vec<(WorkloadId, String)>, Error> {
+        let summaries = self.summaries(identity::label_filter(&self.owner), false).await?;
+        let ours = summaries.into_iter().filter_map(|summary| {
+            let mark = self.mark_of(&summary)?;
+            Some((mark.workload, summary.id?))
+        });
+        Ok(ours.collect())
+    }
+
+    pub(crate) fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
         let labels = summary.labels.as_ref()?;
         let prefix = &self.settings.name_prefix;
         let names = summary.names.iter().flatten();
         names.into_iter().find_map(|name| identity::read_mark(&self.owner, prefix, name, labels))
     }
 
-    pub(super) async fn feel(&self) -> Result<Health, Error> {
+    pub(crate) async fn feel(&self) -> Result<Health, Error> {
         let client = self.client()?;
         let limit = self.settings.deadlines.ask;
         let version = match call::ask("health", limit, client.version()).await? {
@@ -154,7 +176,7 @@ fn seen(mark: Mark, state: Existing) -> Seen {
 }
 
 /// A paused container still holds what it holds, so it runs as far as anyone must care.
-fn existing(state: &ContainerState) -> Option<Existing> {
+pub(crate) fn existing(state: &ContainerState) -> Option<Existing> {
     match state.status? {
         ContainerStateStatusEnum::CREATED => Some(Existing::Created),
         ContainerStateStatusEnum::RUNNING
@@ -168,13 +190,13 @@ fn existing(state: &ContainerState) -> Option<Existing> {
     }
 }
 
-pub(super) fn exit_code(state: &ContainerState) -> i32 {
+pub(crate) fn exit_code(state: &ContainerState) -> i32 {
     // A container that ended without a readable code did not end well.
     state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1)
 }
 
 /// The state in a list. The exit code is only in its words there; `None` if it cannot be told.
-fn summary_existing(summary: &ContainerSummary) -> Option<Existing> {
+pub(crate) fn summary_existing(summary: &ContainerSummary) -> Option<Existing> {
     match summary.state? {
         ContainerSummaryStateEnum::CREATED => Some(Existing::Created),
         ContainerSummaryStateEnum::RUNNING
@@ -196,10 +218,7 @@ fn thing(ours: Ours) -> Thing {
     let state = ours.raw.state.unwrap_or_default();
     let runs = ours.seen.state == Existing::Running;
     let network = ours.raw.network_settings.unwrap_or_default();
-    let endpoints = network.networks.unwrap_or_default().into_values();
-    let texts = endpoints.flat_map(|end| [end.ip_address, end.global_ipv6_address]);
-    let mut addresses: Vec<IpAddr> = texts.flatten().filter_map(|text| text.parse().ok()).collect();
-    addresses.sort_unstable();
+    let addresses = addresses(network.networks);
     Thing {
         seen: ours.seen,
         id: ours.id,
@@ -207,16 +226,26 @@ fn thing(ours: Ours) -> Thing {
         finished_at: if runs { None } else { moment(state.finished_at) },
         addresses,
         ports: published(&network.ports.unwrap_or_default()),
+        services: Vec::new(),
     }
 }
 
+/// Where something with these networks can be reached.
+pub(crate) fn addresses(networks: Option<HashMap<String, EndpointSettings>>) -> Vec<IpAddr> {
+    let endpoints = networks.unwrap_or_default().into_values();
+    let texts = endpoints.flat_map(|end| [end.ip_address, end.global_ipv6_address]);
+    let mut addresses: Vec<IpAddr> = texts.flatten().filter_map(|text| text.parse().ok()).collect();
+    addresses.sort_unstable();
+    addresses
+}
+
 /// Docker writes the year 1 for "never".
-fn moment(text: Option<String>) -> Option<String> {
+pub(crate) fn moment(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty() && !text.starts_with("0001-"))
 }
 
 /// Docker lists a port once per address family.
-fn published(map: &PortMap) -> Vec<Published> {
+pub(crate) fn published(map: &PortMap) -> Vec<Published> {
     let mut ports = Vec::new();
     for (key, bindings) in map {
         let Some((inner, protocol)) = key.split_once('/') else { continue };

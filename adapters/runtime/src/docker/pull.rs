@@ -27,7 +27,7 @@ const MOST_PARTS: usize = 512;
 
 impl Docker {
     /// Has `image` on this node.
-    pub(super) async fn fetch(&self, image: &str, progress: &dyn Progress) -> Result<(), Error> {
+    pub(crate) async fn fetch(&self, image: &str, progress: &dyn Progress) -> Result<(), Error> {
         match self.settings.pull {
             PullPolicy::IfMissing if self.has(image).await? => return Ok(()),
             PullPolicy::IfMissing | PullPolicy::Always => {}
@@ -40,7 +40,7 @@ impl Docker {
     }
 
     /// Whether the node has it. A refusal to say is no reason not to fetch it.
-    async fn has(&self, image: &str) -> Result<bool, Error> {
+    pub(crate) async fn has(&self, image: &str) -> Result<bool, Error> {
         let client = self.client()?;
         let name = with_tag(image);
         let call = client.inspect_image(&name);

@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// A refusal to make or start a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// A port is taken; which one, if the words say so.
     Port(Option<u16>),
     /// Everything else is final.
@@ -16,7 +16,7 @@ pub(super) enum Refusal {
 }
 
 /// What a refusal to make or start means.
-pub(super) fn of_start(verb: &'static str, image: &str, no: No) -> Refusal {
+pub(crate) fn of_start(verb: &'static str, image: &str, no: No) -> Refusal {
     let words = no.message.to_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
     let detail = no.message;
@@ -45,7 +45,7 @@ pub(super) fn of_start(verb: &'static str, image: &str, no: No) -> Refusal {
 }
 
 /// Whether a container was not started because somebody is removing it, or just has.
-pub(super) fn is_going(no: &No) -> bool {
+pub(crate) fn is_going(no: &No) -> bool {
     let words = no.message.to_lowercase();
     let going = ["marked for removal", "removal of container"].iter().any(|w| words.contains(w));
     let gone = no.status == 404 && words.contains("no such container");
@@ -53,7 +53,7 @@ pub(super) fn is_going(no: &No) -> bool {
 }
 
 /// What a refusal to fetch `image` means.
-pub(super) fn of_pull(image: &str, no: No) -> Error {
+pub(crate) fn of_pull(image: &str, no: No) -> Error {
     let words = no.message.to_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
     let image = image.to_owned();

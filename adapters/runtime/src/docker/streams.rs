@@ -1,11 +1,14 @@
 //! Looking into a container: logs, commands, usage, and what is left of its end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
-use bollard::models::{ContainerBlkioStats, ContainerMemoryStats, ContainerStatsResponse};
+use bollard::models::{
+    ContainerBlkioStats, ContainerMemoryStats, ContainerState, ContainerStatsResponse,
+};
 use bollard::query_parameters::{
     LogsOptions, LogsOptionsBuilder, ResizeExecOptionsBuilder, StatsOptionsBuilder,
 };
@@ -23,6 +26,7 @@ use crate::inside::{
 
 use super::Docker;
 use super::call::{self, Reply};
+use super::cgroup::Kernel;
 use super::observe::{Ours, exit_code};
 
 /// How often the end of a command is looked for once its output has ended.
@@ -34,10 +38,10 @@ impl Docker {
         ours.ok_or_else(|| Error::Absent { workload: workload.clone() })
     }
 
-    async fn last_lines(&self, id: &str) -> Vec<String> {
+    pub(crate) async fn last_lines(&self, id: &str) -> Vec<String> {
         let Ok(client) = self.client() else { return Vec::new() };
         let range = LogRange { tail: Some(End::LINES), ..LogRange::default() };
-        let mut output = chunks(client.logs(id, Some(log_options(range))));
+        let mut output = chunks(client.logs(id, Some(log_options(&range))));
         let mut lines = Vec::new();
         let reading = async {
             while let Some(Ok(chunk)) = output.next().await {
@@ -52,7 +56,7 @@ impl Docker {
     }
 }
 
-fn log_options(range: LogRange) -> LogsOptions {
+fn log_options(range: &LogRange) -> LogsOptions {
     let since = range.since.map_or(0, |since| i32::try_from(since.0 / 1000).unwrap_or(i32::MAX));
     let tail = range.tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
     let options = LogsOptionsBuilder::default().stdout(true).stderr(true);
@@ -84,9 +88,19 @@ fn chunks(
 impl Logs for Docker {
     async fn logs(&self, workload: &WorkloadId, range: LogRange) -> Result<Output, Error> {
         let ours = self.present(workload).await?;
-        let output = chunks(self.client()?.logs(&ours.id, Some(log_options(range))));
-        // What is printed from now on may take its time; what is kept may not.
-        Ok(if range.follow { output } else { bounded(output, self.settings.deadlines.ask) })
+        no_service(range.service.as_deref())?;
+        self.output_of(&ours.id, &range)
+    }
+}
+
+/// A container is no stack.
+fn no_service(service: Option<&str>) -> Result<(), Error> {
+    match service {
+        None => Ok(()),
+        Some(service) => {
+            let detail = format!("it is no stack and has no service {service:?}");
+            Err(Error::Refused { verb: "look", detail })
+        }
     }
 }
 
@@ -106,6 +120,21 @@ fn bounded(output: Output, idle: Duration) -> Output {
 impl Exec for Docker {
     async fn exec(&self, workload: &WorkloadId, command: &ExecCommand) -> Result<Session, Error> {
         let ours = self.present(workload).await?;
+        no_service(command.service.as_deref())?;
+        self.run_in(&ours.id, command).await
+    }
+}
+
+impl Docker {
+    /// What a container printed.
+    pub(crate) fn output_of(&self, id: &str, range: &LogRange) -> Result<Output, Error> {
+        let output = chunks(self.client()?.logs(id, Some(log_options(range))));
+        // What is printed from now on may take its time; what is kept may not.
+        Ok(if range.follow { output } else { bounded(output, self.settings.deadlines.ask) })
+    }
+
+    /// Runs a command in a container.
+    pub(crate) async fn run_in(&self, id: &str, command: &ExecCommand) -> Result<Session, Error> {
         let client = self.client()?;
         let limit = self.settings.deadlines.ask;
         let options = CreateExecOptions {
@@ -117,7 +146,7 @@ impl Exec for Docker {
             ..CreateExecOptions::default()
         };
         let refused = |no: call::No| Error::Refused { verb: "exec", detail: no.message };
-        let id = match call::ask("exec", limit, client.create_exec(&ours.id, options)).await? {
+        let id = match call::ask("exec", limit, client.create_exec(id, options)).await? {
             Reply::Yes(made) => made.id,
             Reply::No(no) => return Err(refused(no)),
         };
@@ -181,9 +210,40 @@ impl Usage for Docker {
         if ours.seen.state != Existing::Running {
             return Ok(None);
         }
+        self.reading_of(&ours.id).await
+    }
+
+    async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
+        let running = self.running().await?;
+        let readings = running.iter().map(|(_, id)| self.reading_of(id));
+        let readings = futures::future::join_all(readings).await;
+        let mut all = BTreeMap::new();
+        for ((workload, _), reading) in running.into_iter().zip(readings) {
+            // One that ended meanwhile uses nothing.
+            all.extend(reading.ok().flatten().map(|reading| (workload, reading)));
+        }
+        Ok(all)
+    }
+}
+
+impl Docker {
+    /// What a container that runs uses: from the kernel where it is at hand, else from Docker.
+    pub(crate) async fn reading_of(&self, id: &str) -> Result<Option<Reading>, Error> {
+        // The kernel of this host knows nothing of a daemon elsewhere.
+        if self.settings.host.starts_with("unix://") {
+            let (kernel, id) = (Kernel::default(), id.to_owned());
+            let read = tokio::task::spawn_blocking(move || kernel.reading(&id)).await;
+            if let Ok(Some(reading)) = read {
+                return Ok(Some(reading));
+            }
+        }
+        self.asked_reading_of(id).await
+    }
+
+    async fn asked_reading_of(&self, id: &str) -> Result<Option<Reading>, Error> {
         let options = StatsOptionsBuilder::default().stream(false).one_shot(true).build();
         let client = self.client()?;
-        let mut answers = client.stats(&ours.id, Some(options));
+        let mut answers = client.stats(id, Some(options));
         let limit = self.settings.deadlines.ask;
         match timeout(limit, answers.next()).await {
             Err(_) => Err(call::no_answer("usage", limit)),
@@ -245,14 +305,22 @@ impl Evidence for Docker {
             Existing::Created | Existing::Running => return Ok(None),
         }
         let state = ours.raw.state.unwrap_or_default();
+        Ok(Some(self.end_of(&ours.id, state).await))
+    }
+}
+
+impl Docker {
+    /// What is left of the end of a container.
+    pub(crate) async fn end_of(&self, id: &str, state: ContainerState) -> End {
         let code = exit_code(&state);
-        Ok(Some(End {
+        End {
+            service: None,
             code,
             signal: End::signal_of(code),
             out_of_memory: state.oom_killed.unwrap_or_default(),
             runtime_error: state.error.filter(|error| !error.is_empty()),
-            last_lines: self.last_lines(&ours.id).await,
-        }))
+            last_lines: self.last_lines(id).await,
+        }
     }
 }
 

@@ -38,6 +38,7 @@ type Events = BoxStream<'static, Result<EventMessage, bollard::errors::Error>>;
 /// Where the listener stands.
 struct Listener {
     docker: Docker,
+    whose: Whose,
     events: Option<Events>,
     wait: Duration,
     ready: VecDeque<Wakeup>,
@@ -46,10 +47,26 @@ struct Listener {
     unsettled: FuturesUnordered<BoxFuture<'static, Wakeup>>,
 }
 
+/// Whose events are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of containers that are workloads themselves.
+    Containers,
+    /// Those of containers that belong to a stack.
+    Stacks,
+}
+
 impl Wakeups for Docker {
     fn wakeups(&self) -> BoxStream<'static, Wakeup> {
+        self.hints(Whose::Containers)
+    }
+}
+
+impl Docker {
+    pub(crate) fn hints(&self, whose: Whose) -> BoxStream<'static, Wakeup> {
         let listener = Listener {
             docker: self.clone(),
+            whose,
             events: None,
             wait: Duration::ZERO,
             ready: VecDeque::new(),
@@ -93,7 +110,7 @@ impl Listener {
 
     fn hear(&mut self, event: EventMessage) {
         let shown = event.action.as_deref().is_some_and(|action| SHOWN.contains(&action));
-        let Some((id, workload)) = subject_of(event) else { return };
+        let Some((id, workload)) = subject_of(event, self.whose) else { return };
         let wakeup = Wakeup::Workload(workload);
         if shown {
             self.ready.push_back(wakeup);
@@ -146,8 +163,15 @@ async fn settled(docker: Docker, id: String, wakeup: Wakeup) -> Wakeup {
 }
 
 /// The container and the workload an event is about.
-fn subject_of(event: EventMessage) -> Option<(String, WorkloadId)> {
+fn subject_of(event: EventMessage, whose: Whose) -> Option<(String, WorkloadId)> {
     let actor = event.actor?;
-    let workload = WorkloadId::new(actor.attributes?.get(identity::WORKLOAD)?).ok()?;
+    let attributes = actor.attributes?;
+    // The containers of a stack are in no revision of their own.
+    let of =
+        if attributes.contains_key(identity::REVISION) { Whose::Containers } else { Whose::Stacks };
+    if of != whose {
+        return None;
+    }
+    let workload = WorkloadId::new(attributes.get(identity::WORKLOAD)?).ok()?;
     Some((actor.id?, workload))
 }

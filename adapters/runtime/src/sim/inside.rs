@@ -1,11 +1,13 @@
 //! Looking into what is simulated: enough that whatever asks gets an answer of the right shape.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use persys_model::id::WorkloadId;
-use persys_model::spec::Class;
+use persys_model::spec::{Class, Kind};
 use persys_node::input::Existing;
 use tokio::io::{AsyncReadExt, AsyncWrite, DuplexStream};
 use tokio::sync::broadcast::Receiver;
@@ -15,8 +17,8 @@ use super::{Made, Sim};
 use crate::error::Error;
 use crate::exclusive::Exclusive;
 use crate::inside::{
-    Chunk, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output, Reading, Session,
-    SessionControl, Source, Usage, Wakeup, Wakeups,
+    Chunk, Console, ConsoleSession, End, Evidence, Exec, ExecCommand, LogRange, Logs, Output,
+    Reading, Session, SessionControl, Source, Usage, Wakeup, Wakeups,
 };
 
 /// Bytes typed to a simulated command and not yet shown.
@@ -105,6 +107,22 @@ impl Exec for Sim {
     }
 }
 
+/// A machine's console that repeats what is typed, as one does that waits for a name.
+#[async_trait]
+impl Console for Sim {
+    async fn console(&self, workload: &WorkloadId, _force: bool) -> Result<ConsoleSession, Error> {
+        let made = self.present(workload)?;
+        if !matches!(made.spec.kind, Kind::Vm(_)) {
+            return Err(Error::Absent { workload: workload.clone() });
+        }
+        if made.seen.state != Existing::Running {
+            return Err(Error::Refused { verb: "console", detail: "it does not run".to_owned() });
+        }
+        let (typed, shown) = tokio::io::duplex(TYPED_BYTES);
+        Ok(ConsoleSession { output: repeated(shown), input: Box::pin(typed) })
+    }
+}
+
 /// Shows what is typed, until nothing more will be.
 fn repeated(typed: DuplexStream) -> Output {
     let pieces = stream::unfold(typed, |mut typed| async move {
@@ -134,13 +152,22 @@ impl SessionControl for Ended {
 #[async_trait]
 impl Usage for Sim {
     async fn usage(&self, workload: &WorkloadId) -> Result<Option<Reading>, Error> {
-        let made = self.answering()?.ours.get(workload).cloned();
-        Ok(made.filter(|made| made.seen.state == Existing::Running).map(|made| Reading {
-            memory_limit_bytes: made.spec.resources.compute.memory_mib.saturating_mul(1 << 20),
-            pids: 1,
-            ..Reading::default()
-        }))
+        Ok(self.answering()?.ours.get(workload).and_then(reading))
     }
+
+    async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
+        let inside = self.answering()?;
+        let all = inside.ours.iter();
+        Ok(all.filter_map(|(workload, made)| Some((workload.clone(), reading(made)?))).collect())
+    }
+}
+
+fn reading(made: &Made) -> Option<Reading> {
+    (made.seen.state == Existing::Running).then(|| Reading {
+        memory_limit_bytes: made.spec.resources.compute.memory_mib.saturating_mul(1 << 20),
+        pids: 1,
+        ..Reading::default()
+    })
 }
 
 #[async_trait]

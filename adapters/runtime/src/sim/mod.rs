@@ -149,6 +149,9 @@ impl Sim {
         }
         if let Some(made) = state.ours.get(&start.workload) {
             if made.seen.revision != start.revision {
+                if start.spec.kind.updates_in_place() {
+                    return Ok(true);
+                }
                 let (workload, found) = (start.workload.clone(), made.seen.revision.clone());
                 return Err(Error::OtherRevision { workload, found });
             }
@@ -185,7 +188,11 @@ impl Sim {
             let detail = "it was removed meanwhile".to_owned();
             return Err(Error::Refused { verb: "start", detail });
         };
-        if made.seen.state == Existing::Running {
+        if made.seen.revision != start.revision {
+            made.seen.revision = start.revision.clone();
+            made.seen.epoch = start.epoch;
+            made.spec = Arc::clone(&start.spec);
+        } else if made.seen.state == Existing::Running {
             return Ok(());
         }
         made.started = Some(count);
@@ -244,6 +251,7 @@ impl Made {
             finished_at: moment.filter(|_| ended),
             addresses: Vec::new(),
             ports,
+            services: Vec::new(),
         }
     }
 }

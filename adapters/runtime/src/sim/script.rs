@@ -17,12 +17,16 @@ pub enum Script {
 }
 
 impl Script {
-    /// The script of what `spec` runs; what is no container runs.
+    /// The script of what `spec` runs. A machine does what its image says, a stack what the first
+    /// image in its file says.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
         match &spec.kind {
             Kind::Container(container) => Self::of_image(&container.image),
-            Kind::Compose(_) | Kind::Vm(_) => Self::Run,
+            Kind::Vm(machine) => machine.os_image.as_deref().map_or(Self::Run, Self::of_image),
+            Kind::Compose(stack) => {
+                first_image(stack.source.file().reveal()).map_or(Self::Run, Self::of_image)
+            }
         }
     }
 
@@ -71,6 +75,10 @@ impl Script {
             }
         })
     }
+}
+
+fn first_image(file: &str) -> Option<&str> {
+    file.lines().find_map(|line| line.trim().strip_prefix("image:")).map(str::trim)
 }
 
 #[cfg(test)]

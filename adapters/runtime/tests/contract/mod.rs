@@ -1,6 +1,7 @@
 //! What every runtime keeps. Each test of a runtime gives a [`Bench`] and calls these.
 
 #![allow(
+    dead_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -17,7 +18,7 @@ use futures::future::join_all;
 use persys_model::failure::FailureReason;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::resources::{Compute, Resources};
-use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec};
+use persys_model::spec::{Class, Kind, Placement, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 use persys_node::input::{Existing, Outcome, Seen};
@@ -37,9 +38,17 @@ impl<T: Runtime + Logs + Exec + Usage + Evidence + Wakeups + Exclusive> Everythi
 pub(crate) trait Bench: Sync {
     fn runtime(&self) -> &dyn Everything;
     /// Something that runs until it is stopped, and ends at once when it is.
-    fn runs(&self) -> ContainerSpec;
+    fn runs(&self) -> Kind;
     /// Something that ends with this code at once.
-    fn exits(&self, code: i32) -> ContainerSpec;
+    fn exits(&self, code: i32) -> Kind;
+    /// What `runs` is, with its port 80 at this port of the node, or at a free one.
+    fn publishes(&self, host: Option<u16>) -> Kind;
+    /// Something of the same kind that cannot be started anywhere.
+    fn broken(&self) -> Kind;
+    /// Whether a failed first start leaves the thing, made and at rest.
+    fn keeps_what_failed(&self) -> bool {
+        true
+    }
     /// Takes the name of a workload for somebody else.
     async fn plant_foreign(&self, workload: &WorkloadId);
     /// Whether what was planted is as it was; removes it.
@@ -49,21 +58,21 @@ pub(crate) trait Bench: Sync {
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn spec(container: ContainerSpec) -> Arc<Spec> {
+pub(crate) fn spec(kind: impl Into<Kind>) -> Arc<Spec> {
     Arc::new(Spec {
-        kind: Kind::Container(container),
+        kind: kind.into(),
         resources: Resources { compute: Compute::new(100, 32), ..Resources::default() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
     })
 }
 
-pub(crate) fn start(workload: &str, revision: &str, container: ContainerSpec) -> Start {
+pub(crate) fn start(workload: &str, revision: &str, kind: impl Into<Kind>) -> Start {
     Start {
         workload: WorkloadId::new(workload).unwrap(),
         revision: RevisionId::new(revision).unwrap(),
         epoch: Epoch(7),
-        spec: spec(container),
+        spec: spec(kind),
         volumes: BTreeMap::new(),
         not_after: None,
     }
@@ -161,7 +170,49 @@ pub(crate) async fn exclusive_work_is_known(bench: &dyn Bench) {
     }
 }
 
-/// Another revision is never replaced by a start, nor touched.
+/// Another revision is brought over what runs, in place, and one that fails leaves what runs.
+pub(crate) async fn updates_come_over_what_runs(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = |revision: &str, epoch, kind| Start {
+        epoch: Epoch(epoch),
+        ..start("contract-update", revision, kind)
+    };
+    let first = order("r1", 7, bench.runs());
+    let id = &first.workload;
+    runtime.start(&first).await.unwrap();
+    let second = order("r2", 8, bench.runs());
+    runtime.start(&second).await.unwrap();
+    let seen = listed(bench, id).await.expect("it is listed");
+    assert_eq!((seen.revision.as_str(), seen.epoch), ("r2", Epoch(8)));
+    assert_eq!(seen.state, Existing::Running);
+
+    let before = thing(bench, id).await;
+    let bad = order("r3", 9, bench.broken());
+    let error = runtime.start(&bad).await.unwrap_err();
+    assert!(matches!(error.outcome(), Outcome::Failed(_)), "{error}");
+    assert_eq!(thing(bench, id).await, before, "the last good revision was touched");
+    assert_eq!(listed(bench, id).await, Some(seen), "and it is what is listed");
+    runtime.start(&second).await.unwrap();
+    assert_eq!(thing(bench, id).await, before, "it runs already");
+
+    let late = Start { not_after: Some(Millis(0)), ..order("r4", 10, bench.runs()) };
+    let error = runtime.start(&late).await.unwrap_err();
+    assert!(matches!(error, Error::TooLate { .. }), "{error}");
+    assert_eq!(thing(bench, id).await, before, "too late is not started");
+
+    let good = order("r5", 11, bench.runs());
+    runtime.start(&good).await.unwrap();
+    assert_eq!(listed(bench, id).await.unwrap().revision, good.revision);
+    runtime.stop(id, GRACE).await.unwrap();
+    let rested = order("r6", 12, bench.runs());
+    runtime.start(&rested).await.unwrap();
+    let seen = listed(bench, id).await.unwrap();
+    assert_eq!((seen.revision, seen.state), (rested.revision, Existing::Running));
+    runtime.remove(id, true).await.unwrap();
+    assert_eq!(listed(bench, id).await, None);
+}
+
+/// Of what is not updated in place, another revision is never replaced by a start, nor touched.
 pub(crate) async fn other_revision_is_refused(bench: &dyn Bench) {
     let runtime = bench.runtime();
     let old = start("contract-revision", "r1", bench.runs());
@@ -263,23 +314,18 @@ pub(crate) async fn too_late_is_not_started(bench: &dyn Bench) {
 
 /// Two workloads cannot have one port of the node; the failure names the port and its holder.
 pub(crate) async fn a_taken_port_is_named(bench: &dyn Bench, port: u16) {
-    use persys_model::spec::Protocol;
-    use persys_model::spec::container::Port;
     let runtime = bench.runtime();
-    let with_port = |host| {
-        let port = Port { host, container: 80, protocol: Protocol::Tcp };
-        ContainerSpec { ports: vec![port], ..bench.runs() }
-    };
-    let first = start("contract-port-a", "r1", with_port(Some(port)));
-    let second = start("contract-port-b", "r1", with_port(Some(port)));
-    let free = start("contract-port-c", "r1", with_port(None));
+    let first = start("contract-port-a", "r1", bench.publishes(Some(port)));
+    let second = start("contract-port-b", "r1", bench.publishes(Some(port)));
+    let free = start("contract-port-c", "r1", bench.publishes(None));
     runtime.start(&first).await.unwrap();
     let error = runtime.start(&second).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::NetworkError, "{error}");
     assert!(error.retryable());
     let words = error.to_string();
     assert!(words.contains(&format!("{port}/tcp")) && words.contains("contract-port-a"), "{words}");
-    assert_eq!(state(bench, &second.workload).await, Some(Existing::Created));
+    let left = bench.keeps_what_failed().then_some(Existing::Created);
+    assert_eq!(state(bench, &second.workload).await, left);
 
     runtime.start(&free).await.unwrap();
     let chosen = thing(bench, &free.workload).await.ports;

@@ -2,7 +2,6 @@
 //! run side by side and leave nothing behind.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
@@ -11,34 +10,19 @@ use bollard::query_parameters::{
     StartContainerOptions,
 };
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::spec::ContainerSpec;
+use persys_model::spec::container::Port;
+use persys_model::spec::{ContainerSpec, Kind, Protocol};
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings;
 use persys_runtime::{Clock, Owner};
 
 use crate::contract::{Bench, Everything};
-
-pub(crate) const IMAGE: &str = "persys-test/busybox:1";
+pub(crate) use crate::support::{IMAGE, fresh_prefix, host, raw};
 
 pub(crate) struct DockerBench {
     pub(crate) docker: Docker,
     pub(crate) prefix: String,
     pub(crate) raw: bollard::Docker,
-}
-
-pub(crate) fn host() -> String {
-    std::env::var("DOCKER_HOST").unwrap_or_else(|_| Settings::default().host)
-}
-
-pub(crate) fn raw() -> bollard::Docker {
-    bollard::Docker::connect_with_host(&host()).expect("a daemon: run hack/docker-up")
-}
-
-/// A prefix no other test has, nor an earlier run.
-pub(crate) fn fresh_prefix() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("persys-test-{}-{count}-", std::process::id())
 }
 
 pub(crate) fn settings(prefix: &str) -> Settings {
@@ -72,6 +56,11 @@ pub(crate) fn shell(script: &str) -> ContainerSpec {
 }
 
 impl DockerBench {
+    #[expect(clippy::unused_self, reason = "asked of a bench, as its kin are")]
+    pub(crate) fn runs(&self) -> ContainerSpec {
+        shell("trap 'exit 0' TERM; sleep 1000 & wait")
+    }
+
     pub(crate) fn name(&self, workload: &str) -> String {
         format!("{}{workload}", self.prefix)
     }
@@ -109,11 +98,18 @@ impl Bench for DockerBench {
     fn runtime(&self) -> &dyn Everything {
         &self.docker
     }
-    fn runs(&self) -> ContainerSpec {
-        shell("trap 'exit 0' TERM; sleep 1000 & wait")
+    fn runs(&self) -> Kind {
+        self.runs().into()
     }
-    fn exits(&self, code: i32) -> ContainerSpec {
-        shell(&format!("exit {code}"))
+    fn exits(&self, code: i32) -> Kind {
+        shell(&format!("exit {code}")).into()
+    }
+    fn publishes(&self, host: Option<u16>) -> Kind {
+        let port = Port { host, container: 80, protocol: Protocol::Tcp };
+        ContainerSpec { ports: vec![port], ..self.runs() }.into()
+    }
+    fn broken(&self) -> Kind {
+        ContainerSpec { command: vec![Arc::from("/bin/nonesuch")], ..self.runs() }.into()
     }
     async fn plant_foreign(&self, workload: &WorkloadId) {
         self.plant(&self.name(workload.as_str()), sleeper()).await;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::bench::{DockerBench, bench, bench_with, host};
-use crate::contract::{Bench, GRACE, quiet, start};
+use crate::contract::{GRACE, quiet, start};
 
 /// How a stand-in for the daemon behaves.
 #[derive(Clone, Copy)]

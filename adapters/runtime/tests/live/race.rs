@@ -7,7 +7,7 @@ use persys_node::input::Existing;
 use persys_runtime::Runtime;
 
 use super::bench::bench;
-use crate::contract::{Bench, start, state};
+use crate::contract::{start, state};
 
 /// An operator removes a running container: it ends, and an agent that is told so starts it again
 /// while it is still being removed. That is no failure of the workload: another one is made.

@@ -21,7 +21,7 @@ use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime};
 
 use super::bench::{DockerBench, bench, bench_with, fresh_prefix, sleeper};
-use crate::contract::{Bench, quiet, spec, start, state};
+use crate::contract::{quiet, spec, start, state};
 
 /// A user whose credentials need both characters in which the two base64 alphabets differ.
 const USER: &str = "persys";

@@ -19,7 +19,7 @@ use persys_runtime::{Clock, Error, Evidence, Exec, Logs, Owner, Runtime, Usage};
 use tokio::io::AsyncWriteExt;
 
 use super::bench::{bench, bench_with, owner, settings, shell, sleeper};
-use crate::contract::{self, Bench, ended, start, state};
+use crate::contract::{self, ended, start, state};
 
 async fn printed(docker: &Docker, order: &persys_runtime::Start, range: LogRange) -> String {
     let mut output = docker.logs(&order.workload, range).await.unwrap();
@@ -220,8 +220,11 @@ async fn a_command_inside_has_input_a_terminal_and_a_code() {
     let order = start("inside", "r1", bench.runs());
     bench.docker.start(&order).await.unwrap();
     let argv = |script: &str| ["/bin/sh", "-c", script].map(ToOwned::to_owned).to_vec();
-    let command =
-        ExecCommand { argv: argv("read x; echo got $x >&2; exit 5"), terminal: false, input: true };
+    let command = ExecCommand {
+        argv: argv("read x; echo got $x >&2; exit 5"),
+        input: true,
+        ..ExecCommand::default()
+    };
     let mut session = bench.docker.exec(&order.workload, &command).await.unwrap();
     assert_eq!(session.control.exit_code().await.unwrap(), None, "it waits for input");
     session.input.as_mut().unwrap().write_all(b"word\n").await.unwrap();
@@ -230,7 +233,8 @@ async fn a_command_inside_has_input_a_terminal_and_a_code() {
     assert!(session.output.next().await.is_none());
     assert_eq!(session.control.exit_code().await.unwrap(), Some(5));
 
-    let command = ExecCommand { argv: argv("read x; stty size"), terminal: true, input: true };
+    let command =
+        ExecCommand { argv: argv("read x; stty size"), terminal: true, input: true, service: None };
     let mut session = bench.docker.exec(&order.workload, &command).await.unwrap();
     session.control.resize(40, 123).await.unwrap();
     session.input.as_mut().unwrap().write_all(b"\n").await.unwrap();

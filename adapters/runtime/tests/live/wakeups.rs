@@ -7,7 +7,7 @@ use persys_runtime::inside::Wakeup;
 use persys_runtime::{Runtime, Wakeups};
 
 use super::bench::bench;
-use crate::contract::{Bench, start};
+use crate::contract::start;
 
 /// The daemon tells of an end before its lists show it; the listener must not.
 #[tokio::test]

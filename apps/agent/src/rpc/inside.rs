@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use persys_model::id::WorkloadId;
 use persys_model::spec::Protocol;
 use persys_model::time::WallMillis;
+use persys_node::input::Existing;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::inside_server::{Inside, InsideServer};
 use persys_proto::control::v1::WorkloadUsageSnapshot;
@@ -17,13 +18,13 @@ use persys_proto::convert::time::{timestamp, wall};
 use persys_runtime::Error;
 use persys_runtime::Runtime as _;
 use persys_runtime::inside::{Chunk, LogRange, Output, Reading, Source};
-use persys_runtime::runtime::Published;
+use persys_runtime::runtime::{Published, ServiceStatus};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Guard, MESSAGE_BYTES, authorise, session, unanswered};
+use super::{Guard, MESSAGE_BYTES, authorise, console, session, unanswered};
 use crate::evidence;
 use crate::handle::Handle;
 use crate::host;
@@ -111,6 +112,7 @@ impl Service {
                 answer.finished_at = thing.finished_at.unwrap_or_default();
                 answer.ip_addresses = thing.addresses.iter().map(ToString::to_string).collect();
                 answer.ports = thing.ports.into_iter().map(port).collect();
+                answer.services = thing.services.into_iter().map(service_status).collect();
             }
             Ok(Ok(None)) => {}
             Ok(Err(error)) => return Err(refused(&error)),
@@ -163,6 +165,21 @@ fn port(published: Published) -> String {
     format!("{}:{}/{protocol}", published.host.port, published.inner)
 }
 
+fn service_status(service: ServiceStatus) -> api::ServiceStatus {
+    let (state, exit_code) = match service.state {
+        Existing::Created => ("created", 0),
+        Existing::Running => ("running", 0),
+        Existing::Exited { code } => ("exited", code),
+    };
+    api::ServiceStatus {
+        name: service.name,
+        runtime_id: service.id,
+        state: state.to_owned(),
+        exit_code,
+        one_shot: service.one_shot,
+    }
+}
+
 /// What a runtime's no means to a caller.
 pub(super) fn refused(error: &Error) -> Status {
     match error {
@@ -181,8 +198,11 @@ pub(super) fn refused(error: &Error) -> Status {
         | Error::Storage { .. }
         | Error::Resources { .. }
         | Error::Invalid { .. }
+        | Error::Boot { .. }
         | Error::Foreign { .. }
         | Error::OtherRevision { .. }
+        | Error::Kept { .. }
+        | Error::InService { .. }
         | Error::TooLate { .. }
         | Error::WrongKind { .. }
         | Error::Refused { .. } => Status::failed_precondition(error.to_string()),
@@ -226,6 +246,7 @@ async fn pass_on(mut output: Output, to: Sent<api::LogChunk>, _permit: OwnedSema
 impl Inside for Service {
     type LogsStream = Pieces<api::LogChunk>;
     type ExecStream = Pieces<api::ExecOutput>;
+    type ConsoleStream = Pieces<api::ConsoleOutput>;
 
     async fn inspect(
         &self,
@@ -244,7 +265,8 @@ impl Inside for Service {
         let permit = self.room_for_stream()?;
         let since: Option<WallMillis> = request.since.as_ref().map(wall);
         let tail = (request.tail > 0).then_some(request.tail);
-        let range = LogRange { tail, since, follow: request.follow };
+        let service = Some(request.service).filter(|service| !service.is_empty());
+        let range = LogRange { tail, since, follow: request.follow, service };
         let output = self.runtimes.logs(&workload, range).await.map_err(|error| refused(&error))?;
         let (to, pieces) = channel();
         tokio::spawn(pass_on(output, to, permit));
@@ -256,6 +278,13 @@ impl Inside for Service {
         request: Request<Streaming<api::ExecInput>>,
     ) -> Result<Response<Self::ExecStream>, Status> {
         session::begin(self, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn console(
+        &self,
+        request: Request<Streaming<api::ConsoleInput>>,
+    ) -> Result<Response<Self::ConsoleStream>, Status> {
+        console::begin(self, request.into_inner()).await.map(Response::new)
     }
 }
 

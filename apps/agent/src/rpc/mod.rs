@@ -8,6 +8,7 @@
 //! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
 
+mod console;
 pub mod inside;
 pub(crate) mod legacy;
 mod session;
@@ -24,6 +25,7 @@ use persys_proto::agent::v1 as wire;
 use persys_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use persys_proto::convert::{Said, answer, command};
 use persys_runtime::Runtime as _;
+use persys_volumes::Volumes;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tonic::service::interceptor::InterceptedService;
@@ -32,6 +34,7 @@ use tonic::{Request, Response, Status};
 use crate::handle::{Handle, Unanswered};
 use crate::host::Meter;
 use crate::runtimes::Runtimes;
+use crate::storage;
 
 /// Largest message taken.
 pub const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -45,6 +48,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct Service {
     handle: Handle,
     runtimes: Runtimes,
+    volumes: Volumes,
     meter: Arc<Meter>,
     /// Orders without tokens are taken one at a time: each draws its epoch from what is held.
     one_at_a_time: Mutex<()>,
@@ -58,8 +62,12 @@ pub type Guarded = InterceptedService<AgentServiceServer<Service>, Guard>;
 
 /// The service behind its guard.
 #[must_use]
-pub fn service(handle: Handle, runtimes: Runtimes, meter: Arc<Meter>) -> Guarded {
-    let service = Service { handle, runtimes, meter, one_at_a_time: Mutex::default() };
+pub fn service(
+    handle: Handle,
+    (runtimes, volumes): (Runtimes, Volumes),
+    meter: Arc<Meter>,
+) -> Guarded {
+    let service = Service { handle, runtimes, volumes, meter, one_at_a_time: Mutex::default() };
     let server = AgentServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
     InterceptedService::new(server, authorise)
 }
@@ -173,6 +181,7 @@ impl AgentService for Service {
         if let Ok(Some(end)) = timeout(LOOK, self.runtimes.end_of(&workload)).await {
             status::add_end(&mut status, &end);
         }
+        status::add_usage(&mut status, self.runtimes.usages());
         Ok(Response::new(wire::GetWorkloadStatusResponse { status: Some(status) }))
     }
 
@@ -185,6 +194,9 @@ impl AgentService for Service {
         if wanted != i32::from(wire::WorkloadType::Unspecified) {
             workloads.retain(|status| status.r#type == wanted);
         }
+        for status in &mut workloads {
+            status::add_usage(status, self.runtimes.usages());
+        }
         Ok(Response::new(wire::ListWorkloadsResponse { workloads }))
     }
 
@@ -194,11 +206,13 @@ impl AgentService for Service {
     ) -> Result<Response<wire::HealthCheckResponse>, Status> {
         let load = self.meter.last();
         let percent = |permille: u32| f64::from(permille) / 10.0;
+        let mut runtime_status = self.runtimes.told().await;
+        runtime_status.extend(storage::status(&self.volumes));
         Ok(Response::new(wire::HealthCheckResponse {
             // The agent answers; how its runtimes are is said beside it.
             healthy: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            runtime_status: self.runtimes.told().await,
+            runtime_status,
             memory_utilization: percent(load.memory_permille),
             cpu_utilization: percent(load.cpu_permille),
             disk_utilization: percent(load.disk_permille),

@@ -49,8 +49,9 @@ pub(super) async fn begin(
         let why = format!("start.argv: has more than {most} arguments or {bytes} bytes");
         return Err(Status::invalid_argument(why));
     }
-    let api::ExecStart { argv, terminal, input, size, .. } = start;
-    let command = ExecCommand { argv, terminal, input };
+    let api::ExecStart { workload_id: _, argv, terminal, input, size, service: inside } = start;
+    let inside = Some(inside).filter(|service| !service.is_empty());
+    let command = ExecCommand { argv, terminal, input, service: inside };
     let begun = service.runtimes.exec(&workload, &command).await;
     let Session { output, input, control } = begun.map_err(|error| refused(&error))?;
     let control: Arc<dyn SessionControl> = Arc::from(control);

@@ -14,6 +14,7 @@ use persys_runtime::inside::End;
 use persys_runtime::runtime::Thing;
 
 use crate::history::{Action, ActionKind, History};
+use crate::usage::Usages;
 
 /// Bytes of a runtime's own name for a thing that people know it by.
 const SHORT_ID: usize = 12;
@@ -79,6 +80,25 @@ fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
     }
 }
 
+/// What it used of late.
+pub(super) fn add_usage(status: &mut wire::WorkloadStatus, usages: &Usages) {
+    let Ok(id) = WorkloadId::new(&status.id) else { return };
+    let Some(sample) = usages.of(&id) else { return };
+    let said = sample.to_wire(&id);
+    status.usage = Some(wire::WorkloadUsageSnapshot {
+        workload_id: status.id.clone(),
+        r#type: status.r#type,
+        cpu_percent: said.cpu_percent,
+        memory_bytes: said.memory_bytes,
+        disk_read_bytes: said.disk_read_bytes,
+        disk_write_bytes: said.disk_write_bytes,
+        net_rx_bytes: said.net_rx_bytes,
+        net_tx_bytes: said.net_tx_bytes,
+        collected_at: seconds(sample.at),
+        source: said.source,
+    });
+}
+
 /// What the runtime says beyond that.
 pub(super) fn add_thing(status: &mut wire::WorkloadStatus, thing: &Thing) {
     let mut add = |key: &str, value: String| {
@@ -101,6 +121,15 @@ pub(super) fn add_thing(status: &mut wire::WorkloadStatus, thing: &Thing) {
     }
     if let Some(address) = thing.addresses.first() {
         add("ip", address.to_string());
+    }
+    for service in &thing.services {
+        let state = match service.state {
+            Existing::Created => "created".to_owned(),
+            Existing::Running => "running".to_owned(),
+            Existing::Exited { code: 0 } if service.one_shot => "done".to_owned(),
+            Existing::Exited { code } => format!("exited with code {code}"),
+        };
+        status.metadata.insert(format!("service.{}", service.name), state);
     }
 }
 

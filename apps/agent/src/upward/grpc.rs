@@ -23,11 +23,13 @@ use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_proto::convert::register::LegacyAnswer;
 use persys_proto::convert::{Said, beat, register, report};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
 use super::{Scheduler, Unreachable};
+use crate::usage::Usages;
 
 /// Longest wait for one scheduler.
 pub(super) const CALL: Duration = Duration::from_secs(5);
@@ -65,6 +67,7 @@ pub struct Grpc {
     sessions: Sessions,
     /// What an old scheduler is to be told with each beat; `None` with one of ours.
     legacy: Mutex<Option<BTreeMap<WorkloadId, Report>>>,
+    usages: Arc<Usages>,
 }
 
 impl std::fmt::Debug for Grpc {
@@ -102,7 +105,14 @@ impl Grpc {
             sessions: Sessions::since(date()),
             date,
             legacy: Mutex::default(),
+            usages: Arc::default(),
         })
+    }
+
+    /// Tells with each beat what workloads use.
+    #[must_use]
+    pub fn telling(self, usages: &Arc<Usages>) -> Self {
+        Self { usages: Arc::clone(usages), ..self }
     }
 
     /// Asks one scheduler after the other until one answers.
@@ -186,6 +196,7 @@ impl Scheduler for Grpc {
                 async move { Ok(client.register_node(message).await?.into_inner()) }
             })
             .await?;
+        self.usages.tell_anew();
         let said = register::answer_from_wire(&answer)
             .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;
         Ok(match said {
@@ -208,6 +219,7 @@ impl Scheduler for Grpc {
     async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unreachable> {
         let mut message = beat::to_wire(&beat, (self.date)());
         message.workload_statuses = self.statuses(&beat);
+        message.workload_usage = self.usages.news(Instant::now());
         let several = self.clients.len() > 1;
         let longest = if several { BEAT_CALL } else { CALL };
         // One that cannot reach its store says hold, and may not know that another leads by now.

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use persys_model::id::WorkloadId;
 use persys_model::time::{Millis, Now, WallMillis};
 use persys_model::zoo::Zoo;
 use persys_node::fence::{Watchdog, WatchdogInput};
-use persys_runtime::{Clock, Exclusive, Runtime};
+use persys_runtime::{Clock, Error, Exclusive, Runtime};
 
 use crate::ledger::lease::{self, Lease};
 
@@ -24,8 +25,43 @@ const PROVE_MS: u64 = 5_000;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What a watchdog guards with.
-pub(super) trait Guarded: Runtime + Exclusive {}
-impl<T: Runtime + Exclusive> Guarded for T {}
+#[async_trait]
+pub(super) trait Guarded: Send + Sync {
+    /// The exclusive work that runs.
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error>;
+    /// Ends one.
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+}
+
+#[async_trait]
+impl<T: Runtime + Exclusive> Guarded for T {
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
+        self.exclusive().await
+    }
+
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        self.stop(workload, grace).await
+    }
+}
+
+/// Several of them. What does not run in one of them needs no end there.
+pub(super) struct Several(pub(super) Vec<Arc<dyn Guarded>>);
+
+#[async_trait]
+impl Guarded for Several {
+    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
+        let mut all = Vec::new();
+        for one in join_all(self.0.iter().map(|one| one.running())).await {
+            all.extend(one?);
+        }
+        Ok(all)
+    }
+
+    async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+        let ends = self.0.iter().map(|one| one.end(workload, grace));
+        join_all(ends).await.into_iter().collect()
+    }
+}
 
 /// One watchdog.
 pub(super) struct Guard<O> {
@@ -103,7 +139,7 @@ impl<O: Fn() -> bool> Guard<O> {
     /// Looks at what runs; says how much that is. While the runtime does not answer, what ran last
     /// still counts as running.
     async fn look(&mut self) -> Option<usize> {
-        match self.runtime.exclusive().await {
+        match self.runtime.running().await {
             Ok(running) => {
                 let now = self.now();
                 self.pulse.saw_ms = Some(now.mono.0);
@@ -124,7 +160,7 @@ impl<O: Fn() -> bool> Guard<O> {
 
     async fn stop(&self, named: Vec<WorkloadId>) {
         let stops = named.into_iter().map(|workload| async move {
-            match self.runtime.stop(&workload, GRACE).await {
+            match self.runtime.end(&workload, GRACE).await {
                 Ok(()) => tracing::warn!(%workload, "its lease is over: stopped"),
                 Err(error) => tracing::error!(%workload, %error, "cannot be stopped; tried again"),
             }

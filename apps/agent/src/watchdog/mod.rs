@@ -31,14 +31,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::id::NodeId;
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings;
+use persys_runtime::vm::Machines;
+use persys_runtime::vm::settings::Settings as MachineSettings;
 use persys_runtime::{Clock, Owner};
 use rustix::process::{Pid, Signal, getppid, kill_process, setsid};
 
 use crate::ledger::lease;
 
-use guard::Guard;
+use guard::{Guard, Guarded, Several};
 
 /// How long the runtime may take to answer a watchdog.
 const ASK: Duration = Duration::from_secs(3);
@@ -56,6 +60,8 @@ pub struct Options {
     pub node: NodeId,
     /// Docker's address; the usual one when not given.
     pub docker: Option<String>,
+    /// Where libvirt is and where the folders of machines are; none: there are no machines.
+    pub machines: Option<(PathBuf, PathBuf)>,
     /// The agent that started it.
     pub agent: Option<u32>,
 }
@@ -86,6 +92,11 @@ impl Options {
         if let Some(docker) = &self.docker {
             all.extend(["--docker".to_owned(), docker.clone()]);
         }
+        if let Some((socket, home)) = &self.machines {
+            let words = ["--libvirt", &socket.display().to_string(), "--machines"];
+            all.extend(words.map(str::to_owned));
+            all.push(home.display().to_string());
+        }
         if let Some(agent) = self.agent {
             all.extend(["--agent".to_owned(), agent.to_string()]);
         }
@@ -96,6 +107,7 @@ impl Options {
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, BadOptions> {
         let (mut state, mut cluster, mut node) = (None, None, None);
         let (mut docker, mut agent) = (None, None);
+        let (mut libvirt, mut machines) = (None, None);
         let mut arguments = arguments.into_iter();
         while let Some(option) = arguments.next() {
             let value = arguments.next();
@@ -104,6 +116,8 @@ impl Options {
                 "--cluster" => cluster = value,
                 "--node" => node = value.and_then(|value| NodeId::new(&value).ok()),
                 "--docker" => docker = Some(value.ok_or(BadOptions::Value("--docker"))?),
+                "--libvirt" => libvirt = value.map(PathBuf::from),
+                "--machines" => machines = value.map(PathBuf::from),
                 "--agent" => {
                     let id = value.and_then(|value| value.parse().ok());
                     agent = Some(id.ok_or(BadOptions::Value("--agent"))?);
@@ -116,6 +130,7 @@ impl Options {
             cluster: cluster.ok_or(BadOptions::Value("--cluster"))?,
             node: node.ok_or(BadOptions::Value("--node"))?,
             docker,
+            machines: libvirt.zip(machines),
             agent,
         })
     }
@@ -138,13 +153,24 @@ pub async fn run(options: Options) {
     }
     let clock = Clock::since_boot();
     let owner = Owner { cluster: Arc::from(options.cluster), node: options.node };
-    let docker = Arc::new(Docker::new(owner, settings, clock.clone()));
+    let docker = Docker::new(owner.clone(), settings, clock.clone());
+    // Stacks are known by their containers; what the agent remembers of them is the agent's alone.
+    let stacks = ComposeSettings::in_folder(PathBuf::from("/nonexistent"));
+    let compose = Compose::new(docker.clone(), stacks);
+    let mut guarded: Vec<Arc<dyn Guarded>> = vec![Arc::new(docker), Arc::new(compose)];
+    if let Some((socket, home)) = options.machines {
+        let mut settings = MachineSettings::default();
+        settings.libvirt.sockets = vec![socket];
+        settings.libvirt.ask = ASK;
+        settings.storage.home = home;
+        guarded.push(Arc::new(Machines::new(owner, settings, clock.clone())));
+    }
     let agent = options.agent;
     // Whoever is left behind is given to another parent.
     let orphaned = move || agent.is_none_or(|agent| parent() != Some(agent));
     let boot = lease::boot_id();
     tracing::info!(state = %options.state_dir.display(), "the watchdog is awake");
-    Guard::new(options.state_dir, boot, clock, docker, orphaned).run().await;
+    Guard::new(options.state_dir, boot, clock, Arc::new(Several(guarded)), orphaned).run().await;
     tracing::info!("nothing is left to guard");
 }
 
@@ -177,10 +203,11 @@ mod tests {
             cluster: "c1".to_owned(),
             node: NodeId::fixed("n1"),
             docker: Some("unix:///run/d.sock".to_owned()),
+            machines: Some((PathBuf::from("/run/l.sock"), PathBuf::from("/var/machines"))),
             agent: Some(7),
         };
         assert_eq!(Options::parse(options.arguments()), Ok(options.clone()));
-        let bare = Options { docker: None, agent: None, ..options };
+        let bare = Options { docker: None, machines: None, agent: None, ..options };
         assert_eq!(Options::parse(bare.arguments()), Ok(bare));
         let parse = |words: &[&str]| Options::parse(words.iter().map(ToString::to_string));
         assert_eq!(parse(&["--what"]), Err(BadOptions::Unknown("--what".to_owned())));

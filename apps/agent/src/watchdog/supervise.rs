@@ -115,6 +115,7 @@ mod tests {
             cluster: "c".to_owned(),
             node: NodeId::fixed("n"),
             docker: None,
+            machines: None,
             agent: None,
         };
         let script = format!("echo $$ >> {}", dir.path().join("born").display());

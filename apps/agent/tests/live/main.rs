@@ -16,6 +16,7 @@
 mod collect;
 mod fence;
 mod node;
+mod stacks;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -30,8 +31,9 @@ fn main() {
         "agent" => runtime.block_on(node::agent(&rest)),
         // Whatever a test runner asks for, all of it is run: it is one story after the other.
         _ => {
-            let stories: [(&str, fn()); 2] = [
+            let stories: [(&str, fn()); 3] = [
                 ("a_killed_or_hanging_agent_is_no_way_past_the_fence", fence::story),
+                ("a_stack_is_applied_without_tokens", stacks::story),
                 ("only_what_is_ours_and_removed_is_collected", collect::story),
             ];
             for (name, test) in stories {

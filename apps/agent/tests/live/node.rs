@@ -8,7 +8,9 @@ use std::process::{Child, Command as Process, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use persys_agent::app::{self, Config, Reach, Running, RuntimeChoice, Security};
+use persys_agent::app::{
+    self, Config, Limit, Reach, Running, RuntimeChoice, Security, VolumeSettings,
+};
 use persys_identity::Exposure;
 use persys_model::command::{Answer, Apply, Command, Order};
 use persys_model::id::{RevisionId, WorkloadId};
@@ -76,7 +78,10 @@ pub(crate) fn config(state: &Path, cluster: &str, watchdog: bool) -> Config {
             ..AgentSettings::default()
         },
         watchdog: watchdog.then(|| vec![exe, "watchdog".to_owned()]),
+        compose: app::ComposeChoice::default(),
         registry_auth: None,
+        volumes: VolumeSettings::within(state, Limit::Auto),
+        machines: None,
         http: Some(([127, 0, 0, 1], 0).into()),
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use persys_agent::app::{self, Config, Reach, Running, RuntimeChoice, Security};
+use persys_agent::app::{
+    self, Config, Limit, Reach, Running, RuntimeChoice, Security, VolumeSettings,
+};
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 use persys_proto::agent::v1 as wire;
@@ -38,7 +40,10 @@ pub(crate) fn config(dir: &Path, sim: &Sim) -> Config {
             ..AgentSettings::default()
         },
         watchdog: None,
+        compose: app::ComposeChoice::default(),
         registry_auth: None,
+        volumes: VolumeSettings::within(dir, Limit::None),
+        machines: None,
         http: None,
     }
 }

@@ -81,6 +81,14 @@ async fn an_agent_without_its_scheduler_is_not_well() {
     agent.stop().await;
 }
 
+/// Machines on a node without libvirt.
+fn no_libvirt(folder: &std::path::Path) -> persys_runtime::vm::settings::Settings {
+    let mut settings = persys_runtime::vm::settings::Settings::default();
+    settings.libvirt.sockets = vec![folder.join("nobody-libvirt.sock")];
+    settings.storage.home = folder.join("machines");
+    settings
+}
+
 #[tokio::test]
 async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -88,6 +96,7 @@ async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     let host = format!("unix://{}", dir.path().join("nobody.sock").display());
     let wanted = Config {
         runtime: RuntimeChoice::Docker { host: Some(host.clone()) },
+        machines: Some(no_libvirt(dir.path())),
         schedulers: vec![leads.address.to_string()],
         http: Some(any()),
         ..config(dir.path(), &sim())
@@ -98,6 +107,11 @@ async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     let missing = agent.handle.read(|agent, _| agent.facts().missing.clone()).await.unwrap();
     let advice = &missing[&WorkloadType::Container];
     assert!(advice.contains(&host) && advice.contains("apt-get install docker.io"), "{advice}");
+    let machines = &missing[&WorkloadType::Vm];
+    assert!(
+        machines.contains("nobody-libvirt.sock") && machines.contains("apt-get install"),
+        "{machines}"
+    );
 
     let deadline = Instant::now() + Duration::from_secs(15);
     let told = loop {
@@ -110,6 +124,7 @@ async fn without_docker_it_starts_at_once_and_says_how_to_get_it() {
     };
     assert!(told.supported_workload_types.is_empty());
     assert_eq!(told.missing_runtimes["container"], **advice);
+    assert_eq!(told.missing_runtimes["vm"], **machines);
     let (code, body) = get(agent.http.unwrap(), "/health").await;
     assert_eq!(code, 503);
     assert!(json(&body)["runtimes"]["container"].as_str().unwrap().contains("apt-get"), "{body}");

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod disk;
 mod global;
 mod legacy;
 mod node;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};
 pub(crate) use legacy::{
     AgentCommand, AgentGroup, ApplySpec, LegacyGroup, ListActions, SchedulerCommand,
@@ -18,7 +20,8 @@ pub(crate) use legacy::{
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
-    Apply, Events, Exec, Get, Ids, Init, InitKind, List, Logs, Restart, Run, Why,
+    Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
+    Logs, Restart, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.
@@ -50,6 +53,9 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Apply what files say, and wait until it is so.
     Apply(Box<Apply>),
+    /// Look at Compose files.
+    #[command(subcommand)]
+    Compose(ComposeCommand),
     /// Show one workload, whole.
     #[command(visible_alias = "describe")]
     Get(Get),
@@ -62,6 +68,8 @@ pub(crate) enum Command {
     Logs(Logs),
     /// Run a command inside a workload.
     Exec(Exec),
+    /// Hold the serial console of a virtual machine; Ctrl-] lets go.
+    Console(Console),
     /// Show what happened.
     Events(Events),
     /// Show who asked for which change, and why.
@@ -82,6 +90,9 @@ pub(crate) enum Command {
     /// Look at nodes and change them.
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Look at the disks of workloads.
+    #[command(subcommand, visible_alias = "disks")]
+    Disk(DiskCommand),
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -220,16 +231,23 @@ mod tests {
         for line in [
             "run nginx -p 8080:80 -e A=1 -v /a:/b:ro --cpu 0.5 --memory 512m --restart always -- sh -c x",
             "apply -f a.yaml -f b.json --id x --type vm",
+            "apply docker-compose.yml --id x -e A=1 --env-file f",
+            "compose check docker-compose.yml -e A=1 --env-file f -o json",
             "get web -o json",
             "list --watch -o wide",
             "why node/n1",
             "logs -f web --tail 5 --since 10m",
             "exec -it web -- sh -l",
+            "console db --force",
             "events -f --workload web --node n --type X",
             "stop a b c",
             "node drain n1 --reason x",
             "node taint n1 a=b:NoSchedule",
             "node label n1 a=b c-",
+            "disk list -o json",
+            "disk get local:db",
+            "disk create db --driver nfs --size 5",
+            "disk delete db",
             "orphan adopt n1 w1",
             "recover --from-agents",
             "recover --from-agents --dry-run",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Whether and when a container is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,7 +32,7 @@ impl Restarts {
 /// A container from the command line.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Image to run.
+    /// Image to run, or a Compose file.
     pub(crate) image: String,
     /// Its id; made from the image when not given.
     #[arg(long, alias = "id")]
@@ -81,10 +81,20 @@ pub(crate) struct Run {
 /// Files that say what is wanted.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// File to apply, YAML or JSON, one or several documents; - reads what is typed.
-    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    /// File to apply, YAML or JSON, one or several documents, or a Compose file as it is; - reads
+    /// what is typed.
+    #[arg(value_name = "FILE", required_unless_present = "files")]
+    pub(crate) named: Vec<PathBuf>,
+    /// The same.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Id, for a file that has none.
+    /// Set a variable of a Compose file; a name alone takes the value it has here.
+    #[arg(short, long = "env", value_name = "KEY=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Read variables of a Compose file from a file, KEY=VALUE a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Vec<PathBuf>,
+    /// Id, for a file that has none; a Compose file is otherwise named after its folder.
     #[arg(long, alias = "name")]
     pub(crate) id: Option<String>,
     /// container, compose or vm, for a file that does not say.
@@ -99,6 +109,33 @@ pub(crate) struct Apply {
     /// Do not wait.
     #[arg(short, long)]
     pub(crate) detach: bool,
+}
+
+impl Apply {
+    /// Files named in either way.
+    pub(crate) fn all_files(&self) -> Vec<PathBuf> {
+        [self.files.as_slice(), self.named.as_slice()].concat()
+    }
+}
+
+/// Words about Compose files.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ComposeCommand {
+    /// Say what becomes of every key of a Compose file: honoured, changed, ignored or refused.
+    Check(ComposeCheck),
+}
+
+/// A Compose file to look at.
+#[derive(Debug, Args)]
+pub(crate) struct ComposeCheck {
+    /// The file; - reads what is typed.
+    pub(crate) file: PathBuf,
+    /// Set a variable; a name alone takes the value it has here.
+    #[arg(short, long = "env", value_name = "KEY=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Read variables from a file, KEY=VALUE a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Vec<PathBuf>,
 }
 
 /// One workload, whole.
@@ -140,7 +177,7 @@ pub(crate) struct Why {
 /// Output of a workload.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Whose.
+    /// Whose; of one service of a stack as workload/service.
     pub(crate) id: String,
     /// Go on with what is printed from now on.
     #[arg(short, long)]
@@ -162,11 +199,21 @@ pub(crate) struct Exec {
     /// Give it a terminal.
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// Inside which workload.
+    /// Inside which workload; in a stack as workload/service.
     pub(crate) id: String,
     /// The command and its words.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// A machine's serial console.
+#[derive(Debug, Args)]
+pub(crate) struct Console {
+    /// Take it from whoever holds it.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Of which workload.
+    pub(crate) id: String,
 }
 
 /// Which events.

@@ -28,6 +28,14 @@ pub(super) async fn workload(client: &Client, typed: &str) -> Result<wire::Workl
     Ok(at.map(|at| all.swap_remove(at)).unwrap_or_default())
 }
 
+/// What was typed as `workload/service`, taken apart. No workload has a `/` in its name.
+pub(super) fn with_service(typed: &str) -> (&str, String) {
+    match typed.split_once('/') {
+        Some((workload, service)) => (workload, service.to_owned()),
+        None => (typed, String::new()),
+    }
+}
+
 /// The node that is meant.
 pub(super) async fn node(client: &Client, typed: &str) -> Result<wire::NodeView, Problem> {
     let id = NodeId::new(typed).map_err(|why| bad_name("node", typed, &why))?;

@@ -33,13 +33,15 @@ pub(super) async fn logs(shell: &Shell, logs: &Logs) -> Result<u8, Problem> {
         ),
     };
     let client = shell.client()?;
-    let id = find::workload(&client, &logs.id).await?.workload_id;
+    let (typed, service) = find::with_service(&logs.id);
+    let id = find::workload(&client, typed).await?.workload_id;
     let what = format!("the output of {id} cannot be shown");
     let request = compute::LogsRequest {
         workload_id: id.clone(),
         tail: logs.tail.unwrap_or(0),
         since,
         follow: logs.follow,
+        service,
     };
     let mut stream = client.ask(&what, client.compute().logs(request)).await?;
     loop {

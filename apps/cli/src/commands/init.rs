@@ -39,7 +39,7 @@ spec:
 
 const COMPOSE: &str = "\
 # A Compose stack on one node. Apply it with: persys apply -f persys.yaml
-# (A Compose file can also be applied as it is: persys apply -f docker-compose.yml --id NAME)
+# (A Compose file can also be applied as it is: persys apply docker-compose.yml)
 name: shop
 spec:
   type: compose
@@ -47,7 +47,7 @@ spec:
     cpu_millicores: 500
     memory_mb: 512
   compose:
-    source_type: inline         # or git, with git_repo and git_ref
+    source_type: inline         # or git, with git_repo, git_ref and git_path
     inline_yaml: |
       services:
         web:

@@ -25,7 +25,8 @@ pub(super) async fn exec(shell: &Shell, exec: Exec) -> Result<u8, Problem> {
             .next(format!("persys exec -i {} -- {}", exec.id, exec.command.join(" "))));
     }
     let client = shell.client()?;
-    let id = find::workload(&client, &exec.id).await?.workload_id;
+    let (typed, service) = find::with_service(&exec.id);
+    let id = find::workload(&client, typed).await?.workload_id;
     let what = format!("the command cannot be run inside {id}");
     let (to, input) = mpsc::channel(WAITING);
     let start = compute::ExecStart {
@@ -34,6 +35,7 @@ pub(super) async fn exec(shell: &Shell, exec: Exec) -> Result<u8, Problem> {
         terminal: exec.tty,
         input: exec.interactive,
         size: exec.tty.then(size).flatten(),
+        service,
     };
     send(&to, Input::Start(start)).await;
     let mut output = client.ask(&what, client.compute().exec(ReceiverStream::new(input))).await?;
@@ -113,10 +115,10 @@ fn size() -> Option<compute::TerminalSize> {
 }
 
 /// The terminal passes keys on as they are; it is put right again whatever happens.
-struct Raw;
+pub(super) struct Raw;
 
 impl Raw {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // A terminal that cannot still shows what is printed.
         drop(crossterm::terminal::enable_raw_mode());
         Self

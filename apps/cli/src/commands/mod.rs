@@ -1,6 +1,9 @@
 //! What each command does.
 
+mod compose;
 mod config;
+mod console;
+mod disks;
 mod drift;
 mod explain;
 mod find;
@@ -19,7 +22,7 @@ mod submit;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::args::{self, Cli, Command};
+use crate::args::{self, Cli, Command, ComposeCommand};
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::world::World;
@@ -40,6 +43,9 @@ pub(crate) fn offline(
         world.print(&script)?;
     } else if let Command::Init(wanted) = &cli.command {
         init::init(world, program, wanted)?;
+    } else if let Command::Compose(ComposeCommand::Check(wanted)) = &cli.command {
+        let output = cli.global.output.unwrap_or_default();
+        return compose::check(world, output, wanted).map(Some);
     } else {
         return Ok(None);
     }
@@ -60,6 +66,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Why(why) => Box::pin(async move { explain::why(shell, &why).await }),
         Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
+        Command::Console(of) => Box::pin(async move { console::hold(shell, &of).await }),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
         Command::Audit(mut events) => Box::pin(async move {
             events.asked = true;
@@ -72,6 +79,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
+        Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),
@@ -82,7 +90,9 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Config(wanted) => return config::run(shell, &wanted),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
-        Command::Init(_) | Command::Completion(_) | Command::Version => return Ok(0),
+        Command::Compose(_) | Command::Init(_) | Command::Completion(_) | Command::Version => {
+            return Ok(0);
+        }
     };
     running.await
 }

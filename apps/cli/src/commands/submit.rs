@@ -23,10 +23,47 @@ const LAST_LINES: u32 = 10;
 
 /// `run`.
 pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
+    if let Some(apply) = compose_file(run)? {
+        return self::apply(shell, &apply).await;
+    }
     let request = manifest::options::request(&shell.world, run)?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
     submit(shell, &client, &[wanted], run.detach).await
+}
+
+/// `run compose.yaml` means the stack in that file, if there is such a file.
+fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
+    let file = std::path::PathBuf::from(&run.image);
+    let is_yaml = file.extension().is_some_and(|ending| ending == "yml" || ending == "yaml");
+    if !is_yaml || !file.is_file() {
+        return Ok(None);
+    }
+    let of_containers = [
+        !run.ports.is_empty(),
+        !run.volumes.is_empty(),
+        !run.labels.is_empty(),
+        !run.constraints.is_empty(),
+        !run.command.is_empty(),
+        run.cpu.is_some() || run.memory.is_some() || run.disk.is_some(),
+        run.privileged,
+    ];
+    if of_containers.contains(&true) {
+        return Err(Problem::usage(format!("{} is a file, not an image", run.image))
+            .why("a stack takes --name, --env, --env-file and --detach; the rest is in its file")
+            .next(format!("persys apply {}", run.image)));
+    }
+    Ok(Some(Apply {
+        named: vec![file],
+        files: Vec::new(),
+        env: run.env.clone(),
+        env_file: run.env_file.clone(),
+        id: run.name.clone(),
+        kind: None,
+        revision: None,
+        check: false,
+        detach: run.detach,
+    }))
 }
 
 /// `apply`.
@@ -36,8 +73,10 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         kind: apply.kind.clone(),
         revision: apply.revision.clone(),
         desired: None,
+        env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
+        folder: manifest::compose::Folder::default(),
     };
-    let wanted = manifest::load(&shell.world, &apply.files, &beside)?;
+    let wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
     if apply.check {
         for one in &wanted {
             shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;

@@ -118,9 +118,7 @@ fn stack(
     if let Some(mut git) = git {
         compose.git_repo = git.text("url").unwrap_or_default();
         compose.git_ref = git.text("ref").unwrap_or_default();
-        if git.take("path").is_some() {
-            git.fault("path", "is not supported; the Compose file is looked for at the top");
-        }
+        compose.git_path = git.text("path").unwrap_or_default();
         git.finish();
     }
     compose

@@ -10,6 +10,7 @@
 //! documents are told at once.
 
 mod body;
+pub(crate) mod compose;
 mod fields;
 mod kind;
 pub(crate) mod options;
@@ -41,6 +42,10 @@ pub(crate) struct Beside {
     pub(crate) kind: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) desired: Option<String>,
+    /// Variables of a Compose file.
+    pub(crate) env: std::collections::BTreeMap<String, String>,
+    /// What stands beside the file itself.
+    pub(crate) folder: compose::Folder,
 }
 
 /// One workload that is wanted.
@@ -62,7 +67,8 @@ pub(crate) fn load(
     for file in files {
         let name = name(file.as_ref());
         let text = text(world, file.as_ref())?;
-        let found = read(&name, &text, beside);
+        let folder = compose::Folder::of(world, file.as_ref())?;
+        let found = read(&name, &text, &Beside { folder, ..beside.clone() });
         match found {
             Ok(found) => wanted.extend(found),
             Err(problem) if files.len() == 1 => return Err(problem),
@@ -178,8 +184,8 @@ fn one(
     beside: &Beside,
 ) -> Result<ApplyWorkloadRequest, Faults> {
     let (request, prefix) = shape::request(document, text, beside)?;
-    match draft::apply(request.clone()) {
-        Ok(_) => Ok(request),
+    match draft::unfetched(request.clone()) {
+        Ok(()) => Ok(request),
         Err(found) => Err(without_prefix(&found, &prefix)),
     }
 }

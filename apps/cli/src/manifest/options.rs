@@ -1,7 +1,7 @@
 //! A container from options of the command line.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
@@ -19,7 +19,7 @@ use crate::world::World;
 /// The request, or every option that is wrong.
 pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, Problem> {
     let mut faults = Faults::none();
-    let env = environment(world, run, &mut faults)?;
+    let env = environment(world, &run.env, &run.env_file, &mut faults)?;
     let mut amount =
         |option: &str, text: &Option<String>, read: fn(&str) -> Result<i64, String>| {
             let Some(text) = text else { return 0 };
@@ -195,16 +195,18 @@ fn constraint(text: &str) -> Result<Constraint, String> {
     Ok(Constraint { key: key.to_owned(), operator: operator.to_owned(), values })
 }
 
-fn environment(
+/// Variables from options; later ones win, and those typed out over those of files.
+pub(super) fn environment(
     world: &World,
-    run: &Run,
+    given: &[String],
+    files: &[PathBuf],
     faults: &mut Faults,
 ) -> Result<BTreeMap<String, String>, Problem> {
     let mut env = BTreeMap::new();
-    for file in &run.env_file {
+    for file in files {
         read_env_file(world, file, &mut env, faults)?;
     }
-    for text in &run.env {
+    for text in given {
         match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => {
                 env.insert(key.to_owned(), value.to_owned());

@@ -23,6 +23,19 @@ pub(super) fn request(
         return Err(fault("", "is not an object of keys and values"));
     };
     let has = |key: &str| object.contains_key(key);
+    let is_compose_file = |object: &Map<String, Value>| {
+        let ours = [
+            "apiVersion",
+            "kind",
+            "spec",
+            "workload_id",
+            "workloadId",
+            "container",
+            "compose",
+            "vm",
+        ];
+        object.contains_key("services") && !ours.iter().any(|key| object.contains_key(*key))
+    };
     let (mut request, prefix) = if has("apiVersion") || has("kind") {
         (kind::manifest(object)?, String::new())
     } else if has("spec") || has("workload_id") || has("workloadId") {
@@ -31,10 +44,13 @@ pub(super) fn request(
         let spec = spec("", object)?;
         (ApplyWorkloadRequest { spec: Some(spec), ..Default::default() }, "spec".to_owned())
     } else if has("services") {
-        (compose_file(object, text)?, "spec.compose".to_owned())
+        (compose_file(object, text, beside)?, "spec.compose.inline_yaml".to_owned())
     } else {
         bare(object, beside)?
     };
+    if !beside.env.is_empty() && !is_compose_file(object) {
+        return Err(fault("--env", "is for a Compose file; write the variables in the spec"));
+    }
     add_beside(&mut request, beside)?;
     Ok((request, prefix))
 }
@@ -139,16 +155,22 @@ fn spec(path: &str, object: &Map<String, Value>) -> Result<WorkloadSpec, Faults>
 fn compose_file(
     object: &Map<String, Value>,
     text: Option<&str>,
+    beside: &Beside,
 ) -> Result<ApplyWorkloadRequest, Faults> {
     let Some(text) = text else {
         return Err(fault("services", "is a Compose file; it must be alone in its file"));
     };
+    let mut env = beside.folder.mentioned(text);
+    env.extend(beside.env.clone());
     let compose = ComposeSpec {
         source_type: "inline".to_owned(),
         inline_yaml: text.to_owned(),
+        env,
         ..ComposeSpec::default()
     };
-    let name = object.get("name").and_then(Value::as_str).unwrap_or_default();
+    // As with the compose program: what is typed wins over the file, and the file over its folder.
+    let name = object.get("name").and_then(Value::as_str);
+    let name = beside.id.as_deref().or(name).unwrap_or(&beside.folder.name);
     Ok(ApplyWorkloadRequest {
         workload_id: name.to_owned(),
         spec: Some(WorkloadSpec {

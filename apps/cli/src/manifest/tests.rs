@@ -55,9 +55,9 @@ fn bare_bodies_in_either_shape() {
     let found = read_one(vm, Some("vm"));
     assert_eq!(found["spec"]["type"], json!("vm"));
     assert_eq!(found["spec"]["vm"]["networks"][0]["network"], json!("default"));
-    let compose = r#"{"project_name": "p", "compose_yaml": "c2VydmljZXM6IHt9Cg==", "env": {}}"#;
+    let compose = r#"{"project_name": "p", "compose_yaml": "c2VydmljZXM6IHthOiB7aW1hZ2U6IGJ9fQo=", "env": {}}"#;
     let found = read_one(compose, Some("compose"));
-    assert_eq!(found["spec"]["compose"]["inline_yaml"], json!("services: {}\n"));
+    assert_eq!(found["spec"]["compose"]["inline_yaml"], json!("services: {a: {image: b}}\n"));
     // The agent's shape within our own.
     let found = requests(
         "name: w\nspec:\n  resources: {cpu_millicores: 7}\n  container: {image: x, restart_policy: {policy: always}}\n",
@@ -74,6 +74,36 @@ fn a_compose_file_as_it_is() {
     let found = shown(&found[0]);
     assert_eq!(found["workload_id"], json!("shop"));
     assert_eq!(found["spec"]["compose"]["inline_yaml"], json!(text));
+}
+
+#[test]
+fn a_compose_file_is_named_and_filled_in_as_people_are_used_to() {
+    let folder = compose::Folder {
+        name: "shop".to_owned(),
+        variables: [("TAG", "1"), ("OTHER", "x")].map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+    };
+    let text = "services: {web: {image: 'nginx:${TAG}', command: 'a $MORE'}}";
+    let beside = Beside { folder, ..Beside::default() };
+    let found = |text: &str, beside: &Beside| shown(&read("f", text, beside).unwrap()[0].request);
+    assert_eq!(found(text, &beside)["workload_id"], json!("shop"));
+    assert_eq!(found(text, &beside)["spec"]["compose"]["env"], json!({"TAG": "1"}));
+    let env: std::collections::BTreeMap<_, _> =
+        [("TAG", "2"), ("MORE", "b")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let typed = Beside { id: Some("mine".to_owned()), env: env.clone(), ..beside.clone() };
+    assert_eq!(found(text, &typed)["spec"]["compose"]["env"], json!({"TAG": "2", "MORE": "b"}));
+    let named = format!("name: other\n{text}");
+    assert_eq!(found(&named, &beside)["workload_id"], json!("other"));
+    assert_eq!(found(&named, &typed)["workload_id"], json!("mine"));
+    let wrong = faults("name: w\nspec: {container: {image: x}}", &Beside { env, ..beside });
+    assert!(wrong[0].starts_with("--env: is for a Compose file"), "{wrong:?}");
+}
+
+#[test]
+fn a_compose_file_that_cannot_run_is_told_line_by_line() {
+    let text = "services:\n  web:\n    build: .\n    ports: [http]\n";
+    let found = faults(text, &with("w", None));
+    assert!(found[0].starts_with("line 3, services.web.build: "), "{found:?}");
+    assert!(found[1].starts_with("line 4, services.web.ports[0]: "), "{found:?}");
 }
 
 #[test]

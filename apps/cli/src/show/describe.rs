@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use persys_proto::compute::v1::DescribeResponse;
+use persys_proto::compute::v1::{DescribeResponse, ServiceStatus};
 use persys_proto::control::v1::WorkloadSpec;
 use persys_proto::control::v1::workload_spec::Workload;
 
@@ -51,6 +51,7 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
             ("started", inside.started_at.clone()),
             ("finished", inside.finished_at.clone()),
             ("inner ip", inside.ip_addresses.join(", ")),
+            ("services", services(&inside.services)),
             ("evidence", inside.evidence.join("\n")),
         ]);
         if let Some(usage) = &inside.usage {
@@ -61,6 +62,19 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         rows.push(("inside", found.inside_missing.clone()));
     }
     pairs(&rows)
+}
+
+/// How each container of a stack is, a line each.
+fn services(services: &[ServiceStatus]) -> String {
+    let line = |service: &ServiceStatus| {
+        let state = match (service.state.as_str(), service.exit_code) {
+            ("exited", 0) if service.one_shot => "done".to_owned(),
+            ("exited", code) => format!("exited with code {code}"),
+            (state, _) => state.to_owned(),
+        };
+        format!("{} {state}", service.name)
+    };
+    services.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
@@ -104,7 +118,18 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
             ]);
         }
         Some(Workload::Compose(body)) => {
-            rows.extend([("source", body.source_type.clone()), ("git", body.git_repo.clone())]);
+            let file = if body.git_file.is_empty() { &body.inline_yaml } else { &body.git_file };
+            let env: Vec<_> =
+                body.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            rows.extend([
+                ("source", body.source_type.clone()),
+                ("git", body.git_repo.clone()),
+                ("ref", body.git_ref.clone()),
+                ("path", body.git_path.clone()),
+                ("commit", body.git_commit.clone()),
+                ("env", env.join("\n")),
+                ("file", file.clone()),
+            ]);
         }
         Some(Workload::Vm(body)) => rows.extend([
             ("image", body.os_image.clone()),

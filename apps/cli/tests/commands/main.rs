@@ -6,8 +6,11 @@ mod apply;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod compose;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
+mod injection;
 mod inside;
 #[cfg(test)]
 mod legacy;

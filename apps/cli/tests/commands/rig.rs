@@ -174,6 +174,7 @@ async fn start_scheduler(
         cluster: "test".to_owned(),
         security: scheduler::Security::Mtls(bundle),
         discovery: Discovery::default(),
+        git: persys_scheduler::app::GitSettings::default(),
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })
     .await
@@ -205,7 +206,10 @@ async fn start_agent(
         },
         reach: agent::Reach::Called,
         watchdog: None,
+        compose: agent::ComposeChoice::default(),
         registry_auth: None,
+        volumes: agent::VolumeSettings::within(&folder.join(node), agent::Limit::None),
+        machines: None,
         http: None,
     })
     .await

@@ -50,10 +50,10 @@ pub(crate) const TABLE: &[(&str, Who, By)] = &[
     ("/persys.control.v1.AgentControl/DeleteNodeLabel", Who::Operator, By::Change),
     ("/persys.control.v1.AgentControl/ListEvents", Who::Operator, By::Here),
     ("/persys.control.v1.AgentControl/WatchEvents", Who::Operator, By::Leader),
-    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/ListDisks", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/GetDisk", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operator, By::Here),
+    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operator, By::Change),
+    ("/persys.control.v1.AgentControl/ListDisks", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/GetDisk", Who::Operator, By::Copy),
+    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operator, By::Change),
     ("/persys.control.v1.AgentControl/CreateBucket", Who::Operator, By::Here),
     ("/persys.control.v1.AgentControl/ListBuckets", Who::Operator, By::Here),
     ("/persys.control.v1.AgentControl/GetBucket", Who::Operator, By::Here),
@@ -65,6 +65,7 @@ pub(crate) const TABLE: &[(&str, Who, By)] = &[
     ("/persys.compute.v1.Compute/Restart", Who::Operator, By::Change),
     ("/persys.compute.v1.Compute/Logs", Who::Operator, By::Leader),
     ("/persys.compute.v1.Compute/Exec", Who::Operator, By::Leader),
+    ("/persys.compute.v1.Compute/Console", Who::Operator, By::Leader),
     ("/persys.compute.v1.Compute/Standing", Who::Operator, By::Here),
     ("/persys.compute.v1.Compute/Operate", Who::Operator, By::Change),
     ("/persys.compute.v1.Compute/Snapshot", Who::Operator, By::Here),
@@ -142,7 +143,7 @@ mod tests {
         // The other service of the package is the agents' own.
         let mut ours = methods("persys.compute.v1");
         ours.retain(|method| !method.starts_with("/persys.compute.v1.Inside/"));
-        assert_eq!(ours.len(), 10, "{ours:?}");
+        assert_eq!(ours.len(), 11, "{ours:?}");
         contract.extend(ours);
         let rows: Vec<_> = TABLE.iter().map(|(method, ..)| (*method).to_owned()).collect();
         let unique: BTreeSet<_> = rows.iter().cloned().collect();

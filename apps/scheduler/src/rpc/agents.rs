@@ -25,6 +25,7 @@ use super::refusal::{self, unavailable};
 use super::{Control, access};
 use crate::links::grpc::LEGACY_HOST;
 use crate::links::obeyed::Obeyed;
+use crate::usages::Usages;
 
 /// The life of an old agent that calls: nothing tells it from the one before.
 pub(super) const ONE_LIFE: &str = "unknown";
@@ -38,11 +39,12 @@ pub(super) struct Agents {
     seq: AtomicU64,
     /// Which decisions old agents have taken.
     obeyed: Arc<Obeyed>,
+    usages: Arc<Usages>,
 }
 
 impl Agents {
-    pub(super) fn new(obeyed: Arc<Obeyed>) -> Self {
-        Self { beats: Mutex::default(), seq: AtomicU64::new(0), obeyed }
+    pub(super) fn new(obeyed: Arc<Obeyed>, usages: Arc<Usages>) -> Self {
+        Self { beats: Mutex::default(), seq: AtomicU64::new(0), obeyed, usages }
     }
 
     /// A stream to an old agent ended, and with it perhaps what was last sent.
@@ -87,6 +89,7 @@ impl Control {
         let answer = self.handle.register(registration).await?;
         let now = self.now();
         if let RegistrationAnswer::Accepted { .. } = &answer {
+            self.agents.usages.forget(&node);
             self.agents.heard(node, now);
         }
         Ok(register::answer_to_wire(&answer, now))
@@ -109,18 +112,27 @@ impl Control {
     pub(super) async fn hear(
         &self,
         peer: Option<&Peer>,
-        request: wire::HeartbeatRequest,
+        mut request: wire::HeartbeatRequest,
     ) -> Result<wire::HeartbeatResponse, Status> {
         access::own_node(peer, &request.node_id)?;
+        let usage = std::mem::take(&mut request.workload_usage);
+        let from = NodeId::new(&request.node_id);
         let arrived = beat::from_wire(request).map_err(|f| refusal::faults(&f))?;
         if !arrived.odd.is_empty() {
             tracing::warn!(odd = %arrived.odd, "parts of a heartbeat are left out");
         }
-        match arrived.value {
+        let answer = match arrived.value {
             // Ours are told of a drain by orders, not by this flag.
             Said::Ours(beat) => self.pass_on(beat, false).await.map(|(_, answer)| answer),
             Said::Legacy(beat) => self.hear_legacy(beat).await,
+        }?;
+        // Only of a node that is known: its beat was heard.
+        if let Ok(node) = from
+            && answer.acknowledged
+        {
+            self.agents.usages.hear(&node, usage, self.now());
         }
+        Ok(answer)
     }
 
     async fn pass_on(

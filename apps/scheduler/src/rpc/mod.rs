@@ -13,12 +13,14 @@ mod access;
 mod agents;
 mod automation;
 mod compute;
+mod disks;
 mod events;
 mod forward;
 mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,7 @@ mod workloads;
 use std::sync::Arc;
 
 use persys_cluster::settings::Settings;
+use persys_git::Fetcher;
 use persys_identity::Peer;
 use persys_model::time::WallMillis;
 use persys_proto::control::v1 as wire;
@@ -44,6 +47,7 @@ use crate::handle::{Handle, Looked, Source};
 use crate::links::obeyed::Obeyed;
 use crate::links::streams::Streams;
 use crate::standing::Role;
+use crate::usages::Usages;
 
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
@@ -60,7 +64,6 @@ const MOST_WATCHERS: usize = 256;
 const AGE: &str = "persys-copy-age-ms";
 const ROLE: &str = "persys-role";
 
-const NO_DISKS: &str = "disks of their own are not kept yet; give a workload managed volumes";
 const NO_BUCKETS: &str = "object storage is not part of this system";
 
 /// The service.
@@ -71,7 +74,10 @@ pub(crate) struct Control {
     clock: Arc<dyn Clock>,
     settings: Settings,
     agents: Arc<Agents>,
+    usages: Arc<Usages>,
     streams: Arc<Streams>,
+    /// Gets Compose files out of repositories.
+    fetcher: Fetcher,
     /// Room for more streams of agents.
     stream_room: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
@@ -84,13 +90,26 @@ impl Control {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        (obeyed, streams): (Arc<Obeyed>, Arc<Streams>),
+        (obeyed, streams, fetcher): (Arc<Obeyed>, Arc<Streams>, Fetcher),
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
         let stream_room = Arc::new(Semaphore::new(MOST_STREAMS));
-        let agents = Arc::new(Agents::new(obeyed));
-        Self { handle, store, clock, settings, agents, streams, stream_room, watchers, stop }
+        let usages = Arc::<Usages>::default();
+        let agents = Arc::new(Agents::new(obeyed, Arc::clone(&usages)));
+        Self {
+            handle,
+            store,
+            clock,
+            settings,
+            agents,
+            usages,
+            streams,
+            fetcher,
+            stream_room,
+            watchers,
+            stop,
+        }
     }
 
     fn now(&self) -> WallMillis {
@@ -285,30 +304,30 @@ impl AgentControl for Control {
 
     async fn create_disk(
         &self,
-        _request: Request<wire::CreateDiskRequest>,
+        request: Request<wire::CreateDiskRequest>,
     ) -> Answer<wire::CreateDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        Self::create_disk_alone(request.get_ref()).map(Response::new)
     }
 
     async fn list_disks(
         &self,
         _request: Request<wire::ListDisksRequest>,
     ) -> Answer<wire::ListDisksResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        look!(self.disks())
     }
 
     async fn get_disk(
         &self,
-        _request: Request<wire::GetDiskRequest>,
+        request: Request<wire::GetDiskRequest>,
     ) -> Answer<wire::GetDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        look!(self.disk(request.into_inner()))
     }
 
     async fn delete_disk(
         &self,
-        _request: Request<wire::DeleteDiskRequest>,
+        request: Request<wire::DeleteDiskRequest>,
     ) -> Answer<wire::DeleteDiskResponse> {
-        Err(Status::unimplemented(NO_DISKS))
+        answer!(self.delete_disk_of(request.into_inner()))
     }
 
     async fn create_bucket(

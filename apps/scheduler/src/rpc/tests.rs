@@ -49,12 +49,15 @@ async fn who_does_not_lead_answers_from_a_copy_and_changes_nothing() {
     });
     let driving = tokio::spawn(driver.run());
     let (_stop, stopping) = watch::channel(false);
+    let folder = tempfile::tempdir().unwrap();
+    let git = persys_git::Settings::default().within(folder.path().join("git"));
+    let fetcher = Fetcher::new(git).unwrap();
     let control = Control::new(
         handle.clone(),
         store,
         clock,
         settings,
-        <(Arc<_>, Arc<_>)>::default(),
+        (Arc::default(), Arc::default(), fetcher),
         stopping,
     );
     let mut standing = handle.standing();

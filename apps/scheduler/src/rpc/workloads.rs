@@ -7,7 +7,6 @@ use persys_cluster::input::Ask;
 use persys_model::phase::Phase;
 use persys_model::spec::check::CheckedApply;
 use persys_proto::control::v1 as wire;
-use persys_proto::convert::draft;
 use persys_proto::convert::view::{summary, workload as shown};
 use tonic::Status;
 
@@ -23,11 +22,9 @@ impl Control {
         if request.workload_id.is_empty() {
             return Err(Status::invalid_argument("workload_id: is empty"));
         }
-        let checked = match draft::apply(request) {
+        let checked = match self.checked(request).await {
             Ok(checked) => checked,
-            Err(faults) => {
-                return Ok(not_applied(wire::FailureReason::InvalidSpec, faults.to_string()));
-            }
+            Err((reason, why)) => return Ok(not_applied(reason, why)),
         };
         let reply = self.handle.ask(ask_for(checked)).await?;
         Ok(match in_band(reply)? {
@@ -81,7 +78,13 @@ impl Control {
                 found
             })
             .await?;
-        Ok(workloads.map(|workloads| wire::ListWorkloadsResponse { workloads }))
+        Ok(workloads.map(|mut workloads| {
+            let now = self.now();
+            for workload in &mut workloads {
+                self.usages.add_to(workload, now);
+            }
+            wire::ListWorkloadsResponse { workloads }
+        }))
     }
 
     pub(super) async fn workload(
@@ -102,7 +105,12 @@ impl Control {
         if found.value.is_none() {
             return Err(Status::not_found(format!("there is no workload {id}")));
         }
-        Ok(found.map(|workload| wire::GetWorkloadResponse { workload }))
+        Ok(found.map(|mut workload| {
+            if let Some(workload) = &mut workload {
+                self.usages.add_to(workload, self.now());
+            }
+            wire::GetWorkloadResponse { workload }
+        }))
     }
 
     pub(super) async fn summary(&self) -> Result<Looked<wire::GetClusterSummaryResponse>, Status> {

@@ -318,7 +318,8 @@ impl World {
         }
         let phase = phase_of(held);
         let resources = spec.resources.clone();
-        let holds = phase.holds_compute();
+        let may_run = phase == Phase::Failed && spec.kind.updates_in_place();
+        let holds = phase.holds_compute() || may_run;
         let place = Place {
             node: node.clone(),
             epoch: held.report.epoch,

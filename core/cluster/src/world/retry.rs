@@ -91,7 +91,11 @@ impl World {
             slot.healthy_since = None;
         }
         self.set_phase(at, Phase::Failed, ReasonCode::GaveUp, &message, Some(failure));
-        self.rest(at);
+        // What is updated in place may run on in its last good revision: its room stays taken.
+        let slot = self.workloads.get(at.0);
+        if !slot.is_some_and(|slot| slot.workload.spec.kind.updates_in_place()) {
+            self.rest(at);
+        }
     }
 
     /// Begins a fresh incident budget: somebody changed or asked something.

@@ -284,17 +284,20 @@ impl Fold {
     }
 
     fn compose(&mut self, compose: &ComposeSpec) {
-        // The last two follow from the file and are filled in later; the name must not change then.
+        // The last two follow from the file.
         let ComposeSpec { source, project, env, host_ports: _, has_named_volumes: _ } = compose;
         match source {
             ComposeSource::Inline(text) => {
                 self.tag(1);
                 self.text(text.reveal());
             }
-            ComposeSource::Git { repository, reference } => {
+            // The file follows from the commit.
+            ComposeSource::Git { repository, reference, path, commit, file: _ } => {
                 self.tag(2);
                 self.text(repository);
                 self.text(reference);
+                self.text(path);
+                self.text(commit);
             }
         }
         self.maybe(project.as_ref(), |out, project| out.text(project));

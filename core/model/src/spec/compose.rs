@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use persys_compose::{Document, Restart};
+
 use super::HostPort;
+use super::container::RestartPolicy;
 use super::secret::Secret;
 
 /// A stack of services, placed and run as one unit.
@@ -15,9 +18,9 @@ pub struct ComposeSpec {
     pub project: Option<Arc<str>>,
     /// Variables for the file and its services.
     pub env: BTreeMap<Arc<str>, Secret>,
-    /// Ports its services take on the node. Filled where the file is parsed; empty before.
+    /// Ports its services take on the node; follows from the file.
     pub host_ports: Vec<HostPort>,
-    /// Whether it has volumes that must survive. Filled where the file is parsed.
+    /// Whether it has volumes that must survive; follows from the file.
     pub has_named_volumes: bool,
 }
 
@@ -26,11 +29,99 @@ pub struct ComposeSpec {
 pub enum ComposeSource {
     /// The file itself, decoded, verbatim.
     Inline(Secret),
-    /// A file in a repository.
+    /// A file in a repository, as it was when the spec was applied.
     Git {
         /// Checked address: https, ssh, or file where allowed.
         repository: Arc<str>,
         /// Branch, tag or commit; empty means the default branch.
         reference: Arc<str>,
+        /// Where in the repository the file is.
+        path: Arc<str>,
+        /// The commit it was taken from, by its full name. What the reference names may move.
+        commit: Arc<str>,
+        /// The file itself, verbatim.
+        file: Secret,
     },
+}
+
+impl ComposeSource {
+    /// The file itself, wherever it came from.
+    #[must_use]
+    pub fn file(&self) -> &Secret {
+        match self {
+            Self::Inline(file) | Self::Git { file, .. } => file,
+        }
+    }
+}
+
+impl ComposeSpec {
+    /// When the stack as a whole is started again after something in it ended that should not have,
+    /// or ended badly: as its most persistent service is. Only what has to be is started then.
+    #[must_use]
+    pub fn restart(&self) -> RestartPolicy {
+        let document = self.read().document;
+        let services = document.iter().flat_map(Document::services);
+        services.fold(RestartPolicy::No, |sum, service| more_persistent(sum, service.restart))
+    }
+
+    /// What its file means with its variables filled in, and what became of every key.
+    #[must_use]
+    pub fn read(&self) -> persys_compose::Reading {
+        let revealed = |(name, value): (&Arc<str>, &Secret)| {
+            (name.as_ref().to_owned(), value.reveal().to_owned())
+        };
+        let variables: BTreeMap<String, String> = self.env.iter().map(revealed).collect();
+        persys_compose::read(self.source.file().reveal(), &variables)
+    }
+}
+
+fn more_persistent(sum: RestartPolicy, service: Restart) -> RestartPolicy {
+    use RestartPolicy::{Always, AlwaysUpTo, No, OnFailure, UnlessStopped};
+    let most = |a: u32, b: u32| if a == 0 || b == 0 { 0 } else { a.max(b) };
+    match (sum, service) {
+        (Always | UnlessStopped, _)
+        | (_, Restart::UnlessStopped | Restart::Always { max_retries: 0 }) => Always,
+        (AlwaysUpTo { max_retries: a }, Restart::Always { max_retries: b }) => {
+            AlwaysUpTo { max_retries: a.max(b) }
+        }
+        (_, Restart::Always { max_retries }) => AlwaysUpTo { max_retries },
+        (AlwaysUpTo { .. }, Restart::No | Restart::OnFailure { .. }) => sum,
+        (OnFailure { max_retries: a }, Restart::OnFailure { max_retries: b }) => {
+            OnFailure { max_retries: most(a, b) }
+        }
+        (No, Restart::OnFailure { max_retries }) => OnFailure { max_retries },
+        (No | OnFailure { .. }, Restart::No) => sum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_as_persistent_as_its_most_persistent_service() {
+        use RestartPolicy::{Always, No, OnFailure};
+        let of = |policies: &[&str]| {
+            let services: Vec<_> = policies
+                .iter()
+                .enumerate()
+                .map(|(at, policy)| format!("  s{at}: {{image: a, restart: '{policy}'}}\n"))
+                .collect();
+            let text = format!("services:\n{}", services.concat());
+            let spec = ComposeSpec {
+                source: ComposeSource::Inline(Secret::new(&text)),
+                project: None,
+                env: BTreeMap::new(),
+                host_ports: Vec::new(),
+                has_named_volumes: false,
+            };
+            spec.restart()
+        };
+        assert_eq!(of(&["no", "no"]), No);
+        assert_eq!(of(&["no", "on-failure"]), OnFailure { max_retries: 0 });
+        assert_eq!(of(&["on-failure:2", "on-failure:5"]), OnFailure { max_retries: 5 });
+        assert_eq!(of(&["on-failure:2", "on-failure"]), OnFailure { max_retries: 0 });
+        assert_eq!(of(&["no", "unless-stopped"]), Always);
+        assert_eq!(of(&["always", "on-failure:2"]), Always);
+    }
 }

@@ -147,6 +147,10 @@ pub struct ComposeDraft {
     pub git_repo: String,
     /// Branch, tag or commit.
     pub git_ref: String,
+    /// Where in the repository the file is; empty takes the usual names.
+    pub git_path: String,
+    /// What was found there. Filled by whoever fetched it for us; no client can say it.
+    pub fetched: Option<Fetched>,
     /// The file itself.
     pub inline_yaml: String,
     /// Project name.
@@ -155,6 +159,17 @@ pub struct ComposeDraft {
     pub compose_yaml: String,
     /// Variables for the file.
     pub env: Texts,
+}
+
+/// A file that was taken out of a repository.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Fetched {
+    /// The commit, by its full name.
+    pub commit: String,
+    /// Where in the repository the file is.
+    pub path: String,
+    /// Its text, verbatim.
+    pub file: String,
 }
 
 /// `VMSpec` of either package.
@@ -298,4 +313,4 @@ macro_rules! print_name_only {
     )*};
 }
 
-print_name_only!(Draft ContainerDraft ComposeDraft VmDraft CloudInitDraft);
+print_name_only!(Draft ContainerDraft ComposeDraft Fetched VmDraft CloudInitDraft);

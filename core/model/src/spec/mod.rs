@@ -49,6 +49,36 @@ pub enum Kind {
     Vm(VmSpec),
 }
 
+impl Kind {
+    /// Whether a new revision is brought over what runs, which stays if that fails. Anything else is
+    /// removed first and made anew.
+    #[must_use]
+    pub fn updates_in_place(&self) -> bool {
+        match self {
+            Self::Container(_) => false,
+            Self::Compose(_) | Self::Vm(_) => true,
+        }
+    }
+}
+
+impl From<ContainerSpec> for Kind {
+    fn from(container: ContainerSpec) -> Self {
+        Self::Container(container)
+    }
+}
+
+impl From<ComposeSpec> for Kind {
+    fn from(stack: ComposeSpec) -> Self {
+        Self::Compose(stack)
+    }
+}
+
+impl From<VmSpec> for Kind {
+    fn from(machine: VmSpec) -> Self {
+        Self::Vm(machine)
+    }
+}
+
 /// The kind without its details: what a node says it can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadType {
@@ -140,6 +170,16 @@ impl Spec {
             Kind::Container(container) => container.host_ports(),
             Kind::Compose(compose) => compose.host_ports.clone(),
             Kind::Vm(_) => Vec::new(),
+        }
+    }
+
+    /// Volumes that are made and kept for it.
+    #[must_use]
+    pub fn managed_volumes(&self) -> &[ManagedVolume] {
+        match &self.kind {
+            Kind::Container(container) => &container.managed_volumes,
+            Kind::Compose(_) => &[],
+            Kind::Vm(vm) => &vm.managed_volumes,
         }
     }
 

@@ -5,5 +5,6 @@ mod props;
 mod restarts;
 mod rig;
 mod sessions;
+mod updates;
 #[cfg(feature = "zoo")]
 mod zoo;

@@ -14,7 +14,7 @@ use persys_model::time::Now;
 use persys_model::token::{Epoch, Session, Term};
 use proptest::prelude::*;
 
-use super::rig::{facts, id, spec};
+use super::rig::{facts, id, in_place, spec};
 use crate::agent::Agent;
 use crate::effects::{Effects, Upward, Verb};
 use crate::input::{
@@ -76,7 +76,8 @@ fn revision(index: usize) -> RevisionId {
 }
 
 fn content(kind: u8) -> Arc<Spec> {
-    match kind % 4 {
+    match kind % 5 {
+        4 => in_place(),
         0 => spec(RestartPolicy::Always, Class::Default),
         1 => spec(RestartPolicy::No, Class::Default),
         2 => spec(RestartPolicy::OnFailure { max_retries: 1 }, Class::Exclusive),

@@ -146,6 +146,31 @@ fn left(rig: &mut Rig, code: i32, text: &str) {
 }
 
 #[test]
+fn a_machine_that_ends_badly_did_not_come_up() {
+    use persys_model::spec::vm::CloudInit;
+    use persys_model::spec::{Kind, Spec, VmSpec};
+    let machine = VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 64,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: std::collections::BTreeMap::new(),
+    };
+    let spec = Spec { kind: Kind::Vm(machine), ..(*plain()).clone() };
+    let mut rig = Rig::running(5, "a", &std::sync::Arc::new(spec));
+    dies(&mut rig, 1);
+    lives(&mut rig);
+    left(&mut rig, 1, "exited with code 1: the guest crashed");
+    dies(&mut rig, 1);
+    let told = Failure::new(FailureReason::VmBootFailed, "exited with code 1: the guest crashed");
+    assert_eq!(rig.state(), Some(State::Restarting(told)));
+}
+
+#[test]
 fn what_was_left_of_an_end_is_told_and_kept() {
     let exited = |code| vec![seen(5, "a", Existing::Exited { code })];
     let failure = |text: &str| Failure::new(FailureReason::RuntimeError, text);

@@ -10,7 +10,8 @@ use persys_model::link::{Beat, BeatAnswer, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::resources::{Compute, Resources};
 use persys_model::spec::container::RestartPolicy;
-use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec};
+use persys_model::spec::vm::CloudInit;
+use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec, VmSpec};
 use persys_model::time::Now;
 use persys_model::token::{Epoch, Session, Term};
 
@@ -55,6 +56,22 @@ pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
 
 pub(super) fn plain() -> Arc<Spec> {
     spec(RestartPolicy::Always, Class::Default)
+}
+
+/// Something that a new revision is brought over.
+pub(super) fn in_place() -> Arc<Spec> {
+    let machine = VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 64,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: BTreeMap::new(),
+    };
+    Arc::new(Spec { kind: Kind::Vm(machine), ..(*plain()).clone() })
 }
 
 pub(super) fn apply(epoch: u64, revision: &'static str) -> Command {

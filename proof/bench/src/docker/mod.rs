@@ -60,10 +60,10 @@ pub fn say(line: &str) {
 }
 
 /// One bar: what was measured and what it may be at most.
-struct Bar {
-    name: &'static str,
-    measured: f64,
-    most: f64,
+pub(crate) struct Bar {
+    pub(crate) name: &'static str,
+    pub(crate) measured: f64,
+    pub(crate) most: f64,
 }
 
 /// Measures everything; says whether all bars hold.
@@ -191,27 +191,26 @@ fn told(scale: Scale, parallel: usize, rounds: &[Round], bars: &[Bar]) -> serde_
             })
         })
         .collect();
-    let bars: Vec<_> = bars
-        .iter()
-        .map(|bar| {
-            let (name, measured, most) = (bar.name, bar.measured, bar.most);
-            serde_json::json!({
-                "name": name, "measured": measured, "most": most, "passed": bar.holds(),
-            })
-        })
-        .collect();
+    let bars: Vec<_> = bars.iter().map(Bar::told).collect();
     serde_json::json!({
         "containers": scale.count, "docker_parallel": parallel, "rounds": rounds, "bars": bars,
     })
 }
 
 impl Bar {
+    pub(crate) fn told(&self) -> serde_json::Value {
+        let Self { name, measured, most } = self;
+        serde_json::json!({
+            "name": name, "measured": measured, "most": most, "passed": self.holds(),
+        })
+    }
+
     fn holds(&self) -> bool {
         self.measured <= self.most
     }
 }
 
-fn judge(bars: &[Bar]) -> bool {
+pub(crate) fn judge(bars: &[Bar]) -> bool {
     for bar in bars {
         let word = if bar.holds() { "PASS" } else { "FAIL" };
         say(&format!("{word}  {:<28}{:>10.3}  at most {}", bar.name, bar.measured, bar.most));
@@ -296,7 +295,7 @@ fn cpu(stack: &Stack) -> std::io::Result<Duration> {
     Ok(process::cpu(stack.process_id("scheduler"))? + process::cpu(stack.process_id("n1"))?)
 }
 
-fn median(all: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(all: impl Iterator<Item = f64>) -> f64 {
     let mut all: Vec<_> = all.collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied().unwrap_or(f64::NAN)

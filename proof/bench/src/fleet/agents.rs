@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use persys_agent::ledger::Memory;
 use persys_agent::rpc;
 use persys_agent::runtimes::Runtimes;
 use persys_agent::upward::grpc::Grpc;
+use persys_agent::usage;
 use persys_identity::{Connector, Expected, Incoming, Role};
 use persys_model::id::NodeId;
 use persys_model::node::NodeFacts;
@@ -21,6 +23,7 @@ use persys_node::ledger::Ledger;
 use persys_node::settings::AgentSettings;
 use persys_runtime::sim::{Settings, Sim};
 use persys_runtime::{Clock, Runtime as _};
+use persys_volumes::Volumes;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::transport::Server;
@@ -109,6 +112,7 @@ impl One {
         let connector = Connector::tls(&credentials, Expected::Scheduler)?;
         let upward = Grpc::new(&[scheduler.to_string()], &connector, Arc::new(host::date))?;
         let runtimes = Runtimes::sim(self.sim);
+        let upward = upward.telling(runtimes.usages());
         let facts = NodeFacts {
             host: Arc::from(format!("host-{}", self.node)),
             id: self.node,
@@ -135,7 +139,10 @@ impl One {
         let (driver, handle) = Driver::new(parts, agent);
         tasks.spawn(driver.run(effects));
         tasks.spawn(runtimes.clone().listen(handle.clone()));
-        let service = rpc::service(handle, runtimes, Arc::clone(meter));
+        tasks.spawn(usage::sample(runtimes.clone()));
+        // Nothing here has a volume.
+        let volumes = Volumes::of(Vec::new(), PathBuf::new());
+        let service = rpc::service(handle, (runtimes, volumes), Arc::clone(meter));
         tasks.spawn(async move {
             let server = Server::builder()
                 .http2_keepalive_interval(Some(KEEPALIVE.0))

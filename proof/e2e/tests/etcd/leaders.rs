@@ -132,7 +132,9 @@ async fn a_leader_that_stood_still_beyond_its_lease_harms_nothing() {
                 scene.forget(&victim);
             }
             Err(refused) => {
-                assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+                // It knows that nothing happened, or that its time was over before it knew.
+                let honest = [Code::Unavailable, Code::DeadlineExceeded];
+                assert!(honest.contains(&refused.code()), "{refused}");
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 assert_eq!(scene.revision().await, revision, "it wrote late");
             }

@@ -190,6 +190,7 @@ impl Rig {
             state_dir: self.folder.path().join(&name),
             store: Place::File,
             discovery: Discovery::default(),
+            git: persys_scheduler::app::GitSettings::default(),
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),
@@ -243,7 +244,13 @@ impl Rig {
                 ..AgentSettings::default()
             },
             watchdog: None,
+            compose: agent::ComposeChoice::default(),
             registry_auth: None,
+            volumes: agent::VolumeSettings::within(
+                &self.folder.path().join(name),
+                agent::Limit::None,
+            ),
+            machines: None,
             http: None,
         };
         let running = agent::start(config).await.unwrap();

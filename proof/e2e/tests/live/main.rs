@@ -17,6 +17,10 @@ mod idle;
 mod lifecycle;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod stacks;
+#[cfg(test)]
+mod volumes;
 
 #[cfg(test)]
 use std::path::Path;

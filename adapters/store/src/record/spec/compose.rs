@@ -28,7 +28,13 @@ pub(super) struct ComposeShape {
 #[serde(rename_all = "snake_case")]
 enum SourceShape {
     Inline(Arc<str>),
-    Git { repository: Arc<str>, reference: Arc<str> },
+    Git {
+        repository: Arc<str>,
+        reference: Arc<str>,
+        path: Arc<str>,
+        commit: Arc<str>,
+        file: Arc<str>,
+    },
 }
 
 impl From<&ComposeSpec> for ComposeShape {
@@ -36,9 +42,12 @@ impl From<&ComposeSpec> for ComposeShape {
         let ComposeSpec { source, project, env, host_ports, has_named_volumes } = compose;
         let source = match source {
             ComposeSource::Inline(text) => SourceShape::Inline(Arc::from(text.reveal())),
-            ComposeSource::Git { repository, reference } => SourceShape::Git {
+            ComposeSource::Git { repository, reference, path, commit, file } => SourceShape::Git {
                 repository: Arc::clone(repository),
                 reference: Arc::clone(reference),
+                path: Arc::clone(path),
+                commit: Arc::clone(commit),
+                file: Arc::from(file.reveal()),
             },
         };
         Self {
@@ -55,8 +64,8 @@ impl ComposeShape {
     pub(super) fn read(self) -> Result<ComposeSpec, String> {
         let source = match self.source {
             SourceShape::Inline(text) => ComposeSource::Inline(Secret::new(&text)),
-            SourceShape::Git { repository, reference } => {
-                ComposeSource::Git { repository, reference }
+            SourceShape::Git { repository, reference, path, commit, file } => {
+                ComposeSource::Git { repository, reference, path, commit, file: Secret::new(&file) }
             }
         };
         let host_ports: Result<Vec<_>, _> =

@@ -109,8 +109,15 @@ fn container() -> impl Strategy<Value = ContainerSpec> {
 fn compose() -> impl Strategy<Value = ComposeSpec> {
     let source = prop_oneof![
         secret().prop_map(ComposeSource::Inline),
-        (text(), text())
-            .prop_map(|(repository, reference)| ComposeSource::Git { repository, reference }),
+        (text(), text(), text(), text(), secret()).prop_map(
+            |(repository, reference, path, commit, file)| ComposeSource::Git {
+                repository,
+                reference,
+                path,
+                commit,
+                file,
+            }
+        ),
     ];
     (source, of(text()), env(), vec(host_port(), 0..3), any::<bool>()).prop_map(
         |(source, project, env, host_ports, has_named_volumes)| ComposeSpec {

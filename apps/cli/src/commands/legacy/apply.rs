@@ -41,6 +41,7 @@ pub(super) fn from_file(
         kind: kind.map(str::to_owned).or_else(|| spec.kind.clone()),
         revision: Some(spec.revision.clone()),
         desired: Some(spec.desired_state.clone()),
+        ..Beside::default()
     };
     let mut wanted = manifest::load(&shell.world, std::slice::from_ref(file), &beside)?;
     match (wanted.pop(), wanted.is_empty()) {
@@ -118,7 +119,7 @@ fn request(
         revision_id: spec.revision.clone(),
         desired_state: spec.desired_state.clone(),
     };
-    if let Err(found) = draft::apply(request.clone()) {
+    if let Err(found) = draft::unfetched(request.clone()) {
         for fault in found.listed() {
             faults.push(fault.path.clone(), fault.problem.clone());
         }

@@ -15,6 +15,7 @@ pub(super) fn mask(spec: &mut wire::WorkloadSpec) {
         Some(Workload::Compose(compose)) => {
             values(&mut compose.env);
             text(&mut compose.inline_yaml);
+            text(&mut compose.git_file);
         }
         Some(Workload::Vm(vm)) => {
             if let Some(config) = &mut vm.cloud_init {
@@ -64,6 +65,7 @@ mod tests {
             Workload::Compose(wire::ComposeSpec {
                 env: env(),
                 inline_yaml: hidden(),
+                git_file: hidden(),
                 ..Default::default()
             }),
             Workload::Vm(vm),

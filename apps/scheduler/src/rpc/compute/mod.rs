@@ -95,6 +95,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service for Compute {
     type LogsStream = ReceiverStream<Result<api::LogChunk, Status>>;
     type ExecStream = ReceiverStream<Result<api::ExecOutput, Status>>;
+    type ConsoleStream = ReceiverStream<Result<api::ConsoleOutput, Status>>;
     type SnapshotStream = ReceiverStream<Result<api::SnapshotChunk, Status>>;
 
     async fn why(&self, request: Request<api::WhyRequest>) -> Answer<api::WhyResponse> {
@@ -118,6 +119,13 @@ impl Service for Compute {
 
     async fn exec(&self, request: Request<Streaming<api::ExecInput>>) -> Answer<Self::ExecStream> {
         self.pass_exec(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn console(
+        &self,
+        request: Request<Streaming<api::ConsoleInput>>,
+    ) -> Answer<Self::ConsoleStream> {
+        self.pass_console(request.into_inner()).await.map(Response::new)
     }
 
     async fn standing(

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use persys_model::id::NodeId;
 use persys_proto::compute::v1 as api;
+use persys_proto::compute::v1::console_input::Input as Held;
 use persys_proto::compute::v1::exec_input::Input;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
@@ -66,6 +67,28 @@ impl Compute {
         let typed = tokio_stream::once(first).chain(typed.map_while(Result::ok));
         let mut client = agent.client.clone();
         let from = agent.in_time(client.exec(typed)).await?.into_inner();
+        Ok(self.pass_on(agent.node, from, permit))
+    }
+
+    pub(super) async fn pass_console(
+        &self,
+        mut typed: Streaming<api::ConsoleInput>,
+    ) -> Result<Passed<api::ConsoleOutput>, Status> {
+        let permit = self.room_for_stream()?;
+        let Ok(first) = timeout(FIRST_WORD, typed.message()).await else {
+            return Err(Status::invalid_argument("start: did not come in time"));
+        };
+        let Some(Held::Start(start)) = first?.and_then(|first| first.input) else {
+            return Err(Status::invalid_argument("start: must be the first message"));
+        };
+        let id = workload_id(&start.workload_id)?;
+        let agent = self.agent_of(&id).await?;
+        // A stream is begun once, so a dead connection is found out by a question first.
+        agent.inspect(&id).await?;
+        let first = api::ConsoleInput { input: Some(Held::Start(start)) };
+        let typed = tokio_stream::once(first).chain(typed.map_while(Result::ok));
+        let mut client = agent.client.clone();
+        let from = agent.in_time(client.console(typed)).await?.into_inner();
         Ok(self.pass_on(agent.node, from, permit))
     }
 

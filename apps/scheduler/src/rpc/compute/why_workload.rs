@@ -174,12 +174,14 @@ impl Asked<'_> {
 
     fn waits_for_home(home: &NodeId, judged: &Judged) -> String {
         match judged.verdicts.iter().find(|verdict| verdict.node == *home) {
-            None => format!("its data is on {home}, which is no longer in the cluster"),
+            None => {
+                format!("will not move: its data is on {home}, which is no longer in the cluster")
+            }
             Some(verdict) if verdict.faults.is_empty() => {
                 format!("its data is on {home}, where it fits: it is placed next")
             }
             Some(verdict) => {
-                format!("its data is on {home}, which {}", verdict.faults.join(", "))
+                format!("will not move: its data is on {home}, which {}", verdict.faults.join(", "))
             }
         }
     }
@@ -213,7 +215,7 @@ impl Asked<'_> {
         facts.extend(self.attempt_facts());
         facts.push(format!("asks for {}", amounts(workload.spec.resources.compute)));
         if let Some(home) = &assignment.data_on {
-            facts.push(format!("stays with {home}, which has its data"));
+            facts.push(format!("will not move: its data is on {home}"));
         }
         for (node, copy) in &assignment.former {
             facts.push(format!(

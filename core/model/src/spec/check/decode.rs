@@ -16,8 +16,14 @@ pub(super) fn plain_or_base64(at: &At<'_>, given: &str, most: usize) -> Option<S
     // Base64 takes 4/3 of the bytes and its line breaks at most as many again.
     length(at, given.len(), most.saturating_mul(2))?;
     let text = if is_base64_alphabet(given) { decoded(at, given)? } else { given.to_owned() };
+    plain(at, &text, most)?;
+    Some(text)
+}
+
+/// `text` itself, if it can be kept in a text file. Never quotes it.
+pub(super) fn plain<'t>(at: &At<'_>, text: &'t str, most: usize) -> Option<&'t str> {
     length(at, text.len(), most)?;
-    if !is_clean_text(&text) {
+    if !is_clean_text(text) {
         return at.refuse("has a control character in it");
     }
     Some(text)

@@ -18,7 +18,7 @@ mod placement;
 mod resources;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod vm;
 mod volume;
 
@@ -32,7 +32,10 @@ use super::draft::{ApplyDraft, Draft, Texts};
 use super::{Kind, Spec, WorkloadType};
 use crate::fault::Faults;
 use crate::id::{RevisionId, WorkloadId};
+use crate::resources::Compute;
 use crate::workload::Desired;
+
+pub use compose::{Wanted, wanted};
 
 /// A request to change a workload, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +63,19 @@ pub fn check_apply(draft: &ApplyDraft) -> Result<CheckedApply, Faults> {
     let faults = RefCell::new(Faults::none());
     let apply = apply(&faults, draft);
     conclude(apply, faults)
+}
+
+/// Everything that is wrong with a request as far as it shows before a file is fetched from a
+/// repository: what clients can know.
+pub fn check_unfetched(draft: &ApplyDraft) -> Result<(), Faults> {
+    let mut draft = draft.clone();
+    if let Some(spec) = &mut draft.spec
+        && wanted(spec).is_some()
+        && let Some(compose) = &mut spec.compose
+    {
+        compose.fetched = Some(compose::stand_in(&compose.git_path));
+    }
+    check_apply(&draft).map(|_| ())
 }
 
 fn conclude<T>(checked: Option<T>, faults: RefCell<Faults>) -> Result<T, Faults> {
@@ -116,8 +132,8 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     let asked = resources::asked(&resources, &draft.resources);
     let metadata = metadata(&at.field("metadata"), &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
-    let kind = kind?;
-    let resources = resources::reserved(&resources, asked?, &kind);
+    let (kind, services) = kind?;
+    let resources = resources::reserved(&resources, asked?, &kind, services);
     Some(Spec { kind, resources: resources?, placement: placement?, metadata: metadata? })
 }
 
@@ -128,22 +144,23 @@ const TYPES: &[(&str, Option<WorkloadType>)] = &[
     ("vm", Some(WorkloadType::Vm)),
 ];
 
-/// The one body there is. All that are there are checked, so that no fault waits for the next try.
-fn kind(at: &At<'_>, draft: &Draft) -> Option<Kind> {
+/// The one body there is, and what the services of a stack ask for together. All bodies that are
+/// there are checked, so that no fault waits for the next try.
+fn kind(at: &At<'_>, draft: &Draft) -> Option<(Kind, Compute)> {
     let said = text::word(&at.field("type"), &draft.workload_type, TYPES);
     let bodies = [
         draft.container.as_ref().map(|body| {
             let kind = container::container(&at.field("container"), body).map(Kind::Container);
-            (WorkloadType::Container, kind)
+            (WorkloadType::Container, kind.map(|kind| (kind, Compute::ZERO)))
         }),
         draft.compose.as_ref().map(|body| {
-            let kind = compose::compose(&at.field("compose"), body).map(Kind::Compose);
-            (WorkloadType::Compose, kind)
+            let stack = compose::compose(&at.field("compose"), body);
+            (WorkloadType::Compose, stack.map(|(body, need)| (Kind::Compose(body), need)))
         }),
-        draft
-            .vm
-            .as_ref()
-            .map(|body| (WorkloadType::Vm, vm::vm(&at.field("vm"), body).map(Kind::Vm))),
+        draft.vm.as_ref().map(|body| {
+            let kind = vm::vm(&at.field("vm"), body).map(Kind::Vm);
+            (WorkloadType::Vm, kind.map(|kind| (kind, Compute::ZERO)))
+        }),
     ];
     let mut bodies = bodies.into_iter().flatten();
     let Some((given, kind)) = bodies.next() else {

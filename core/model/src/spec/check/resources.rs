@@ -2,6 +2,8 @@
 //!
 //! Every amount was bounded before it is added here, so no sum comes near the end of its type.
 
+use persys_compose::Need;
+
 use super::at::At;
 use super::limits::{
     CPU_MILLICORES, DEFAULT_CPU_MILLICORES, DEFAULT_MEMORY_MIB, DISK_GIB, MEMORY_MIB,
@@ -31,8 +33,24 @@ pub(super) fn asked(at: &At<'_>, draft: &ResourcesDraft) -> Option<Asked> {
     Some(Asked { cpu_millicores: cpu?, memory_mib: memory?, disk_gib: disk? })
 }
 
-/// What `kind` reserves when this was asked for.
-pub(super) fn reserved(at: &At<'_>, asked: Asked, kind: &Kind) -> Option<Resources> {
+/// What the services of a stack ask for in its file, each with the default where it says nothing.
+pub(super) fn of_services(need: Need) -> Compute {
+    let rest = |count: u64, default: u64| count.saturating_mul(default);
+    let cpu = need.cpu_millicores.saturating_add(rest(need.without_cpu, DEFAULT_CPU_MILLICORES));
+    let memory = need.memory_bytes.div_ceil(MIB);
+    let memory = memory.saturating_add(rest(need.without_memory, DEFAULT_MEMORY_MIB));
+    // More than any machine has stays that much: the spec must be one that can be asked for.
+    let most = |amount: u64, most: i64| amount.min(u64::try_from(most).unwrap_or(u64::MAX));
+    Compute::new(most(cpu, CPU_MILLICORES), most(memory, MEMORY_MIB))
+}
+
+/// What `kind` reserves when this was asked for; `services` is what a stack asks for in its file.
+pub(super) fn reserved(
+    at: &At<'_>,
+    asked: Asked,
+    kind: &Kind,
+    services: Compute,
+) -> Option<Resources> {
     let mut disk = Disk::none();
     disk.add(None, asked.disk_gib);
     let compute = match kind {
@@ -41,8 +59,8 @@ pub(super) fn reserved(at: &At<'_>, asked: Asked, kind: &Kind) -> Option<Resourc
             container_compute(at, asked, &container.limits)?
         }
         Kind::Compose(_) => Compute::new(
-            or_default(asked.cpu_millicores, DEFAULT_CPU_MILLICORES),
-            or_default(asked.memory_mib, DEFAULT_MEMORY_MIB),
+            or_default(asked.cpu_millicores, services.cpu_millicores),
+            or_default(asked.memory_mib, services.memory_mib),
         ),
         Kind::Vm(vm) => {
             add_disks(&mut disk, vm);

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(super) use persys_compose::grammar::host_and_port;
+
 use super::at::At;
 use super::limits::{ENV_ENTRIES, ENV_NAME_BYTES, ENV_TOTAL_BYTES, ENV_VALUE_BYTES, PATH_BYTES};
 use super::limits::{LABEL_ENTRIES, LABEL_KEY_BYTES, LABEL_TOTAL_BYTES, LABEL_VALUE_BYTES};
@@ -13,7 +15,7 @@ use crate::spec::draft::Texts;
 use crate::spec::secret::Secret;
 
 /// `text` fit for a message: at most 40 characters, nothing that could steer a terminal.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(40).flat_map(char::escape_debug).collect();
     if short.len() < text.len() && text.chars().nth(40).is_some() {
         short.push('…');
@@ -73,36 +75,6 @@ pub(super) fn plain_name(at: &At<'_>, text: &str, most: usize) -> Option<Arc<str
         ));
     }
     Some(Arc::from(text))
-}
-
-/// Whether `text` is a host: a DNS name, an IPv4 address, or an IPv6 address in brackets.
-pub(super) fn is_host(text: &str) -> bool {
-    if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return inner.parse::<std::net::Ipv6Addr>().is_ok();
-    }
-    let label = |part: &str| {
-        let bytes = part.as_bytes();
-        let edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-        bytes.len() <= 63
-            && edge(bytes.first())
-            && edge(bytes.last())
-            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
-}
-
-/// Splits `host[:port]`; `None` when either is not well formed.
-pub(super) fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
-    let (host, port) = match text.rsplit_once(':') {
-        // A colon inside brackets belongs to the address.
-        Some((host, port)) if !port.ends_with(']') => {
-            let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-            let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0)?;
-            (host, Some(port))
-        }
-        _ => (text, None),
-    };
-    is_host(host).then_some((host, port))
 }
 
 /// An absolute path that means what it says: no `.`, `..` or empty parts, nothing unprintable, and

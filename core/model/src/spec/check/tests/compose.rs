@@ -1,30 +1,32 @@
 //! Rules for compose stacks.
 
 use super::*;
-use crate::spec::check::limits;
+use crate::resources::Compute;
+use crate::spec::check::{check_apply, check_unfetched, limits, wanted};
 use crate::spec::compose::ComposeSource;
+use crate::spec::draft::{ApplyDraft, Fetched};
 
-/// `services: {}` and a line end.
-const PACKED: &str = "c2VydmljZXM6IHt9Cg==";
+/// `services: {a: {image: b}}` and a line end.
+const PACKED: &str = "c2VydmljZXM6IHthOiB7aW1hZ2U6IGJ9fQo=";
+const UNPACKED: &str = "services: {a: {image: b}}\n";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 fn text(draft: &Draft) -> String {
-    match compose_spec(draft).source {
-        ComposeSource::Inline(text) => text.reveal().to_owned(),
-        ComposeSource::Git { .. } => panic!("not inline"),
-    }
+    compose_spec(draft).source.file().reveal().to_owned()
 }
 
 #[test]
 fn a_file_comes_plain_or_as_base64() {
     let mut draft = compose_draft();
     assert!(text(&draft).starts_with("services: {web"));
-    for packed in [PACKED, "c2Vydmlj\nZXM6IHt9\r\nCg==\n", &format!("  {PACKED}  ")] {
+    for packed in [PACKED, "c2Vydmlj\nZXM6IHthOiB7aW1hZ2U6\r\nIGJ9fQo=\n", &format!("  {PACKED}  ")]
+    {
         *compose(&mut draft) =
             ComposeDraft { compose_yaml: packed.into(), ..ComposeDraft::default() };
-        assert_eq!(text(&draft), "services: {}\n", "{packed:?}");
+        assert_eq!(text(&draft), UNPACKED, "{packed:?}");
     }
     *compose(&mut draft) = ComposeDraft { inline_yaml: PACKED.into(), ..ComposeDraft::default() };
-    assert_eq!(text(&draft), "services: {}\n");
+    assert_eq!(text(&draft), UNPACKED);
 }
 
 #[test]
@@ -72,6 +74,7 @@ fn the_source_is_said_once() {
             ("both files", |c| c.compose_yaml = PACKED.into(), &["spec.compose"]),
             ("both sources", |c| c.git_repo = "https://h/x".into(), &["spec.compose"]),
             ("ref without repository", |c| c.git_ref = "main".into(), &["spec.compose"]),
+            ("path without repository", |c| c.git_path = "a".into(), &["spec.compose"]),
             ("nothing", |c| c.inline_yaml = String::new(), &["spec.compose"]),
             (
                 "inline, nothing",
@@ -110,9 +113,155 @@ fn git_draft(repository: &str, reference: &str) -> Draft {
     *compose(&mut draft) = ComposeDraft {
         git_repo: repository.into(),
         git_ref: reference.into(),
+        fetched: Some(Fetched {
+            commit: COMMIT.into(),
+            path: "compose.yaml".into(),
+            file: UNPACKED.into(),
+        }),
         ..ComposeDraft::default()
     };
     draft
+}
+
+fn fetched(draft: &mut Draft) -> &mut Fetched {
+    compose(draft).fetched.as_mut().expect("a fetched file")
+}
+
+fn from_git() -> Draft {
+    git_draft("https://h/x", "main")
+}
+
+#[test]
+fn a_file_from_a_repository_is_pinned() {
+    let spec = compose_spec(&from_git());
+    let ComposeSource::Git { path, commit, file, .. } = &spec.source else { panic!("not git") };
+    assert_eq!((&**path, &**commit, file.reveal()), ("compose.yaml", COMMIT, UNPACKED));
+    run(
+        from_git,
+        fetched,
+        &[
+            ("longer", |f| f.commit = long(64), &[]),
+            ("moved", |f| f.path = "deploy/stack.yml".into(), &[]),
+            ("no commit", |f| f.commit = String::new(), &["spec.compose.git_repo"]),
+            ("short", |f| f.commit = "0123456".into(), &["spec.compose.git_repo"]),
+            ("a branch", |f| f.commit = "g".repeat(40), &["spec.compose.git_repo"]),
+            ("nowhere", |f| f.path = String::new(), &["spec.compose.git_path"]),
+            ("outside", |f| f.path = "../x".into(), &["spec.compose.git_path"]),
+            ("no file", |f| f.file = String::new(), &["spec.compose.git_repo"]),
+            ("control", |f| f.file.push('\0'), &["spec.compose.git_repo"]),
+            ("refused", |f| f.file = "services: {}".into(), &["spec.compose.git_repo"]),
+        ],
+    );
+    run(
+        from_git,
+        compose,
+        &[
+            ("not fetched", |c| c.fetched = None, &["spec.compose.git_repo"]),
+            ("same path", |c| c.git_path = "compose.yaml".into(), &[]),
+            ("another", |c| c.git_path = "other.yaml".into(), &["spec.compose.git_path"]),
+        ],
+    );
+}
+
+#[test]
+fn paths_within_a_repository() {
+    let put = |path: &str| {
+        let mut draft = from_git();
+        compose(&mut draft).git_path = path.into();
+        fetched(&mut draft).path = path.into();
+        draft
+    };
+    for good in ["compose.yaml", "deploy/prod/stack.yml", "a b/ü.yml", ".deploy/x"] {
+        assert_eq!(paths_at_fault(&put(good)), [""; 0], "{good}");
+    }
+    let long = long(1025);
+    for bad in [
+        "/a",
+        "a/",
+        "a//b",
+        "../a",
+        "a/../b",
+        "./a",
+        "-a",
+        "a/--x",
+        "a:b",
+        "a\\b",
+        "a\nb",
+        ".git/config",
+        &long,
+    ] {
+        assert_eq!(paths_at_fault(&put(bad)), ["spec.compose.git_path"], "{bad:?} was accepted");
+    }
+}
+
+#[test]
+fn what_has_to_be_fetched_is_known_before() {
+    let mut draft = from_git();
+    assert_eq!(wanted(&draft), None, "it is there");
+    compose(&mut draft).fetched = None;
+    compose(&mut draft).git_path = "a/b.yml".into();
+    let found = wanted(&draft).expect("something to fetch");
+    assert_eq!(
+        (&*found.repository, &*found.reference, &*found.path),
+        ("https://h/x", "main", "a/b.yml")
+    );
+    let asks = |draft: &Draft| ApplyDraft {
+        workload_id: "w".into(),
+        spec: Some(draft.clone()),
+        ..ApplyDraft::default()
+    };
+    assert_eq!(check_unfetched(&asks(&draft)), Ok(()), "as far as shows");
+    assert!(check_apply(&asks(&draft)).is_err(), "but not to be run");
+    compose(&mut draft).project_name = "-x".into();
+    assert!(check_unfetched(&asks(&draft)).is_err());
+    compose(&mut draft).git_repo = "ext::sh".into();
+    assert_eq!(wanted(&draft), None, "at fault");
+    assert_eq!(check_unfetched(&asks(&draft)).expect_err("faults").count(), 2);
+    assert_eq!(wanted(&compose_draft()), None);
+    assert_eq!(wanted(&container_draft()), None);
+}
+
+#[test]
+fn what_a_stack_takes_follows_from_its_file() {
+    let mut draft = compose_draft();
+    compose(&mut draft).inline_yaml = "
+services:
+  web:
+    image: nginx
+    ports: ['80:80', '53:53/udp', '127.0.0.1:8080:${PORT}']
+    deploy: {replicas: 1, resources: {limits: {cpus: '0.5', memory: 100m}}}
+  worker:
+    image: busybox
+    scale: 3
+    deploy: {resources: {reservations: {memory: 1g}}}
+    volumes: ['data:/data']
+volumes: {data: {}}
+"
+    .into();
+    compose(&mut draft).env.insert("PORT".into(), "81".into());
+    let spec = accepted(&draft);
+    let ports: Vec<_> = spec.host_ports().iter().map(ToString::to_string).collect();
+    assert_eq!(ports, ["53/udp", "80/tcp", "8080/tcp"]);
+    assert!(spec.keeps_local_data());
+    assert_eq!(spec.resources.compute, Compute::new(500 + 3 * 100, 100 + 3 * 1024));
+    draft.resources.memory_mb = 64;
+    assert_eq!(accepted(&draft).resources.compute, Compute::new(800, 64), "what is said counts");
+    compose(&mut draft).env.clear();
+    assert!(problems(&draft).contains("line 5, services.web.ports[2]: "), "{}", problems(&draft));
+}
+
+#[test]
+fn every_fault_of_a_file_is_named_with_its_line() {
+    let mut draft = compose_draft();
+    compose(&mut draft).inline_yaml =
+        "services:\n  web:\n    build: .\n    volumes: [./a:/a]\n    prots: [80]\n".into();
+    let text = problems(&draft);
+    for expected in ["line 3, services.web.build: ", "line 4, ", "line 5, services.web.prots: "] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let many = (0..200).map(|n| format!("    bad{n}: x\n")).collect::<Vec<_>>().concat();
+    compose(&mut draft).inline_yaml = format!("services:\n  web:\n    image: x\n{many}");
+    assert!(problems(&draft).ends_with("and 136 more"), "{}", problems(&draft));
 }
 
 #[test]
@@ -124,6 +273,8 @@ fn repositories() {
         "ssh://git@[2001:db8::1]:22/a",
         "git@github.com:a/b.git",
         "file:///srv/git/a.git",
+        // Whether it is allowed is said by who fetches.
+        "http://127.0.0.1:8000/a.git",
     ] {
         let spec = compose_spec(&git_draft(good, ""));
         assert!(
@@ -135,7 +286,6 @@ fn repositories() {
         "-x",
         "--upload-pack=touch x",
         "ext::sh -c id",
-        "http://host/a",
         "git://host/a",
         "ftp://host/a",
         "file://host/a",

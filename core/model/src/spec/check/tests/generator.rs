@@ -5,8 +5,8 @@
 
 use super::super::super::draft::{
     BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft, DiskDraft, Draft,
-    LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, Texts, TolerationDraft,
-    VmDraft, VolumeDraft,
+    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, Texts,
+    TolerationDraft, VmDraft, VolumeDraft,
 };
 
 /// Put where secrets belong; must never be printed.
@@ -303,6 +303,12 @@ impl Generator {
             source_type: self.text(&["", if git { "git" } else { "inline" }]),
             git_repo: self.text(repository),
             git_ref: self.text(reference),
+            git_path: self.text(&[""]),
+            fetched: (git && !self.one_in(20)).then(|| Fetched {
+                commit: self.text(&["0123456789abcdef0123456789abcdef01234567"]),
+                path: self.text(&["compose.yaml", "a/b.yml"]),
+                file: self.text(&[&inline]),
+            }),
             inline_yaml: self.text(&[if git { "" } else { &inline }]),
             project_name: self.text(&["", "app"]),
             compose_yaml: self.text(&[""]),

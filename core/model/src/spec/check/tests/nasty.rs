@@ -134,7 +134,10 @@ fn compose_keeps(seed: u64, compose: &ComposeSpec) {
             assert!(!text.is_empty() && text.len() <= 256 * 1024, "seed {seed}");
             assert!(!text.contains('\0'), "seed {seed}");
         }
-        ComposeSource::Git { repository, reference } => {
+        ComposeSource::Git { repository, reference, path, commit, file } => {
+            assert!(!path.is_empty() && !path.starts_with(['/', '-']), "seed {seed}");
+            assert!(!path.split('/').any(|part| part == ".."), "seed {seed}");
+            assert!(commit.len() >= 40 && !file.is_empty(), "seed {seed}");
             is_argument(seed, repository);
             assert!(!repository.contains("::ext") && !repository.starts_with("ext"), "seed {seed}");
             assert!(!reference.starts_with('-') && !reference.contains(".."), "seed {seed}");

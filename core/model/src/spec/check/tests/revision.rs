@@ -30,7 +30,7 @@ fn a_name_follows_the_meaning_not_the_words() {
     if let Kind::Compose(compose) = &mut parsed.kind {
         compose.has_named_volumes = true;
     }
-    assert_eq!(content_revision(&plain), content_revision(&parsed), "known only after parsing");
+    assert_eq!(content_revision(&plain), content_revision(&parsed), "follows from the file");
 }
 
 #[test]

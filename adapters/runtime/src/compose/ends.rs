@@ -1,0 +1,206 @@
+//! Stopping and removing stacks, through Docker alone.
+//!
+//! What depends on others ends first. A stop never takes longer than its grace: what one rank of
+//! services used of it the next ranks do not have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use bollard::query_parameters::{
+    ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
+};
+use futures::future::{join_all, try_join3};
+use persys_model::id::WorkloadId;
+use persys_node::input::Existing;
+use tokio::time::Instant;
+
+use crate::docker::call::{self, No, Reply};
+use crate::docker::identity;
+use crate::error::Error;
+
+use super::Compose;
+use super::book::{Record, Version};
+use super::observe::Piece;
+
+/// How long a stack that is removed has to end by itself, as it has with the program.
+const REMOVAL_GRACE: Duration = Duration::from_secs(10);
+
+impl Compose {
+    pub(super) async fn let_end(
+        &self,
+        workload: &WorkloadId,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        let pieces = self.pieces(Some(workload)).await?;
+        self.end(workload, &pieces, grace).await
+    }
+
+    async fn end(
+        &self,
+        workload: &WorkloadId,
+        pieces: &[Piece],
+        grace: Duration,
+    ) -> Result<(), Error> {
+        let running: Vec<&Piece> =
+            pieces.iter().filter(|piece| piece.state == Existing::Running).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + grace;
+        let record = self.book.record(workload);
+        if record.good.is_some() && !record.rested {
+            self.book.keep(workload, Record { rested: true, ..Record::clone(&record) }).await?;
+        }
+        for rank in ranks(record.judged_by(), &running) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let stops = rank.iter().map(|piece| self.docker.stop_by_id(&piece.id, left));
+            for stopped in join_all(stops).await {
+                stopped?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn leave_nothing(
+        &self,
+        workload: &WorkloadId,
+        purge: bool,
+    ) -> Result<(), Error> {
+        let (pieces, networks, volumes) = try_join3(
+            self.pieces(Some(workload)),
+            self.networks(workload),
+            self.volumes(workload, purge),
+        )
+        .await?;
+        self.end(workload, &pieces, REMOVAL_GRACE).await?;
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, purge));
+        for removed in join_all(removals).await {
+            removed?;
+        }
+        let client = self.docker.client()?;
+        let limit = self.docker.settings.deadlines.act;
+        for id in networks {
+            gone(call::ask("remove", limit, client.remove_network(&id)).await?)?;
+        }
+        for name in volumes {
+            let call = client.remove_volume(&name, None::<RemoveVolumeOptions>);
+            gone(call::ask("remove", limit, call).await?)?;
+        }
+        self.book.forget(workload).await
+    }
+
+    fn labels_of(&self, workload: &WorkloadId) -> HashMap<&'static str, Vec<String>> {
+        let mut labels = identity::label_filter(&self.docker.owner);
+        labels.push(format!("{}={workload}", identity::WORKLOAD));
+        labels.push(identity::PROJECT.to_owned());
+        HashMap::from([("label", labels)])
+    }
+
+    async fn networks(&self, workload: &WorkloadId) -> Result<Vec<String>, Error> {
+        let filters = self.labels_of(workload);
+        let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+        let client = self.docker.client()?;
+        let limit = self.docker.settings.deadlines.ask;
+        match call::ask("remove", limit, client.list_networks(Some(options))).await? {
+            Reply::Yes(networks) => Ok(networks.into_iter().filter_map(|one| one.id).collect()),
+            Reply::No(no) => Err(Error::Refused { verb: "remove", detail: no.message }),
+        }
+    }
+
+    async fn volumes(&self, workload: &WorkloadId, purge: bool) -> Result<Vec<String>, Error> {
+        if !purge {
+            return Ok(Vec::new());
+        }
+        let filters = self.labels_of(workload);
+        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        let client = self.docker.client()?;
+        let limit = self.docker.settings.deadlines.ask;
+        match call::ask("remove", limit, client.list_volumes(Some(options))).await? {
+            Reply::Yes(list) => {
+                Ok(list.volumes.into_iter().flatten().map(|volume| volume.name).collect())
+            }
+            Reply::No(no) => Err(Error::Refused { verb: "remove", detail: no.message }),
+        }
+    }
+}
+
+fn gone(reply: Reply<()>) -> Result<(), Error> {
+    match reply {
+        Reply::Yes(()) | Reply::No(No { status: 404, .. }) => Ok(()),
+        Reply::No(no) => Err(Error::Refused { verb: "remove", detail: no.message }),
+    }
+}
+
+/// Containers in the order they end: each rank needs nothing that ends before it.
+fn ranks<'a>(version: Option<&Version>, pieces: &[&'a Piece]) -> Vec<Vec<&'a Piece>> {
+    let Some(version) = version else { return vec![pieces.to_vec()] };
+    let mut left: BTreeMap<&str, Vec<&Piece>> = BTreeMap::new();
+    for piece in pieces {
+        left.entry(&piece.mark.service).or_default().push(piece);
+    }
+    let mut ranks = Vec::new();
+    while !left.is_empty() {
+        let needed: BTreeSet<&str> = left
+            .keys()
+            .filter_map(|name| version.services.get(*name))
+            .flat_map(|shape| shape.after.iter().map(String::as_str))
+            .collect();
+        let free: Vec<&str> = left.keys().copied().filter(|name| !needed.contains(name)).collect();
+        // Those that need each other in a circle end together.
+        let free = if free.is_empty() { left.keys().copied().collect() } else { free };
+        ranks.push(free.into_iter().filter_map(|name| left.remove(name)).flatten().collect());
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::book::Shape;
+    use super::super::names::Mark;
+    use super::*;
+
+    #[test]
+    fn what_depends_on_others_ends_first() {
+        let shape = |after: &[&str]| Shape {
+            one_shot: false,
+            replicas: 1,
+            after: after.iter().map(ToString::to_string).collect(),
+        };
+        let services = [
+            ("web", shape(&["api"])),
+            ("api", shape(&["db", "cache"])),
+            ("db", shape(&[])),
+            ("cache", shape(&[])),
+            ("a", shape(&["b"])),
+            ("b", shape(&["a"])),
+        ];
+        let version = Version {
+            revision: "r1".to_owned(),
+            epoch: 1,
+            project: "p".to_owned(),
+            services: services.map(|(name, shape)| (name.to_owned(), shape)).into(),
+            document: String::new(),
+        };
+        let piece = |service: &str| Piece {
+            id: service.to_owned(),
+            mark: Mark {
+                workload: WorkloadId::fixed("shop"),
+                project: "p".to_owned(),
+                service: service.to_owned(),
+            },
+            state: Existing::Running,
+        };
+        let order = |names: &[&str]| -> Vec<Vec<String>> {
+            let pieces: Vec<_> = names.iter().map(|name| piece(name)).collect();
+            let all: Vec<_> = pieces.iter().collect();
+            let ranks = ranks(Some(&version), &all);
+            ranks.iter().map(|rank| rank.iter().map(|piece| piece.id.clone()).collect()).collect()
+        };
+        assert_eq!(
+            order(&["api", "cache", "db", "web"]),
+            [vec!["web"], vec!["api"], vec!["cache", "db"]]
+        );
+        assert_eq!(order(&["db", "gone", "web"]), [vec!["db", "gone", "web"]]);
+        assert_eq!(order(&["a", "b"]), [vec!["a", "b"]], "a circle");
+    }
+}

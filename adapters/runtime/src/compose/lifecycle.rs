@@ -1,0 +1,264 @@
+//! Starting a stack: as one unit, or back to the last good version of it.
+//!
+//! ```text
+//!   all there in this revision ─────────────────────────────── nothing to do
+//!   this revision, something lacks ── up, what lacks
+//!   another revision, or nothing ──── next on disk ── up ──┬── next is the good one
+//!                                                          ├── failed: up with the good one
+//!                                                          │          (none: all of it removed)
+//!                                                          └── no answer: next stays next
+//! ```
+//!
+//! Images are looked for before anything is touched, so that the program never fetches any itself:
+//! it would know nothing of our credentials, and would have stopped half the stack by then.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use persys_compose::{Document, Marks, Protocol};
+use persys_model::spec::{self, HostPort};
+use persys_node::input::Existing;
+
+use crate::docker::call;
+use crate::docker::identity;
+use crate::error::Error;
+use crate::process::{Ended, ProcessError};
+use crate::runtime::Start;
+
+use super::book::{self, Record, Version};
+use super::observe::{Piece, judge, lacking};
+use super::program::Program;
+use super::{Compose, document_of, names, program, stack_of, words};
+
+impl Compose {
+    pub(super) async fn bring_up(&self, start: &Start) -> Result<(), Error> {
+        let record = self.book.record(&start.workload);
+        let project = self.project(start)?;
+        let pieces = self.all_ours(start, &project).await?;
+        let same = record.settled().filter(|version| {
+            version.revision == start.revision.as_str() && version.project == project
+        });
+        let settled = same.filter(|_| !pieces.is_empty());
+        if let Some(version) = settled {
+            if judge(Some(version), &pieces).0 == Existing::Running {
+                return Ok(());
+            }
+            // All of it, if we stopped it, or if it has done its work and is to do it again.
+            let services = if record.rested { Vec::new() } else { lacking(version, &pieces) };
+            return self.repair(start, version, &services).await;
+        }
+        let old = record.judged_by().map(|version| version.project.as_str());
+        if old.is_some_and(|old| old != project) && !pieces.is_empty() {
+            let detail = format!("its project cannot change to {project}; delete the stack first");
+            return Err(Error::Invalid { detail });
+        }
+        let document = document_of(stack_of(&start.spec)?)?;
+        self.has_images(&document).await?;
+        self.docker.time_within(start, self.settings.up)?;
+        let version = self.version(start, project, &document);
+        // What is not there cannot be gone back to.
+        let good = record.good.clone().filter(|_| !pieces.is_empty());
+        self.renew(start, good, version, &document).await
+    }
+
+    fn project(&self, start: &Start) -> Result<String, Error> {
+        let prefix = &self.docker.settings.name_prefix;
+        Ok(names::project_of(prefix, &start.workload, stack_of(&start.spec)?))
+    }
+
+    /// The containers of this stack; an error if its project has any that are not.
+    async fn all_ours(&self, start: &Start, project: &str) -> Result<Vec<Piece>, Error> {
+        let label = format!("{}={project}", identity::PROJECT);
+        let (in_project, pieces) = futures::future::join(
+            self.docker.summaries(vec![label], true),
+            self.pieces(Some(&start.workload)),
+        )
+        .await;
+        for summary in in_project? {
+            let mark = self.mark_of(&summary);
+            if mark.as_ref().is_some_and(|mark| mark.workload == start.workload) {
+                continue;
+            }
+            let owner = match mark {
+                Some(mark) => format!("the workload {}", mark.workload),
+                None => identity::owner_of(&summary.labels.unwrap_or_default()),
+            };
+            return Err(Error::Foreign { name: project.to_owned(), owner });
+        }
+        pieces
+    }
+
+    async fn has_images(&self, document: &Document) -> Result<(), Error> {
+        for image in document.images() {
+            if !self.docker.has(image).await? {
+                let detail = "it is not on this node".to_owned();
+                let cause = Error::ImagePull { image: image.to_owned(), detail };
+                let user = document.services().find(|service| service.image == image);
+                return Err(words::in_service(user.map(|service| service.name.as_str()), cause));
+            }
+        }
+        Ok(())
+    }
+
+    fn version(&self, start: &Start, project: String, document: &Document) -> Version {
+        let docker = &self.docker.settings;
+        let compute = start.spec.resources.compute;
+        let some = |amount: u64| (amount > 0).then_some(amount);
+        let mut marks = Marks {
+            labels: identity::lasting_labels(&self.docker.owner, start).collect(),
+            pids: u64::try_from(docker.pids_limit).unwrap_or(u64::MAX),
+            memory_bytes: some(compute.memory_mib.saturating_mul(1 << 20)),
+            cpu_millicores: some(compute.cpu_millicores),
+            ..Marks::default()
+        };
+        marks.logging.file_mib = docker.log_file_mib;
+        marks.logging.files = docker.log_files;
+        Version {
+            revision: start.revision.to_string(),
+            epoch: start.epoch.0,
+            project,
+            services: book::shapes(document),
+            document: document.emit(&marks),
+        }
+    }
+
+    /// Starts what lacks of a version that is there.
+    async fn repair(
+        &self,
+        start: &Start,
+        version: &Version,
+        services: &[String],
+    ) -> Result<(), Error> {
+        let limit = self.docker.time_within(start, self.settings.up)?;
+        match self.up(start, version, services, limit).await? {
+            Ended { code: Some(0), .. } => {
+                self.book.keep(&start.workload, Record::up(version.clone())).await?;
+                self.not_too_late(start).await
+            }
+            ended => {
+                // Docker speaks for itself: an outage is no failure of the stack.
+                self.pieces(Some(&start.workload)).await?;
+                let document = document_of(stack_of(&start.spec)?)?;
+                Err(self.complaint(&document, &ended).await)
+            }
+        }
+    }
+
+    /// Brings a new version over what is there.
+    async fn renew(
+        &self,
+        start: &Start,
+        good: Option<Version>,
+        version: Version,
+        document: &Document,
+    ) -> Result<(), Error> {
+        let begun = Record { good: good.clone(), next: Some(version.clone()), rested: false };
+        // One that cannot be run touches nothing.
+        self.found().await?;
+        self.book.keep(&start.workload, begun).await?;
+        let limit = self.docker.time_within(start, self.settings.up)?;
+        let ended = match self.up(start, &version, &[], limit).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                // Cut off by its lease, it must not go on either.
+                self.not_too_late(start).await?;
+                return Err(error);
+            }
+        };
+        if ended.code == Some(0) {
+            self.book.keep(&start.workload, Record::up(version)).await?;
+            return self.not_too_late(start).await;
+        }
+        self.pieces(Some(&start.workload)).await?;
+        let error = self.complaint(document, &ended).await;
+        match good {
+            None => {
+                self.leave_nothing(&start.workload, false).await?;
+                Err(error)
+            }
+            Some(good) => Err(self.bring_back(start, good, error).await),
+        }
+    }
+
+    /// Brings the last good version back, and says why that was needed.
+    async fn bring_back(&self, start: &Start, good: Version, error: Error) -> Error {
+        let limit = match self.docker.time_within(start, self.settings.up) {
+            Ok(limit) => limit,
+            Err(late) => return late,
+        };
+        let failed = match self.up(start, &good, &[], limit).await {
+            Ok(Ended { code: Some(0), .. }) => {
+                return match self.book.keep(&start.workload, Record::up(good)).await {
+                    Ok(()) => error,
+                    Err(failed) => failed,
+                };
+            }
+            Ok(ended) => words::last(&ended.stderr.text()),
+            Err(unknown) => return unknown,
+        };
+        let detail = format!("{error}; and {} could not be brought back: {failed}", good.revision);
+        Error::Refused { verb: "start", detail }
+    }
+
+    /// The program and its home.
+    async fn found(&self) -> Result<(Program, PathBuf), Error> {
+        let home = self.book.home()?;
+        match self.finder.program(&home).await {
+            Ok(program) => Ok((program, home)),
+            Err(why) => Err(Error::Refused { verb: "start", detail: why.to_string() }),
+        }
+    }
+
+    /// Runs the program once.
+    async fn up(
+        &self,
+        start: &Start,
+        version: &Version,
+        services: &[String],
+        limit: Duration,
+    ) -> Result<Ended, Error> {
+        let (program, home) = self.found().await?;
+        let file = self.book.hand_out(&start.workload, version).await?;
+        let folder = file.parent().unwrap_or(&home);
+        let args = program::up(&version.project, &file, services);
+        let host = self.docker.host();
+        match program.run(args, folder, &home, Some(host), limit).await {
+            Ok(ended) if words::is_unreachable(&ended.stderr.text()) => {
+                Err(Error::Unreachable { detail: words::last(&ended.stderr.text()) })
+            }
+            Ok(ended) => Ok(ended),
+            Err(ProcessError::Deadline { .. }) => Err(call::no_answer("start", limit)),
+            Err(error) => Err(Error::Refused { verb: "start", detail: error.to_string() }),
+        }
+    }
+
+    /// A start that came through after the lease is undone at once.
+    async fn not_too_late(&self, start: &Start) -> Result<(), Error> {
+        if start.not_after.is_none_or(|not_after| self.docker.clock.now() < not_after) {
+            return Ok(());
+        }
+        self.let_end(&start.workload, Duration::ZERO).await?;
+        Err(Error::TooLate { workload: start.workload.clone() })
+    }
+
+    /// What the program complained about, as one of our errors.
+    async fn complaint(&self, document: &Document, ended: &Ended) -> Error {
+        let complaint = words::read(&ended.stderr.text(), document);
+        let service = complaint.service.as_deref().and_then(|name| document.service(name));
+        let image = service.map_or("", |service| service.image.as_str());
+        let no = call::No { status: 500, message: complaint.words };
+        let cause = self.docker.explained("start", image, &ports(document), no).await;
+        words::in_service(service.map(|service| service.name.as_str()), cause)
+    }
+}
+
+fn ports(document: &Document) -> Vec<HostPort> {
+    let port = |port: persys_compose::HostPort| HostPort {
+        port: port.port,
+        protocol: match port.protocol {
+            Protocol::Tcp => spec::Protocol::Tcp,
+            Protocol::Udp => spec::Protocol::Udp,
+        },
+    };
+    document.host_ports().into_iter().map(port).collect()
+}

@@ -1,0 +1,147 @@
+//! Names of stacks, and which containers are ours.
+//!
+//! A container of a stack is ours if its labels name our cluster, our node and a workload, *and* its
+//! name is one that Compose gives in the project it says it belongs to. Labels alone are not
+//! enough: an image committed from one of our containers hands them on to whatever runs it.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use persys_model::id::WorkloadId;
+use persys_model::spec::ComposeSpec;
+
+use crate::docker::identity::{self, PROJECT, SERVICE};
+use crate::runtime::Owner;
+
+/// The project of a workload.
+///
+/// Compose takes small letters, digits, `-` and `_`; a workload may also have a `.`. So `.` becomes
+/// `_d` and `_` becomes `__`, and no two workloads share a project. One that the file's owner chose
+/// stands after a further `-`, where no workload's name can begin.
+pub(super) fn project_of(prefix: &str, workload: &WorkloadId, stack: &ComposeSpec) -> String {
+    if let Some(chosen) = &stack.project {
+        return format!("{prefix}-{chosen}");
+    }
+    let mut name = prefix.to_owned();
+    for letter in workload.as_str().chars() {
+        match letter {
+            '.' => name.push_str("_d"),
+            '_' => name.push_str("__"),
+            other => name.push(other),
+        }
+    }
+    name
+}
+
+/// What a container of ours belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) workload: WorkloadId,
+    pub(super) project: String,
+    pub(super) service: String,
+}
+
+/// Reads the mark of a container of a stack, if it is ours. `name` is as Docker says it.
+pub(super) fn read_mark(
+    owner: &Owner,
+    name: &str,
+    labels: &HashMap<String, String>,
+) -> Option<Mark> {
+    let workload = identity::workload_of(owner, labels)?;
+    let (project, service) = (labels.get(PROJECT)?, labels.get(SERVICE)?);
+    // A workload of its own has a revision, whatever other labels its owner gave it.
+    if labels.contains_key(identity::REVISION) || !is_given(name, project, service) {
+        return None;
+    }
+    Some(Mark { workload, project: project.clone(), service: service.clone() })
+}
+
+/// Whether Compose gives this name: `project_service_1`, `project-service-1`, and with twelve digits
+/// of its id before that while another one takes its place.
+fn is_given(name: &str, project: &str, service: &str) -> bool {
+    let name = name.trim_start_matches('/');
+    let replaced = name
+        .split_once('_')
+        .filter(|(id, _)| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let plain = |name: &str| {
+        ['_', '-'].into_iter().any(|sign| {
+            let mut start = String::new();
+            // Writing to a text cannot fail.
+            let _written = write!(start, "{project}{sign}{service}{sign}");
+            name.strip_prefix(&start).is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+            })
+        })
+    };
+    plain(name) || replaced.is_some_and(|(_, rest)| plain(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    use persys_model::id::NodeId;
+    use persys_model::spec::compose::ComposeSource;
+    use persys_model::spec::secret::Secret;
+
+    use super::*;
+
+    fn stack(project: Option<&str>) -> ComposeSpec {
+        ComposeSpec {
+            source: ComposeSource::Inline(Secret::new("services: {}")),
+            project: project.map(Arc::from),
+            env: BTreeMap::new(),
+            host_ports: Vec::new(),
+            has_named_volumes: false,
+        }
+    }
+
+    #[test]
+    fn no_two_workloads_share_a_project() {
+        let ids = ["a.b", "a_b", "a-b", "a_db", "a__b", "a_d_b", "ab", "a-b.c", "a-b_c"];
+        let of = |id: &str, project| {
+            project_of("persys-", &WorkloadId::new(id).unwrap(), &stack(project))
+        };
+        let mut names: BTreeSet<String> = ids.iter().map(|id| of(id, None)).collect();
+        assert_eq!(names.len(), ids.len(), "{names:?}");
+        for chosen in ["ab", "a-b", "a__b", "a_db"] {
+            assert!(names.insert(of("x", Some(chosen))), "{chosen} is somebody's");
+            assert_eq!(of("x", Some(chosen)), of("y", Some(chosen)));
+        }
+        let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        assert!(names.iter().all(|name| name.chars().all(fit)), "{names:?}");
+    }
+
+    #[test]
+    fn a_container_is_ours_only_if_everything_says_so() {
+        let owner = Owner { cluster: Arc::from("c1"), node: NodeId::fixed("n1") };
+        let good: HashMap<String, String> = [
+            ("persys.managed", "true"),
+            ("persys.cluster", "c1"),
+            ("persys.node", "n1"),
+            ("persys.workload_id", "shop"),
+            (PROJECT, "persys-shop"),
+            (SERVICE, "web"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        let read = |name: &str, labels: &HashMap<String, String>| read_mark(&owner, name, labels);
+        for name in ["/persys-shop_web_1", "persys-shop-web-12", "/0123456789ab_persys-shop_web_1"]
+        {
+            let mark = read(name, &good).unwrap();
+            assert_eq!((mark.workload.as_str(), mark.service.as_str()), ("shop", "web"));
+        }
+        for name in ["/other", "/persys-shop_web_", "/persys-shop_db_1", "/xyz_persys-shop_web_1"] {
+            assert_eq!(read(name, &good), None, "{name}");
+        }
+        for key in good.keys() {
+            let mut labels = good.clone();
+            labels.remove(key);
+            assert_eq!(read("/persys-shop_web_1", &labels), None, "without {key}");
+        }
+        let mut own = good;
+        own.insert("persys.revision_id".to_owned(), "r1".to_owned());
+        assert_eq!(read("/persys-shop_web_1", &own), None, "a workload of its own");
+    }
+}

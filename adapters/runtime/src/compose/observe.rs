@@ -1,0 +1,304 @@
+//! What is there of a stack, and how the stack is by that.
+//!
+//! | its containers | the stack |
+//! |---|---|
+//! | a service that must run has ended, or a one-shot has ended badly | exited, with that code |
+//! | one is missing, or was never started | created |
+//! | one runs | running |
+//! | all have ended well and none must run | exited with 0: it has done its work |
+
+use std::collections::BTreeMap;
+
+use bollard::models::{ContainerInspectResponse, ContainerSummary};
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::token::Epoch;
+use persys_node::input::{Existing, Seen};
+
+use crate::docker::identity;
+use crate::docker::observe::{addresses, existing, moment, published, summary_existing};
+use crate::error::Error;
+use crate::runtime::{ServiceStatus, Thing};
+
+use super::Compose;
+use super::book::{Record, Shape, Version};
+use super::names::{self, Mark};
+
+/// The revision of a stack between two revisions, or of one that nothing is remembered of. It is
+/// nobody's, so the wanted one is brought over it.
+const NO_REVISION: &str = "unfinished";
+/// How a container ended that did not say how.
+const BADLY: i32 = -1;
+
+/// One container of a stack of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) id: String,
+    pub(super) mark: Mark,
+    pub(super) state: Existing,
+}
+
+impl Compose {
+    /// The containers of all stacks of ours, or of one.
+    pub(super) async fn pieces(&self, of: Option<&WorkloadId>) -> Result<Vec<Piece>, Error> {
+        let mut labels = identity::label_filter(&self.docker.owner);
+        labels.push(identity::PROJECT.to_owned());
+        if let Some(workload) = of {
+            labels.push(format!("{}={workload}", identity::WORKLOAD));
+        }
+        let mut pieces = Vec::new();
+        for summary in self.docker.summaries(labels, true).await? {
+            let Some(mark) = self.mark_of(&summary) else { continue };
+            let Some(id) = summary.id.clone() else { continue };
+            if let Some(state) = summary_existing(&summary) {
+                pieces.push(Piece { id, mark, state });
+            } else if let Some(state) = self.state_of(&id).await? {
+                pieces.push(Piece { id, mark, state });
+            }
+        }
+        // By service, and by the number in the name.
+        pieces.sort_by(|a, b| (&a.mark.service, &a.id).cmp(&(&b.mark.service, &b.id)));
+        Ok(pieces)
+    }
+
+    pub(super) fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
+        let labels = summary.labels.as_ref()?;
+        let mut names = summary.names.iter().flatten();
+        names.find_map(|name| names::read_mark(&self.docker.owner, name, labels))
+    }
+
+    async fn state_of(&self, id: &str) -> Result<Option<Existing>, Error> {
+        let Some(raw) = self.docker.inspect_raw(id).await? else { return Ok(None) };
+        let state = raw.state.as_ref().and_then(existing);
+        state.map(Some).ok_or_else(|| Error::Unreadable {
+            verb: "inspect",
+            detail: format!("container {id} is in a state we do not know"),
+        })
+    }
+
+    pub(super) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
+        let mut stacks: BTreeMap<WorkloadId, Vec<Piece>> = BTreeMap::new();
+        for piece in self.pieces(None).await? {
+            stacks.entry(piece.mark.workload.clone()).or_default().push(piece);
+        }
+        let seen = |(workload, pieces): (WorkloadId, Vec<Piece>)| {
+            let record = self.book.record(&workload);
+            seen(workload, &record, &pieces)
+        };
+        Ok(stacks.into_iter().map(seen).collect())
+    }
+
+    pub(super) async fn look_at(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
+        let pieces = self.pieces(Some(workload)).await?;
+        let Some(first) = pieces.first() else { return Ok(None) };
+        let record = self.book.record(workload);
+        let id = first.mark.project.clone();
+        let mut thing = Thing {
+            seen: seen(workload.clone(), &record, &pieces),
+            id,
+            started_at: None,
+            finished_at: None,
+            addresses: Vec::new(),
+            ports: Vec::new(),
+            services: Vec::new(),
+        };
+        let looks = pieces.iter().map(|piece| self.docker.inspect_raw(&piece.id));
+        for (piece, raw) in pieces.iter().zip(futures::future::join_all(looks).await) {
+            add_piece(&mut thing, piece, raw?, record.judged_by());
+        }
+        thing.addresses.sort_unstable();
+        thing.ports.sort_unstable();
+        if thing.seen.state == Existing::Running {
+            thing.finished_at = None;
+        }
+        Ok(Some(thing))
+    }
+}
+
+/// The times of a stack are the latest of its containers.
+fn add_piece(
+    thing: &mut Thing,
+    piece: &Piece,
+    raw: Option<ContainerInspectResponse>,
+    version: Option<&Version>,
+) {
+    let shape = version.and_then(|version| version.services.get(&piece.mark.service));
+    thing.services.push(ServiceStatus {
+        name: piece.mark.service.clone(),
+        id: piece.id.clone(),
+        state: piece.state.clone(),
+        one_shot: shape.is_some_and(|shape| shape.one_shot),
+    });
+    let Some(raw) = raw else { return };
+    let state = raw.state.unwrap_or_default();
+    let latest = |a: Option<String>, b: Option<String>| a.max(b);
+    thing.started_at = latest(thing.started_at.take(), moment(state.started_at));
+    thing.finished_at = latest(thing.finished_at.take(), moment(state.finished_at));
+    let network = raw.network_settings.unwrap_or_default();
+    thing.addresses.extend(addresses(network.networks));
+    thing.ports.extend(published(&network.ports.unwrap_or_default()));
+}
+
+fn seen(workload: WorkloadId, record: &Record, pieces: &[Piece]) -> Seen {
+    let settled = record.settled().filter(|version| is_of(version, pieces));
+    let revision = settled.and_then(|version| RevisionId::new(&version.revision).ok());
+    let epoch = record.judged_by().map_or(Epoch::default(), Version::epoch);
+    Seen {
+        workload,
+        epoch,
+        revision: revision.unwrap_or_else(|| RevisionId::fixed(NO_REVISION)),
+        state: judge(record.judged_by(), pieces).0,
+    }
+}
+
+/// Whether containers are of the project that a version is of.
+fn is_of(version: &Version, pieces: &[Piece]) -> bool {
+    pieces.iter().all(|piece| piece.mark.project == version.project)
+}
+
+/// How a stack is, and which of its containers is to blame if it ended badly.
+pub(super) fn judge<'a>(
+    version: Option<&Version>,
+    pieces: &'a [Piece],
+) -> (Existing, Option<&'a Piece>) {
+    let one_shot = |piece: &Piece| {
+        let shape = version.and_then(|version| version.services.get(&piece.mark.service));
+        shape.is_some_and(|shape| shape.one_shot)
+    };
+    for piece in pieces {
+        match piece.state {
+            Existing::Exited { code: 0 } if one_shot(piece) => {}
+            Existing::Exited { code } => return (Existing::Exited { code }, Some(piece)),
+            Existing::Created | Existing::Running => {}
+        }
+    }
+    let started = |piece: &&Piece| piece.state != Existing::Created;
+    let whole = version.is_none_or(|version| {
+        version.services.iter().all(|(name, Shape { replicas, .. })| {
+            let there = pieces.iter().filter(|piece| piece.mark.service == *name).filter(started);
+            u32::try_from(there.count()).is_ok_and(|count| count >= *replicas)
+        })
+    });
+    if !whole || pieces.iter().any(|piece| piece.state == Existing::Created) {
+        return (Existing::Created, None);
+    }
+    if pieces.iter().any(|piece| piece.state == Existing::Running) {
+        return (Existing::Running, None);
+    }
+    let code = if pieces.is_empty() { BADLY } else { 0 };
+    (Existing::Exited { code }, pieces.first())
+}
+
+/// The services that have to be started for the stack to be whole. What has done its work is not
+/// done again.
+pub(super) fn lacking(version: &Version, pieces: &[Piece]) -> Vec<String> {
+    let well = |name: &str, shape: &Shape| {
+        let mine: Vec<_> = pieces.iter().filter(|piece| piece.mark.service == name).collect();
+        let whole = u32::try_from(mine.len()).is_ok_and(|count| count >= shape.replicas);
+        whole
+            && mine.iter().all(|piece| match piece.state {
+                Existing::Running => true,
+                Existing::Exited { code } => shape.one_shot && code == 0,
+                Existing::Created => false,
+            })
+    };
+    let lacking = version.services.iter().filter(|(name, shape)| !well(name, shape));
+    lacking.map(|(name, _)| name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNS: Existing = Existing::Running;
+    const DONE: Existing = Existing::Exited { code: 0 };
+    const DIED: Existing = Existing::Exited { code: 3 };
+    const MADE: Existing = Existing::Created;
+
+    fn version(services: &[(&str, bool, u32)]) -> Version {
+        let shape = |one_shot, replicas| Shape { one_shot, replicas, after: Vec::new() };
+        Version {
+            revision: "r1".to_owned(),
+            epoch: 1,
+            project: "persys-shop".to_owned(),
+            services: services
+                .iter()
+                .map(|(name, once, many)| ((*name).to_owned(), shape(*once, *many)))
+                .collect(),
+            document: String::new(),
+        }
+    }
+
+    fn piece(service: &str, state: Existing) -> Piece {
+        let mark = Mark {
+            workload: WorkloadId::fixed("shop"),
+            project: "persys-shop".to_owned(),
+            service: service.to_owned(),
+        };
+        Piece { id: format!("id-{service}"), mark, state }
+    }
+
+    #[test]
+    fn a_stack_is_as_its_services_are() {
+        let version = version(&[("job", true, 1), ("web", false, 1)]);
+        let rows = [
+            (RUNS, RUNS, RUNS, None),
+            (DONE, RUNS, RUNS, None),
+            (DIED, RUNS, DIED, Some("job")),
+            (DONE, DONE, DONE, Some("web")),
+            (DONE, DIED, DIED, Some("web")),
+            (MADE, RUNS, MADE, None),
+            (DONE, MADE, MADE, None),
+        ];
+        for (job, web, wanted, blamed) in rows {
+            let pieces = [piece("job", job.clone()), piece("web", web.clone())];
+            let (state, to_blame) = judge(Some(&version), &pieces);
+            let to_blame = to_blame.map(|piece| piece.mark.service.as_str());
+            assert_eq!((state, to_blame), (wanted, blamed), "{job:?} {web:?}");
+        }
+        let half = [piece("web", RUNS)];
+        assert_eq!(judge(Some(&version), &half).0, MADE, "a service is missing");
+    }
+
+    #[test]
+    fn a_stack_of_jobs_has_done_its_work_when_all_ended_well() {
+        let version = version(&[("a", true, 1), ("b", true, 1)]);
+        let state = |a, b| judge(Some(&version), &[piece("a", a), piece("b", b)]).0;
+        assert_eq!(state(DONE, RUNS), RUNS);
+        assert_eq!(state(DONE, DONE), DONE);
+        assert_eq!(state(DIED, DONE), DIED);
+    }
+
+    #[test]
+    fn all_replicas_are_needed() {
+        let version = version(&[("web", false, 2)]);
+        assert_eq!(judge(Some(&version), &[piece("web", RUNS)]).0, MADE);
+        assert_eq!(judge(Some(&version), &[piece("web", RUNS), piece("web", RUNS)]).0, RUNS);
+    }
+
+    #[test]
+    fn only_what_lacks_is_started_while_the_rest_runs() {
+        let version = version(&[("db", false, 1), ("job", true, 1), ("web", false, 1)]);
+        let of = |db, job, web| {
+            lacking(&version, &[piece("db", db), piece("job", job), piece("web", web)])
+        };
+        assert_eq!(of(RUNS, DONE, DIED), ["web"], "a job that is done is not done again");
+        assert_eq!(of(RUNS, DIED, DONE), ["job", "web"]);
+        assert_eq!(of(DIED, DONE, DIED), ["db", "web"]);
+        assert_eq!(lacking(&version, &[piece("db", RUNS)]), ["job", "web"]);
+    }
+
+    #[test]
+    fn between_two_revisions_a_stack_is_of_none() {
+        let id = WorkloadId::fixed("shop");
+        let good = version(&[("web", false, 1)]);
+        let pieces = [piece("web", RUNS)];
+        let revision = |record: &Record| seen(id.clone(), record, &pieces).revision.to_string();
+        let settled = Record::up(good.clone());
+        assert_eq!(revision(&settled), "r1");
+        let between = Record { next: Some(good.clone()), ..Record::up(good.clone()) };
+        assert_eq!(revision(&between), NO_REVISION);
+        assert_eq!(revision(&Record::default()), NO_REVISION);
+        let moved = Version { project: "other".to_owned(), ..good };
+        assert_eq!(revision(&Record::up(moved)), NO_REVISION);
+    }
+}

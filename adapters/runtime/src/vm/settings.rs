@@ -1,0 +1,30 @@
+//! What can be set about virtual machines, with values that suit most nodes.
+
+use std::time::Duration;
+
+use super::storage::Storage;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where libvirt is, and how long it may take.
+    pub libvirt: persys_libvirt::Settings,
+    /// What stands before the workload's id in a machine's name. Two agents that share a libvirt
+    /// need two prefixes to hold a copy of the same workload each.
+    pub name_prefix: String,
+    /// Where the files of machines are.
+    pub storage: Storage,
+    /// How long a machine may take to go down when its hardware changes.
+    pub update_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            libvirt: persys_libvirt::Settings::default(),
+            name_prefix: "persys-".to_owned(),
+            storage: Storage::default(),
+            update_grace: Duration::from_mins(1),
+        }
+    }
+}

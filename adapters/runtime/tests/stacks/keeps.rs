@@ -1,0 +1,35 @@
+//! The contract.
+
+use super::bench::bench;
+use crate::contract;
+
+macro_rules! keeps {
+    ($($name:ident),* $(,)?) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let bench = bench();
+            contract::$name(&bench).await;
+            assert_eq!(bench.ours().await, (0, 0, Vec::new()), "something is left");
+        }
+    )*};
+}
+
+keeps!(
+    lifecycle_twice,
+    labels_are_listed,
+    exclusive_work_is_known,
+    updates_come_over_what_runs,
+    foreign_is_untouched,
+    exit_codes_come_through,
+    workloads_are_independent,
+    one_workload_at_once,
+    too_late_is_not_started,
+    changes_are_told,
+    commands_run_inside,
+);
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let port = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    contract::a_taken_port_is_named(&bench(), port).await;
+}

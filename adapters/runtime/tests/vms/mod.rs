@@ -1,0 +1,7 @@
+//! Real machines.
+
+mod bench;
+mod daemon;
+mod keeps;
+mod life;
+mod outage;

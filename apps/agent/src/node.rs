@@ -1,0 +1,94 @@
+//! What this node is: what runs workloads on it, and what the scheduler is told of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use persys_model::id::NodeId;
+use persys_model::node::{BY_STREAM, NodeFacts, Pool};
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings as ComposeSettings;
+use persys_runtime::docker::Docker;
+use persys_runtime::docker::settings::Settings as DockerSettings;
+use persys_runtime::sim::Sim;
+use persys_runtime::vm::Machines;
+use persys_runtime::{Clock as BootClock, Owner};
+use persys_volumes::Volumes;
+
+use crate::app::{Config, Error, RuntimeChoice, system};
+use crate::host;
+use crate::runtimes::Runtimes;
+use crate::storage;
+
+/// What runs workloads here, as it was configured.
+pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
+    let clock = BootClock::since_boot();
+    match &config.runtime {
+        RuntimeChoice::Sim(Some(sim)) => Runtimes::sim(sim.clone()),
+        RuntimeChoice::Sim(None) => {
+            Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
+        }
+        RuntimeChoice::Docker { host } => {
+            let logins = config.registry_auth.clone();
+            let mut settings = DockerSettings { logins, ..DockerSettings::default() };
+            if let Some(host) = host {
+                settings.host.clone_from(host);
+            }
+            let owner = Owner { cluster: Arc::from(config.cluster.as_str()), node: node.clone() };
+            let docker = Docker::new(owner.clone(), settings, clock.clone());
+            let mut stacks = ComposeSettings::in_folder(config.state_dir.join("compose"));
+            stacks.program.clone_from(&config.compose.program);
+            let compose = Compose::new(docker.clone(), stacks);
+            let runtimes = Runtimes::docker(docker).await;
+            let runtimes = runtimes.and_compose(compose, config.compose.enabled).await;
+            match config.machines.clone() {
+                Some(settings) => {
+                    runtimes.and_machines(Machines::new(owner, settings, clock)).await
+                }
+                None => runtimes.without_machines(),
+            }
+        }
+    }
+}
+
+/// What the scheduler is told of this node.
+pub(crate) fn facts(
+    config: &Config,
+    node: &NodeId,
+    bound: Option<SocketAddr>,
+    (runtimes, volumes): (&Runtimes, &Volumes),
+    fence: bool,
+) -> Result<NodeFacts, Error> {
+    let mut labels: persys_model::labels::Labels =
+        [("os", std::env::consts::OS), ("arch", std::env::consts::ARCH)]
+            .map(|(key, value)| (Arc::from(key), Arc::from(value)))
+            .into();
+    let given = config.labels.iter();
+    labels.extend(given.map(|(key, value)| (Arc::from(key.as_str()), Arc::from(value.as_str()))));
+    let advertise = config.advertise.as_deref();
+    let endpoint = bound.map_or_else(
+        || Arc::from(BY_STREAM),
+        |bound| host::endpoint(advertise, bound, &config.schedulers),
+    );
+    Ok(NodeFacts {
+        id: node.clone(),
+        host: host::machine_id(&config.state_dir).map_err(system("the identity of the machine"))?,
+        incarnation: host::random_id().map_err(system("/dev/urandom"))?,
+        endpoint,
+        capacity: host::capacity(),
+        pools: pools(config),
+        types: runtimes.offered(),
+        drivers: storage::offered(volumes),
+        labels,
+        fence,
+        missing: runtimes.missing(),
+    })
+}
+
+/// The disk of the node, and the folders that disks of machines are made in.
+fn pools(config: &Config) -> Vec<Pool> {
+    let root = host::root_pool();
+    let named = config.machines.iter().flat_map(|machines| &machines.storage.pools);
+    let others = named.filter(|(name, _)| root.as_ref().is_none_or(|root| root.name != **name));
+    let others = others.filter_map(|(name, path)| host::pool(name.clone(), path));
+    root.iter().cloned().chain(others).collect()
+}

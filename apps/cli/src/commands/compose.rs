@@ -1,0 +1,97 @@
+//! `compose check`: what becomes of every key of a Compose file.
+
+use std::collections::BTreeMap;
+
+use persys_compose::{Finding, Reading, Verdict};
+use serde_json::{Value, json};
+
+use crate::args::{ComposeCheck, Output};
+use crate::manifest::{self, compose};
+use crate::problem::{ERROR, Problem};
+use crate::show;
+use crate::show::table::{or_dash, table};
+use crate::world::World;
+
+/// Reads the file as the scheduler would, and needs none for it. Ends with 0 if it can run.
+pub(super) fn check(world: &World, output: Output, wanted: &ComposeCheck) -> Result<u8, Problem> {
+    let text = manifest::text(world, &wanted.file)?;
+    let mut variables = compose::Folder::of(world, &wanted.file)?.mentioned(&text);
+    variables.extend(compose::variables(world, &wanted.env, &wanted.env_file)?);
+    let reading = persys_compose::read(&text, &variables);
+    let shown = if output.is_data() {
+        show::data(&data(&reading), output)
+    } else {
+        people(&reading, output == Output::Wide)
+    };
+    world.print(shown.as_bytes())?;
+    Ok(if reading.document.is_some() { 0 } else { ERROR })
+}
+
+fn count(reading: &Reading, verdict: Verdict) -> usize {
+    reading.findings.iter().filter(|finding| finding.verdict == verdict).count()
+}
+
+fn people(reading: &Reading, wide: bool) -> String {
+    let rows = reading.findings.iter().map(row).collect();
+    let mut text = table(&["LINE", "KEY", "VERDICT", "WHY"], rows);
+    let counts: Vec<String> =
+        [Verdict::Honoured, Verdict::Changed, Verdict::Ignored, Verdict::Refused]
+            .iter()
+            .map(|verdict| format!("{} {}", count(reading, *verdict), verdict.word()))
+            .collect();
+    text.extend([format!("\n{}\n", counts.join(", "))]);
+    match &reading.document {
+        Some(document) => {
+            text.push_str("it can run\n");
+            if wide {
+                let ports: Vec<_> = document
+                    .host_ports()
+                    .iter()
+                    .map(|port| format!("{}/{}", port.port, port.protocol.word()))
+                    .collect();
+                let volumes: Vec<_> = document.named_volumes().collect();
+                text.extend([
+                    format!("ports of the node: {}\n", or_dash(&ports.join(", "))),
+                    format!("volumes that are kept: {}\n", or_dash(&volumes.join(", "))),
+                ]);
+            }
+        }
+        None => text.push_str("it cannot run: mend what is refused\n"),
+    }
+    text
+}
+
+fn row(finding: &Finding) -> Vec<String> {
+    let line = if finding.line == 0 { String::new() } else { finding.line.to_string() };
+    let key = if finding.path.is_empty() { "the file" } else { &finding.path };
+    vec![line, key.to_owned(), finding.verdict.word().to_owned(), finding.why.clone()]
+}
+
+fn data(reading: &Reading) -> Value {
+    let findings: Vec<Value> = reading
+        .findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "line": finding.line,
+                "key": finding.path,
+                "verdict": finding.verdict.word(),
+                "why": finding.why,
+            })
+        })
+        .collect();
+    let mut data = BTreeMap::from([
+        ("can_run", Value::Bool(reading.document.is_some())),
+        ("findings", Value::Array(findings)),
+    ]);
+    if let Some(document) = &reading.document {
+        let ports = document.host_ports().into_iter();
+        let ports: Vec<_> = ports
+            .map(|port| json!({"port": port.port, "protocol": port.protocol.word()}))
+            .collect();
+        data.insert("host_ports", Value::Array(ports));
+        data.insert("named_volumes", document.named_volumes().collect());
+        data.insert("images", document.images().into_iter().collect());
+    }
+    json!(data)
+}

@@ -1,0 +1,103 @@
+//! `disk …`.
+
+use std::time::SystemTime;
+
+use persys_proto::control::v1 as wire;
+use serde_json::Value;
+
+use crate::args::{CreateDisk, DiskCommand};
+use crate::connect::Client;
+use crate::problem::Problem;
+use crate::shell::Shell;
+use crate::show;
+use crate::show::moment::{age, clock};
+use crate::show::table::{or_dash, pairs, table};
+
+/// `disk …`.
+pub(super) async fn run(shell: &Shell, command: DiskCommand) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    match command {
+        DiskCommand::List => list(shell, &client).await,
+        DiskCommand::Get { disk } => get(shell, &client, disk).await,
+        DiskCommand::Create(wanted) => create(&client, wanted).await,
+        DiskCommand::Delete { disk } => delete(shell, &client, disk).await,
+    }
+}
+
+async fn list(shell: &Shell, client: &Client) -> Result<u8, Problem> {
+    let question = wire::ListDisksRequest {};
+    let found = client.ask("disks cannot be listed", client.control().list_disks(question)).await?;
+    if shell.output().is_data() {
+        let all = found.disks.iter().map(|disk| show::control("DiskView", disk)).collect();
+        shell.data(&Value::Array(all))?;
+        return Ok(0);
+    }
+    if found.disks.is_empty() {
+        shell.line("no workload has a disk; they come with managed_volumes in its spec")?;
+        return Ok(0);
+    }
+    let now = SystemTime::now();
+    let row = |disk: &wire::DiskView| {
+        vec![
+            disk.id.clone(),
+            disk.phase.clone(),
+            format!("{}Gi", disk.size_gb),
+            or_dash(&disk.node_id),
+            disk.workload_refs.join(","),
+            disk.retain_policy.clone(),
+            age(disk.created_at.as_ref(), now),
+        ]
+    };
+    let header = ["DISK", "PHASE", "SIZE", "DATA ON", "USED BY", "POLICY", "AGE"];
+    shell.print(&table(&header, found.disks.iter().map(row).collect()))?;
+    Ok(0)
+}
+
+async fn get(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Problem> {
+    let what = format!("disk {disk_id} cannot be looked at");
+    let question = wire::GetDiskRequest { disk_id };
+    let found = client.ask(&what, client.control().get_disk(question)).await?;
+    let disk = found.disk.unwrap_or_default();
+    if shell.output().is_data() {
+        shell.data(&show::control("DiskView", &disk))?;
+        return Ok(0);
+    }
+    shell.print(&pairs(&[
+        ("disk", disk.id),
+        ("phase", disk.phase),
+        ("trouble", disk.last_error),
+        ("size", format!("{}Gi", disk.size_gb)),
+        ("access", disk.access_mode),
+        ("policy", disk.retain_policy),
+        ("data on", disk.node_id),
+        ("seen at", disk.mount_path),
+        ("used by", disk.workload_refs.join(", ")),
+        ("attached", disk.attached_nodes.join(", ")),
+        ("created", clock(disk.created_at.as_ref())),
+    ]))?;
+    Ok(0)
+}
+
+async fn create(client: &Client, wanted: CreateDisk) -> Result<u8, Problem> {
+    let CreateDisk { name, driver, size } = wanted;
+    let what = format!("disk {name} cannot be made");
+    let question = wire::CreateDiskRequest {
+        name,
+        driver,
+        size_gb: size,
+        ..wire::CreateDiskRequest::default()
+    };
+    client.ask(&what, client.control().create_disk(question)).await?;
+    Ok(0)
+}
+
+async fn delete(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Problem> {
+    let what = format!("disk {disk_id} cannot be deleted");
+    let question = wire::DeleteDiskRequest { disk_id: disk_id.clone(), force: false };
+    let answer = client.ask(&what, client.control().delete_disk(question)).await?;
+    if !answer.success {
+        return Err(Problem::new(what).why(answer.error_message).next("persys disk list"));
+    }
+    shell.line(&format!("disk {disk_id} is deleted"))?;
+    Ok(0)
+}

@@ -1,0 +1,334 @@
+//! From text to nodes with lines, within a budget.
+//!
+//! The parser gives events; here they become a tree. Aliases are copied and merge keys resolved on
+//! the way, and every copy is paid for before it is made: a small file that unfolds to millions of
+//! nodes is refused after as much work as a plain file of the largest size takes.
+//!
+//! Scalars stay texts. What a text means, a number, a truth or a name, is decided by the key it
+//! stands under; YAML's own guesses (`22:22` as a number in base 60, `no` as false) never apply.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+
+use crate::finding::shown;
+use crate::limits::{DEPTH, KEY_BYTES, NODES, SCALAR_BYTES, TOTAL_BYTES};
+
+/// A value and the line it starts on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) line: u32,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Whether variables were filled in: what is then in it may be secret and is not quoted.
+    pub(crate) filled_in: bool,
+}
+
+/// One key of a mapping and what stands under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) line: u32,
+    pub(crate) value: Node,
+}
+
+/// Why there is no tree.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) line: u32,
+    pub(crate) why: String,
+}
+
+impl Unreadable {
+    fn at(line: u32, why: impl Into<String>) -> Self {
+        Self { line, why: why.into() }
+    }
+}
+
+/// The one document in `text`.
+pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        emit_comments: false,
+        flow_nesting_limit: DEPTH.saturating_add(2),
+        block_nesting_limit: DEPTH.saturating_add(2),
+    };
+    let mut tree = Tree::default();
+    let mut parser = Parser::new_from_str_with_options(text, options);
+    while let Some(next) = parser.next_event() {
+        match next {
+            Ok((event, span)) => tree.take(event, line_of(span.start.line()))?,
+            Err(error) => {
+                let line = line_of(error.marker().line());
+                return Err(Unreadable::at(line, format!("is not YAML: {}", error.info())));
+            }
+        }
+    }
+    tree.done.ok_or_else(|| Unreadable::at(0, "is empty"))
+}
+
+fn line_of(line: usize) -> u32 {
+    u32::try_from(line).unwrap_or(u32::MAX)
+}
+
+/// What a node costs once everything in it is written out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    nodes: usize,
+    bytes: usize,
+    depth: usize,
+}
+
+#[derive(Default)]
+struct Tree {
+    open: Vec<Frame>,
+    anchors: BTreeMap<usize, (Node, Weight)>,
+    spent: Weight,
+    done: Option<Node>,
+}
+
+/// A list or mapping whose end has not come yet.
+struct Frame {
+    line: u32,
+    anchor: usize,
+    weight: Weight,
+    holds: Holds,
+}
+
+enum Holds {
+    List(Vec<Node>),
+    Map(Mapping),
+}
+
+#[derive(Default)]
+struct Mapping {
+    entries: Vec<Entry>,
+    keys: BTreeSet<String>,
+    key: Option<Key>,
+    merge: Option<Node>,
+}
+
+struct Key {
+    text: String,
+    line: u32,
+    is_merge: bool,
+}
+
+impl Tree {
+    fn take(&mut self, event: Event<'_>, line: u32) -> Result<(), Unreadable> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                known_tag(tag.as_deref(), line)?;
+                self.scalar(text, plain, anchor, line)
+            }
+            Event::Alias(anchor) => self.alias(anchor, line),
+            Event::SequenceStart(_, anchor, tag) => {
+                known_tag(tag.as_deref(), line)?;
+                self.begin(Holds::List(Vec::new()), anchor, line)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                known_tag(tag.as_deref(), line)?;
+                self.begin(Holds::Map(Mapping::default()), anchor, line)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+            Event::DocumentStart(..) if self.done.is_some() => {
+                Err(Unreadable::at(line, "has a second document; give each stack its own file"))
+            }
+            Event::UnresolvedAlias(_) => Err(Unreadable::at(line, "refers to an unknown anchor")),
+            Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(..)
+            | Event::DocumentEnd
+            | Event::Anchor(..)
+            | _ => Ok(()),
+        }
+    }
+
+    /// Pays for `weight` more before anything is made of it.
+    fn pay(&mut self, weight: Weight, line: u32) -> Result<(), Unreadable> {
+        self.spent.nodes = self.spent.nodes.saturating_add(weight.nodes);
+        self.spent.bytes = self.spent.bytes.saturating_add(weight.bytes);
+        if self.spent.nodes > NODES {
+            let why = format!("unfolds to more than {NODES} values; a stack needs far fewer");
+            return Err(Unreadable::at(line, why));
+        }
+        if self.spent.bytes > TOTAL_BYTES {
+            let why = format!("unfolds to more than {TOTAL_BYTES} bytes of text");
+            return Err(Unreadable::at(line, why));
+        }
+        if self.open.len().saturating_add(weight.depth) > DEPTH {
+            return Err(Unreadable::at(line, format!("is nested more than {DEPTH} levels deep")));
+        }
+        Ok(())
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        plain: bool,
+        anchor: usize,
+        line: u32,
+    ) -> Result<(), Unreadable> {
+        if text.len() > SCALAR_BYTES {
+            let why = format!("has a text of more than {SCALAR_BYTES} bytes");
+            return Err(Unreadable::at(line, why));
+        }
+        if let Some(found) =
+            text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
+            return Err(Unreadable::at(line, format!("has the control character {found:?} in it")));
+        }
+        let weight = Weight { nodes: 1, bytes: text.len(), depth: 0 };
+        self.pay(weight, line)?;
+        let is_null = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+        if anchor == 0
+            && let Some(Frame { holds: Holds::Map(map), .. }) = self.open.last_mut()
+            && map.key.is_none()
+            && plain
+            && text == "<<"
+        {
+            map.key = Some(Key { text: text.into_owned(), line, is_merge: true });
+            return Ok(());
+        }
+        let value = if is_null {
+            Value::Null
+        } else {
+            Value::Scalar(Scalar { text: text.into_owned(), filled_in: false })
+        };
+        self.finish(Node { line, value }, anchor, weight)
+    }
+
+    fn alias(&mut self, anchor: usize, line: u32) -> Result<(), Unreadable> {
+        let Some((_, weight)) = self.anchors.get(&anchor) else {
+            return Err(Unreadable::at(line, "refers to something it is itself a part of"));
+        };
+        let weight = *weight;
+        self.pay(weight, line)?;
+        let copy = self.anchors.get(&anchor).map(|(node, _)| node.clone());
+        match copy {
+            Some(node) => self.finish(node, 0, weight),
+            None => Err(Unreadable::at(line, "refers to an unknown anchor")),
+        }
+    }
+
+    fn begin(&mut self, holds: Holds, anchor: usize, line: u32) -> Result<(), Unreadable> {
+        let weight = Weight { nodes: 1, bytes: 0, depth: 1 };
+        self.pay(weight, line)?;
+        self.open.push(Frame { line, anchor, weight, holds });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Unreadable> {
+        let Some(frame) = self.open.pop() else {
+            return Err(Unreadable::at(0, "ends more than it began"));
+        };
+        let value = match frame.holds {
+            Holds::List(items) => Value::List(items),
+            Holds::Map(map) => Value::Map(map.resolved()?),
+        };
+        self.finish(Node { line: frame.line, value }, frame.anchor, frame.weight)
+    }
+
+    /// Puts a whole node where it belongs.
+    fn finish(&mut self, node: Node, anchor: usize, weight: Weight) -> Result<(), Unreadable> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, (node.clone(), weight));
+        }
+        let Some(frame) = self.open.last_mut() else {
+            self.done = Some(node);
+            return Ok(());
+        };
+        frame.weight.nodes = frame.weight.nodes.saturating_add(weight.nodes);
+        frame.weight.bytes = frame.weight.bytes.saturating_add(weight.bytes);
+        frame.weight.depth = frame.weight.depth.max(weight.depth.saturating_add(1));
+        match &mut frame.holds {
+            Holds::List(items) => items.push(node),
+            Holds::Map(map) => map.put(node)?,
+        }
+        Ok(())
+    }
+}
+
+impl Mapping {
+    /// A key, or what stands under the key that came last.
+    fn put(&mut self, node: Node) -> Result<(), Unreadable> {
+        let Some(key) = self.key.take() else {
+            let Value::Scalar(Scalar { text, .. }) = node.value else {
+                return Err(Unreadable::at(node.line, "has a key that is not a text"));
+            };
+            if text.len() > KEY_BYTES {
+                let why = format!("has a key of more than {KEY_BYTES} bytes");
+                return Err(Unreadable::at(node.line, why));
+            }
+            self.key = Some(Key { text, line: node.line, is_merge: false });
+            return Ok(());
+        };
+        if key.is_merge {
+            if self.merge.replace(node).is_some() {
+                return Err(Unreadable::at(key.line, "has '<<' twice in one mapping"));
+            }
+        } else if self.keys.insert(key.text.clone()) {
+            self.entries.push(Entry { key: key.text, line: key.line, value: node });
+        } else {
+            let why = format!("has the key \"{}\" twice in one mapping", shown(&key.text));
+            return Err(Unreadable::at(key.line, why));
+        }
+        Ok(())
+    }
+
+    /// Its entries with those it merges: its own win, then those of the earlier source.
+    fn resolved(mut self) -> Result<Vec<Entry>, Unreadable> {
+        let Some(merge) = self.merge.take() else {
+            return Ok(self.entries);
+        };
+        let line = merge.line;
+        let sources = match merge.value {
+            Value::Map(_) => vec![merge],
+            Value::List(sources) => sources,
+            Value::Null | Value::Scalar(_) => Vec::new(),
+        };
+        let maps: Option<Vec<_>> = sources
+            .into_iter()
+            .map(|source| match source.value {
+                Value::Map(entries) => Some(entries),
+                Value::Null | Value::Scalar(_) | Value::List(_) => None,
+            })
+            .collect();
+        let Some(maps) = maps.filter(|maps| !maps.is_empty()) else {
+            return Err(Unreadable::at(line, "merges with '<<' what is not a mapping"));
+        };
+        for entry in maps.into_iter().flatten() {
+            if self.keys.insert(entry.key.clone()) {
+                self.entries.push(entry);
+            }
+        }
+        Ok(self.entries)
+    }
+}
+
+/// Tags change what a value is, some to anything at all. Those that only name what is there anyway
+/// are let through.
+fn known_tag(tag: Option<&Tag>, line: u32) -> Result<(), Unreadable> {
+    let Some(tag) = tag else {
+        return Ok(());
+    };
+    if matches!(tag.core_suffix(), Some("str" | "map" | "seq" | "int" | "float" | "bool")) {
+        return Ok(());
+    }
+    let why = format!("has the tag \"{}\", which is not read", shown(&tag.original()));
+    Err(Unreadable::at(line, why))
+}

@@ -1,0 +1,8 @@
+//! Whole files: as people write them, as attackers do, and as nobody would.
+
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod injection;

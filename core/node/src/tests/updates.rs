@@ -1,0 +1,87 @@
+//! Updates in place: the new revision is brought over what runs, and what runs stays if that fails.
+
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::inventory::State;
+use persys_model::token::Epoch;
+
+use super::rig::{Rig, apply_spec, in_place, remove, seen};
+use crate::effects::Verb;
+use crate::input::{Existing, Outcome};
+
+fn starts(rig: &mut Rig, epoch: u64, revision: &str, outcome: Outcome) {
+    let verb = rig.finish(outcome);
+    let Verb::Start { epoch: of, revision: what, .. } = &verb else { panic!("{verb:?}") };
+    assert_eq!((*of, what.as_str()), (Epoch(epoch), revision));
+}
+
+fn hopeless() -> Failure {
+    Failure::new(FailureReason::ImageNotFound, "no such image")
+}
+
+#[test]
+fn a_new_revision_is_started_over_the_old_one() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    rig.order(apply_spec(6, "b", in_place()));
+    assert_eq!(rig.state(), Some(State::Pending));
+    starts(&mut rig, 6, "b", Outcome::Done);
+    rig.observe(vec![seen(6, "b", Existing::Running)]);
+    assert_eq!(rig.state(), Some(State::Running));
+    assert!(rig.verbs.is_empty());
+}
+
+#[test]
+fn what_rests_or_ended_in_another_revision_is_started_over_too() {
+    for state in [Existing::Created, Existing::Exited { code: 1 }] {
+        let mut rig = Rig::running(5, "a", &in_place());
+        rig.order(apply_spec(6, "b", in_place()));
+        rig.finish(Outcome::Unknown);
+        rig.observe(vec![seen(5, "a", state)]);
+        starts(&mut rig, 6, "b", Outcome::Done);
+    }
+}
+
+#[test]
+fn a_failed_update_leaves_what_runs_and_the_next_good_one_comes_over_it() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    rig.order(apply_spec(6, "b", in_place()));
+    starts(&mut rig, 6, "b", Outcome::Failed(hopeless()));
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())));
+    for _ in 0..3 {
+        rig.observe(vec![seen(5, "a", Existing::Running)]);
+        rig.wait(60_000);
+        assert!(rig.verbs.is_empty(), "it gave up and stops nothing");
+    }
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())));
+    rig.order(apply_spec(7, "c", in_place()));
+    starts(&mut rig, 7, "c", Outcome::Done);
+    rig.observe(vec![seen(7, "c", Existing::Running)]);
+    assert_eq!(rig.state(), Some(State::Running));
+}
+
+#[test]
+fn after_a_failed_update_the_old_revision_can_be_asked_for_again() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    rig.order(apply_spec(6, "b", in_place()));
+    starts(&mut rig, 6, "b", Outcome::Failed(hopeless()));
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply_spec(7, "a", in_place()));
+    assert!(rig.verbs.is_empty(), "it runs already");
+    assert_eq!(rig.state(), Some(State::Running));
+    // And from then on it is kept running.
+    rig.observe(vec![seen(5, "a", Existing::Exited { code: 1 })]);
+    starts(&mut rig, 7, "a", Outcome::Done);
+}
+
+#[test]
+fn the_next_decision_tries_again_over_what_runs() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    let failure = Failure::new(FailureReason::NetworkError, "port taken");
+    for epoch in [6, 7] {
+        rig.order(apply_spec(epoch, "b", in_place()));
+        starts(&mut rig, epoch, "b", Outcome::Failed(failure.clone()));
+        rig.observe(vec![seen(5, "a", Existing::Running)]);
+        assert_eq!(rig.state(), Some(State::Failed(failure.clone())));
+    }
+    rig.order(remove(8));
+    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: true });
+}
