@@ -6,9 +6,13 @@ use std::time::{Duration, Instant};
 use persys_agent::ledger::{FileKeeper, Keeper as _};
 use persys_cli::context;
 use persys_model::id::NodeId;
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::Settings as DockerSettings;
-use persys_runtime::{Clock, Owner, Runtime as _};
+use persys_runtime::vm::Machines;
+use persys_runtime::vm::settings::Settings as MachineSettings;
+use persys_runtime::{Clock, Owner, Runtime};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::folder::Folder;
@@ -19,15 +23,15 @@ use super::{Error, NODE, docker_host, home};
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Ends the process, then removes its containers, its context and its folder.
+/// Ends the process, then removes what it ran, its context and its folder.
 pub(super) async fn run(options: &Options) -> Result<(), Error> {
     let path = options.folder();
     let folder = Folder::open(&path)?;
     end_process(&folder).await?;
     folder.take()?;
     if folder.has_used_docker() {
-        let removed = remove_containers(&folder).await?;
-        println!("removed {removed} containers");
+        let removed = remove_what_runs(&folder).await?;
+        println!("removed {removed} workloads");
         persys_agent::watchdog::end(&folder.path.join("agent"));
     }
     // Another cluster may have taken the context over since.
@@ -61,23 +65,36 @@ async fn end_process(folder: &Folder) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what carries the labels of this cluster, and nothing else.
-async fn remove_containers(folder: &Folder) -> Result<usize, Error> {
+/// Removes what says that it is of this cluster, and nothing else: containers, stacks, machines.
+async fn remove_what_runs(folder: &Folder) -> Result<usize, Error> {
     let node = NodeId::new(NODE).unwrap_or_else(|_| NodeId::fixed("dev"));
     let owner = Owner { cluster: Arc::from(folder.cluster.as_str()), node };
     let mut settings = DockerSettings::default();
     if let Some(host) = docker_host() {
         settings.host = host;
     }
-    let docker = Docker::new(owner, settings, Clock::since_boot());
+    let clock = Clock::since_boot();
+    let docker = Docker::new(owner.clone(), settings, clock.clone());
+    let stacks = ComposeSettings::in_folder(folder.path.join("agent").join("compose"));
+    let compose = Compose::new(docker.clone(), stacks);
+    let machines = Machines::new(owner, MachineSettings::default(), clock);
+    let runtimes: [&dyn Runtime; 3] = [&docker, &compose, &machines];
+    let mut removed = 0;
+    for runtime in runtimes {
+        removed += remove_all_of(runtime, folder).await?;
+    }
+    Ok(removed)
+}
+
+async fn remove_all_of(runtime: &dyn Runtime, folder: &Folder) -> Result<usize, Error> {
     let stays = |source| Error::Containers { path: folder.path.clone(), source };
-    let found = match docker.list().await {
+    let found = match runtime.list().await {
         Ok(found) => found,
         Err(_) if holds_nothing(folder).await => Vec::new(),
         Err(source) => return Err(stays(source)),
     };
     for seen in &found {
-        docker.remove(&seen.workload, true).await.map_err(stays)?;
+        runtime.remove(&seen.workload, true).await.map_err(stays)?;
     }
     Ok(found.len())
 }
