@@ -15,6 +15,7 @@ pub mod compose;
 pub mod docker;
 pub mod error;
 pub mod exclusive;
+mod found;
 pub mod inside;
 pub mod runtime;
 pub mod sim;

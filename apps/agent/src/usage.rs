@@ -55,7 +55,7 @@ impl Sample {
             net_rx_bytes: signed(self.reading.network_in_bytes),
             net_tx_bytes: signed(self.reading.network_out_bytes),
             collected_at: Some(timestamp(self.at)),
-            source: "agent".to_owned(),
+            source: "runtime".to_owned(),
         }
     }
 
@@ -71,6 +71,13 @@ impl Sample {
         (self.cpu_percent - other.cpu_percent).abs() >= CPU_PERCENT
             || pairs.iter().any(|(one, two)| one.abs_diff(*two) >= BYTES)
     }
+}
+
+/// Parts of one core in use between two readings, in hundredths.
+#[must_use]
+pub fn percent(before: &Reading, after: &Reading, between: Duration) -> f64 {
+    let used = Duration::from_nanos(after.cpu_nanos.saturating_sub(before.cpu_nanos));
+    if between.is_zero() { 0.0 } else { used.as_secs_f64() / between.as_secs_f64() * 100.0 }
 }
 
 fn signed(amount: u64) -> i64 {
@@ -111,11 +118,9 @@ impl Usages {
             let (before, at) = std::mem::replace(&mut kept.read, read);
             let between = now.saturating_duration_since(at);
             // Counters that fell are those of another start.
-            if let Some(used) = reading.cpu_nanos.checked_sub(before.cpu_nanos)
-                && !between.is_zero()
-            {
-                let cpu = Duration::from_nanos(used).as_secs_f64() / between.as_secs_f64() * 100.0;
-                kept.sample = Some(Sample { kind, cpu_percent: cpu, reading, at: date });
+            if reading.cpu_nanos >= before.cpu_nanos && !between.is_zero() {
+                let cpu_percent = percent(&before, &reading, between);
+                kept.sample = Some(Sample { kind, cpu_percent, reading, at: date });
             }
         }
     }
@@ -216,5 +221,14 @@ mod tests {
         usages.tell_anew();
         let news = usages.news(at(110));
         assert_eq!((news[0].workload_id.as_str(), news[0].memory_bytes), ("web", 9 << 20));
+    }
+
+    #[test]
+    fn a_rate_is_the_difference_of_two_readings() {
+        let (before, after) =
+            (Reading::default(), Reading { cpu_nanos: 50_000_000, ..Reading::default() });
+        let rate = percent(&before, &after, Duration::from_millis(200));
+        assert!((rate - 25.0).abs() < 0.001, "{rate}");
+        assert!(percent(&after, &before, Duration::ZERO).abs() < 0.001);
     }
 }

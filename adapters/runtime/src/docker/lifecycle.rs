@@ -19,10 +19,11 @@ use persys_node::input::Existing;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::found::Found;
 use crate::runtime::Start;
 
 use super::call::{self, No, Reply};
-use super::observe::{Found, Ours};
+use super::observe::Ours;
 use super::refusal::{self, Refusal};
 use super::{Docker, holder, identity, shape};
 

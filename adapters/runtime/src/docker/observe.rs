@@ -13,27 +13,12 @@ use persys_model::spec::{HostPort, Protocol};
 use persys_node::input::{Existing, Seen};
 
 use crate::error::Error;
+use crate::found::Found;
 use crate::runtime::{Health, Published, Thing};
 
 use super::Docker;
 use super::call::{self, Reply};
 use super::identity::{self, Mark};
-
-/// What has the name of a workload's container.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// Nothing.
-    Nothing,
-    /// One of ours.
-    Ours(Box<Ours>),
-    /// Something that is not ours.
-    Foreign {
-        /// The name.
-        name: String,
-        /// Whose it is, in words.
-        owner: String,
-    },
-}
 
 /// One of our containers.
 #[derive(Debug)]
@@ -46,7 +31,7 @@ pub(crate) struct Ours {
 
 impl Docker {
     /// Looks at what has the name of this workload's container.
-    pub(crate) async fn find(&self, workload: &WorkloadId) -> Result<Found, Error> {
+    pub(crate) async fn find(&self, workload: &WorkloadId) -> Result<Found<Ours>, Error> {
         let name = identity::name_of(&self.settings.name_prefix, workload);
         match self.inspect_raw(&name).await? {
             // Docker also answers to the beginning of an id; that is not what was asked.
@@ -57,10 +42,7 @@ impl Docker {
 
     /// One of our containers, or nothing: what is not ours is nothing to us.
     pub(crate) async fn ours(&self, workload: &WorkloadId) -> Result<Option<Ours>, Error> {
-        match self.find(workload).await? {
-            Found::Ours(ours) => Ok(Some(*ours)),
-            Found::Nothing | Found::Foreign { .. } => Ok(None),
-        }
+        Ok(self.find(workload).await?.ours())
     }
 
     pub(crate) async fn inspect_raw(
@@ -72,7 +54,7 @@ impl Docker {
         call::find("inspect", self.settings.deadlines.ask, call).await
     }
 
-    fn judge(&self, name: String, raw: ContainerInspectResponse) -> Result<Found, Error> {
+    fn judge(&self, name: String, raw: ContainerInspectResponse) -> Result<Found<Ours>, Error> {
         let labels = raw.config.as_ref().and_then(|config| config.labels.clone());
         let labels = labels.unwrap_or_default();
         let prefix = &self.settings.name_prefix;

@@ -20,10 +20,11 @@ use persys_node::input::Existing;
 use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
+use crate::found::Found;
 use crate::runtime::Start;
 
 use super::disks::Power;
-use super::observe::{Found, Ours};
+use super::observe::Ours;
 use super::record::{Record, now_ms};
 use super::{Machines, call};
 

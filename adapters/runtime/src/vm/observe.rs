@@ -11,6 +11,7 @@ use persys_node::input::{Existing, Seen};
 use tokio::time::timeout;
 
 use crate::error::Error;
+use crate::found::Found;
 use crate::runtime::{Health, Thing};
 
 use super::identity::{self, Mark};
@@ -27,22 +28,6 @@ const GUEST: Duration = Duration::from_secs(2);
 const CRASHED: i32 = 1;
 const DESTROYED: i32 = 137;
 const NOBODY_SAW: i32 = 255;
-
-/// What has the name of a workload's machine.
-#[derive(Debug)]
-pub(super) enum Found {
-    /// Nothing.
-    Nothing,
-    /// One of ours.
-    Ours(Box<Ours>),
-    /// Something that is not ours.
-    Foreign {
-        /// The name.
-        name: String,
-        /// Whose it is, in words.
-        owner: String,
-    },
-}
 
 /// One of our machines.
 #[derive(Debug)]
@@ -79,7 +64,7 @@ impl Machines {
         &self,
         session: &Session,
         workload: &WorkloadId,
-    ) -> Result<Found, Error> {
+    ) -> Result<Found<Ours>, Error> {
         let name = identity::name_of(&self.settings.name_prefix, workload);
         let found = session.domain(&name).await.map_err(|said| call::told("inspect", said))?;
         match found {
@@ -94,10 +79,7 @@ impl Machines {
         session: &Session,
         workload: &WorkloadId,
     ) -> Result<Option<Ours>, Error> {
-        match self.find(session, workload).await? {
-            Found::Ours(ours) => Ok(Some(*ours)),
-            Found::Nothing | Found::Foreign { .. } => Ok(None),
-        }
+        Ok(self.find(session, workload).await?.ours())
     }
 
     /// Whose a domain is, and how it is if it is ours.
@@ -106,7 +88,7 @@ impl Machines {
         session: &Session,
         domain: Domain,
         state: Option<State>,
-    ) -> Result<Found, Error> {
+    ) -> Result<Found<Ours>, Error> {
         // Somebody may undefine it between two questions.
         let text = match session.xml(&domain, true).await {
             Ok(text) => text,

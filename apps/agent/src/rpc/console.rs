@@ -4,7 +4,6 @@
 //! directions do not wait for each other.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use persys_proto::compute::v1 as api;
@@ -12,13 +11,9 @@ use persys_proto::compute::v1::console_input::Input;
 use persys_runtime::inside::{ConsoleSession, Output};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-use super::inside::{Pieces, Sent, Service, channel, messages, refused};
-
-/// How long a caller may take to say which console.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+use super::inside::{Pieces, Sent, Service, channel, first_word, messages, refused};
 
 type Typed = Pin<Box<dyn AsyncWrite + Send>>;
 
@@ -28,10 +23,8 @@ pub(super) async fn begin(
     mut typed: Streaming<api::ConsoleInput>,
 ) -> Result<Pieces<api::ConsoleOutput>, Status> {
     let permit = service.room_for_stream()?;
-    let Ok(first) = timeout(FIRST_WORD, typed.message()).await else {
-        return Err(Status::invalid_argument("start: did not come in time"));
-    };
-    let Some(Input::Start(start)) = first?.and_then(|first| first.input) else {
+    let first = first_word(&mut typed).await?;
+    let Some(Input::Start(start)) = first.and_then(|first| first.input) else {
         return Err(Status::invalid_argument("start: must be the first message"));
     };
     let workload = service.known(&start.workload_id).await?;

@@ -14,10 +14,10 @@ use persys_node::input::Existing;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::inside_server::{Inside, InsideServer};
 use persys_proto::control::v1::WorkloadUsageSnapshot;
-use persys_proto::convert::time::{timestamp, wall};
+use persys_proto::convert::time::wall;
 use persys_runtime::Error;
 use persys_runtime::Runtime as _;
-use persys_runtime::inside::{Chunk, LogRange, Output, Reading, Source};
+use persys_runtime::inside::{Chunk, LogRange, Output, Source};
 use persys_runtime::runtime::{Published, ServiceStatus};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
@@ -29,6 +29,7 @@ use crate::evidence;
 use crate::handle::Handle;
 use crate::host;
 use crate::runtimes::Runtimes;
+use crate::usage::{Sample, percent};
 
 /// Most streams at a time.
 const MOST_STREAMS: usize = 128;
@@ -40,6 +41,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 const LOOK: Duration = Duration::from_millis(1_500);
 /// How far apart two readings are that a rate is made of.
 const BETWEEN: Duration = Duration::from_millis(200);
+/// How long a caller may take to say what a stream is about.
+const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// The service.
 #[derive(Debug)]
@@ -132,29 +135,9 @@ impl Service {
         sleep(BETWEEN).await;
         let after = self.runtimes.usage(workload).await?;
         let cpu_percent = percent(&before, &after, begun.elapsed());
-        Some(WorkloadUsageSnapshot {
-            workload_id: workload.to_string(),
-            cpu_percent,
-            memory_bytes: signed(after.memory_bytes),
-            disk_read_bytes: signed(after.disk_read_bytes),
-            disk_write_bytes: signed(after.disk_written_bytes),
-            net_rx_bytes: signed(after.network_in_bytes),
-            net_tx_bytes: signed(after.network_out_bytes),
-            collected_at: Some(timestamp(host::date())),
-            source: "runtime".to_owned(),
-            ..WorkloadUsageSnapshot::default()
-        })
+        let sample = Sample { kind: None, cpu_percent, reading: after, at: host::date() };
+        Some(sample.to_wire(workload))
     }
-}
-
-/// Parts of one core in use between two readings, in hundredths.
-fn percent(before: &Reading, after: &Reading, between: Duration) -> f64 {
-    let used = Duration::from_nanos(after.cpu_nanos.saturating_sub(before.cpu_nanos));
-    if between.is_zero() { 0.0 } else { used.as_secs_f64() / between.as_secs_f64() * 100.0 }
-}
-
-fn signed(amount: u64) -> i64 {
-    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 fn port(published: Published) -> String {
@@ -177,6 +160,14 @@ fn service_status(service: ServiceStatus) -> api::ServiceStatus {
         state: state.to_owned(),
         exit_code,
         one_shot: service.one_shot,
+    }
+}
+
+/// The first message of a stream, which says what the stream is about.
+pub(super) async fn first_word<T>(typed: &mut Streaming<T>) -> Result<Option<T>, Status> {
+    match timeout(FIRST_WORD, typed.message()).await {
+        Ok(first) => first,
+        Err(_) => Err(Status::invalid_argument("start: did not come in time")),
     }
 }
 
@@ -298,14 +289,5 @@ mod tests {
         let chunk = Chunk { source: Source::Stderr, bytes };
         let sizes: Vec<_> = messages(&chunk).map(|m| (m.stream, m.data.len())).collect();
         assert_eq!(sizes, [(2, PIECE_BYTES), (2, 1)]);
-    }
-
-    #[test]
-    fn a_rate_is_the_difference_of_two_readings() {
-        let (before, after) =
-            (Reading::default(), Reading { cpu_nanos: 50_000_000, ..Reading::default() });
-        let rate = percent(&before, &after, Duration::from_millis(200));
-        assert!((rate - 25.0).abs() < 0.001, "{rate}");
-        assert!(percent(&after, &before, Duration::ZERO).abs() < 0.001);
     }
 }

@@ -6,7 +6,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use persys_proto::compute::v1 as api;
@@ -15,13 +14,10 @@ use persys_proto::compute::v1::exec_output::Output as Told;
 use persys_runtime::inside::{ExecCommand, Output, Session, SessionControl};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-use super::inside::{Pieces, Sent, Service, channel, messages, refused};
+use super::inside::{Pieces, Sent, Service, channel, first_word, messages, refused};
 
-/// How long a caller may take to say what to run.
-const FIRST_WORD: Duration = Duration::from_secs(10);
 /// Most arguments, and most bytes of them.
 const ARGUMENTS: (usize, usize) = (256, 64 * 1024);
 
@@ -33,10 +29,8 @@ pub(super) async fn begin(
     mut typed: Streaming<api::ExecInput>,
 ) -> Result<Pieces<api::ExecOutput>, Status> {
     let permit = service.room_for_stream()?;
-    let Ok(first) = timeout(FIRST_WORD, typed.message()).await else {
-        return Err(Status::invalid_argument("start: did not come in time"));
-    };
-    let Some(Input::Start(start)) = first?.and_then(|first| first.input) else {
+    let first = first_word(&mut typed).await?;
+    let Some(Input::Start(start)) = first.and_then(|first| first.input) else {
         return Err(Status::invalid_argument("start: must be the first message"));
     };
     let workload = service.known(&start.workload_id).await?;

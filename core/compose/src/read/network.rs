@@ -114,18 +114,28 @@ pub(super) fn links(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
 
 /// The networks of the stack.
 pub(super) fn all_networks(at: &Place<'_>, node: &Node) -> BTreeMap<String, Network> {
+    named(at, node, "is not a network's name", one_network)
+}
+
+/// Objects of the stack by their names. One that says nothing is as it usually is.
+fn named<T: Default>(
+    at: &Place<'_>,
+    node: &Node,
+    no_name: &str,
+    read: impl Fn(&Place<'_>, &Node) -> Option<T>,
+) -> BTreeMap<String, T> {
     let mut all = BTreeMap::new();
     for entry in value::map(at, node, OBJECTS).unwrap_or_default() {
         let here = at.key(&entry.key, entry.line);
         if !is_name(&entry.key) {
-            here.refused("is not a network's name");
+            here.refused(no_name);
             continue;
         }
-        let network = here.honouring(|here| match &entry.value.value {
-            Value::Null => Some(Network::default()),
-            Value::Scalar(_) | Value::List(_) | Value::Map(_) => one_network(here, &entry.value),
+        let object = here.honouring(|here| match &entry.value.value {
+            Value::Null => Some(T::default()),
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => read(here, &entry.value),
         });
-        all.insert(entry.key.clone(), network.unwrap_or_default());
+        all.insert(entry.key.clone(), object.unwrap_or_default());
     }
     all
 }
@@ -234,20 +244,7 @@ fn is_range(text: &str) -> bool {
 
 /// The named volumes of the stack.
 pub(super) fn all_volumes(at: &Place<'_>, node: &Node) -> BTreeMap<String, Volume> {
-    let mut all = BTreeMap::new();
-    for entry in value::map(at, node, OBJECTS).unwrap_or_default() {
-        let here = at.key(&entry.key, entry.line);
-        if !is_name(&entry.key) {
-            here.refused("is not a volume's name");
-            continue;
-        }
-        let volume = here.honouring(|here| match &entry.value.value {
-            Value::Null => Some(Volume::default()),
-            Value::Scalar(_) | Value::List(_) | Value::Map(_) => one_volume(here, &entry.value),
-        });
-        all.insert(entry.key.clone(), volume.unwrap_or_default());
-    }
-    all
+    named(at, node, "is not a volume's name", one_volume)
 }
 
 fn one_volume(at: &Place<'_>, node: &Node) -> Option<Volume> {

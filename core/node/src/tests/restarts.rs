@@ -6,7 +6,7 @@ use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
 use persys_model::token::Epoch;
 
-use super::rig::{Rig, apply, id, plain, seen, spec};
+use super::rig::{Rig, apply, id, in_place, plain, seen, spec};
 use crate::effects::Verb;
 use crate::input::{Existing, Input, Outcome};
 use crate::restart::ended;
@@ -147,21 +147,7 @@ fn left(rig: &mut Rig, code: i32, text: &str) {
 
 #[test]
 fn a_machine_that_ends_badly_did_not_come_up() {
-    use persys_model::spec::vm::CloudInit;
-    use persys_model::spec::{Kind, Spec, VmSpec};
-    let machine = VmSpec {
-        name: None,
-        vcpus: 1,
-        memory_mib: 64,
-        disks: Vec::new(),
-        networks: Vec::new(),
-        cloud_init: CloudInit::default(),
-        os_image: None,
-        managed_volumes: Vec::new(),
-        metadata: std::collections::BTreeMap::new(),
-    };
-    let spec = Spec { kind: Kind::Vm(machine), ..(*plain()).clone() };
-    let mut rig = Rig::running(5, "a", &std::sync::Arc::new(spec));
+    let mut rig = Rig::running(5, "a", &in_place());
     dies(&mut rig, 1);
     lives(&mut rig);
     left(&mut rig, 1, "exited with code 1: the guest crashed");
