@@ -96,10 +96,10 @@ impl Forward {
         leader: Arc<str>,
         by: By,
     ) -> Result<Response<Body>, Status> {
-        let Some(ConnectInfo { peer, .. }) = request.extensions().get().cloned() else {
+        let Some(info) = request.extensions().get::<ConnectInfo>().cloned() else {
             return Err(Status::unauthenticated("nobody knows who is calling"));
         };
-        on_behalf::name(request.headers_mut(), &peer)?;
+        on_behalf::name(request.headers_mut(), &info)?;
         let mut channel = self.channel(&leader)?;
         let mut standing = self.handle.standing();
         let call = async {
