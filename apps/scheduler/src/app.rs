@@ -15,6 +15,7 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
+use persys_oidc::Verifier;
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
@@ -43,6 +44,7 @@ pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
 pub use persys_git::{Settings as GitSettings, Ssh as GitSsh, safe_path};
 pub use persys_model::repository::Protocol as GitProtocol;
+pub use persys_oidc::Settings as LoginSettings;
 
 /// How long callers may finish when the process stops.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -72,6 +74,8 @@ pub struct Config {
     pub settings: Settings,
     /// Under which names everything is found, and who answers for them.
     pub discovery: Discovery,
+    /// Whose logins are believed, if anybody's.
+    pub logins: Option<LoginSettings>,
     /// How Compose files are fetched from repositories. Their folder is in that of the state.
     pub git: GitSettings,
 }
@@ -134,6 +138,9 @@ pub enum Error {
     /// Repositories cannot be fetched as it was told.
     #[error(transparent)]
     Git(#[from] persys_git::Error),
+    /// Logins cannot be checked as it was told.
+    #[error(transparent)]
+    Logins(#[from] persys_oidc::BadSettings),
     /// The contract's own description is broken.
     #[error("the description of the contract cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -245,7 +252,8 @@ pub async fn start_with(
 
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
-    let doors = Doors::new(handle.clone(), Arc::clone(&clock));
+    let logins = config.logins.map(Verifier::new).transpose()?;
+    let doors = Doors::new(handle.clone(), Arc::clone(&clock), logins);
     let rights = Rights::new(handle.clone(), Arc::clone(&clock));
     let control = Control::new(
         handle.clone(),

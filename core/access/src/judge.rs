@@ -8,7 +8,7 @@ use crate::table::{Row, Who, row};
 
 /// A role that a caller holds, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct Holding {
     /// What they are.
     pub role: Role,
     /// Where.
@@ -19,7 +19,7 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
     /// All they hold; nothing allows nothing.
-    pub grants: Vec<Grant>,
+    pub holdings: Vec<Holding>,
 }
 
 /// What was decided, and by what.
@@ -55,7 +55,7 @@ impl Caller {
     /// Somebody in one role, everywhere.
     #[must_use]
     pub fn with(role: Role) -> Self {
-        Self { grants: vec![Grant { role, scope: Scope::Cluster }] }
+        Self { holdings: vec![Holding { role, scope: Scope::Cluster }] }
     }
 
     /// Whether they may do what `who` may, to something in `namespace`.
@@ -72,7 +72,7 @@ impl Caller {
 
     fn holds(&self, who: Who, fits: impl Fn(&Scope) -> bool) -> bool {
         let roles = who.roles();
-        self.grants.iter().any(|grant| roles.contains(&grant.role) && fits(&grant.scope))
+        self.holdings.iter().any(|holding| roles.contains(&holding.role) && fits(&holding.scope))
     }
 }
 
@@ -105,14 +105,14 @@ mod tests {
 
     fn in_web(role: Role) -> Caller {
         let scope = Scope::Namespaces(BTreeSet::from([NamespaceName::fixed("web")]));
-        Caller { grants: vec![Grant { role, scope }] }
+        Caller { holdings: vec![Holding { role, scope }] }
     }
 
     #[test]
     fn nothing_held_is_nothing_allowed() {
         let nobody = Caller::default();
         let nowhere = Scope::Namespaces(BTreeSet::new());
-        let nowhere = Caller { grants: vec![Grant { role: Role::Admin, scope: nowhere }] };
+        let nowhere = Caller { holdings: vec![Holding { role: Role::Admin, scope: nowhere }] };
         for caller in [nobody, nowhere] {
             assert!(!judge(LIST, &caller).allowed);
             assert!(!judge(DRAIN, &caller).allowed);

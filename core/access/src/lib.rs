@@ -9,6 +9,6 @@ pub mod policy;
 mod role;
 mod table;
 
-pub use judge::{Caller, Decision, Grant, Rule, judge};
+pub use judge::{Caller, Decision, Holding, Rule, judge};
 pub use role::Role;
 pub use table::{By, Row, TABLE, Who, row};

@@ -65,6 +65,7 @@ async fn start_scheduler(
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),
+        logins: None,
         git: scheduler::GitSettings::default(),
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };

@@ -19,6 +19,7 @@ macro_rules! setting {
 pub(crate) mod agent;
 mod etcd;
 mod git;
+mod oidc;
 #[cfg(test)]
 mod page;
 pub(crate) mod read;

@@ -54,6 +54,11 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("git-ssh-key", ["PERSYS_GIT_SSH_KEY"], "", "Private key for repositories over ssh"),
     setting!("git-known-hosts", ["PERSYS_GIT_KNOWN_HOSTS"], "", "Keys of the servers over ssh, as known_hosts keeps them"),
     setting!("git-timeout", ["PERSYS_GIT_TIMEOUT"], "30s", "How long one fetch may take"),
+    setting!("oidc-issuer", ["PERSYS_OIDC_ISSUER"], "", "OpenID provider whose logins are believed; none when not given"),
+    setting!("oidc-audience", ["PERSYS_OIDC_AUDIENCE"], "persys", "Whom its tokens must be for"),
+    setting!("oidc-user-claim", ["PERSYS_OIDC_USER_CLAIM"], "sub", "The claim that names the user"),
+    setting!("oidc-groups-claim", ["PERSYS_OIDC_GROUPS_CLAIM"], "groups", "The claim that lists their groups"),
+    setting!("oidc-ca", ["PERSYS_OIDC_CA"], "", "Roots to trust for the provider, beside the system's"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -139,6 +144,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let store = super::etcd::place(&mut read, values);
     let git = super::git::settings(&mut read);
+    let logins = super::oidc::settings(&read);
     let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
         http,
@@ -149,6 +155,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         security,
         settings,
         discovery,
+        logins,
         git,
     });
     read.finish(made)

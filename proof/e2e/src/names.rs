@@ -85,6 +85,7 @@ pub async fn scheduler(
             probe_interval_ms: 200,
             ..Settings::default()
         },
+        logins: None,
         git: scheduler::GitSettings::default(),
         discovery: Discovery {
             zones: Zones::default(),

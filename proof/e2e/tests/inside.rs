@@ -56,6 +56,7 @@ impl Bench {
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
         });
         let scheduler = scheduler.await.unwrap();

@@ -85,6 +85,7 @@ impl Rig {
             ),
             settings: quick(),
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
         };
         let running = scheduler::start(config).await.unwrap();

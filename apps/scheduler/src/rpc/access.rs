@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use persys_access::{Caller, Decision, Grant, Role as Held, Rule, Who, judge};
+use persys_access::{Caller, Decision, Holding, Role as Held, Rule, Who, judge};
 use persys_identity::{ConnectInfo, Peer, Role};
 use persys_model::entry::{Entries, Subject};
 use persys_model::id::SubjectName;
+use persys_oidc::Verifier;
 use tonic::Status;
 use tonic::codegen::http::Request;
 use tonic::codegen::http::header::AUTHORIZATION;
@@ -48,6 +49,8 @@ pub(super) struct Identity {
 pub(crate) struct Doors {
     handle: Handle,
     clock: Arc<dyn Clock>,
+    /// Whose logins are believed, if anybody's.
+    logins: Option<Verifier>,
     attempts: Attempts,
 }
 
@@ -68,8 +71,12 @@ enum Claim {
 }
 
 impl Doors {
-    pub(crate) fn new(handle: Handle, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { handle, clock, attempts: Attempts::default() })
+    pub(crate) fn new(
+        handle: Handle,
+        clock: Arc<dyn Clock>,
+        logins: Option<Verifier>,
+    ) -> Arc<Self> {
+        Arc::new(Self { handle, clock, logins, attempts: Attempts::default() })
     }
 
     /// Settles who is calling. `None` when that has to be known from records, and another process
@@ -120,9 +127,19 @@ impl Doors {
 
     async fn look_up(&self, text: &str) -> Result<(SubjectName, Caller), String> {
         let entries = self.handle.entries();
+        if !text.starts_with(secret::PREFIX) {
+            let logins = self.logins.as_ref();
+            let logins = logins.ok_or("is not a token of ours, and there are no logins here")?;
+            let login = logins.verify(text).await.map_err(|why| why.to_string())?;
+            let user = SubjectName::new(&login.user).map_err(|why| format!("the user {why}"))?;
+            // A group whose name cannot be bound to anything gives nothing.
+            let groups = login.groups.iter().filter_map(|name| SubjectName::new(name).ok());
+            let caller = bound(&entries, &user, &groups.collect::<Vec<_>>());
+            return Ok((user, caller));
+        }
         let token = secret::find(text, &entries, self.clock.now().wall)?;
-        let grant = Grant { role: token.role.into(), scope: token.scope.clone() };
-        Ok((token.user.clone(), Caller { grants: vec![grant] }))
+        let holding = Holding { role: token.role.into(), scope: token.scope.clone() };
+        Ok((token.user.clone(), Caller { holdings: vec![holding] }))
     }
 }
 
@@ -175,11 +192,11 @@ fn bound(entries: &Entries, user: &SubjectName, groups: &[SubjectName]) -> Calle
         Subject::Group(name) => groups.contains(name),
     };
     let bindings = entries.bindings().filter(|binding| fits(&binding.subject));
-    let grant = |binding: &persys_model::entry::Binding| Grant {
+    let holding = |binding: &persys_model::entry::Binding| Holding {
         role: binding.role.into(),
         scope: binding.scope.clone(),
     };
-    Caller { grants: bindings.map(grant).collect() }
+    Caller { holdings: bindings.map(holding).collect() }
 }
 
 /// The row of the method, or why the caller may not.

@@ -14,13 +14,21 @@ const MOST_SOURCES: usize = 4096;
 
 /// Bad tokens by their source.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(Mutex<BTreeMap<IpAddr, (Millis, u32)>>);
+pub(super) struct Attempts(Mutex<Sources>);
+
+#[derive(Debug, Default)]
+struct Sources {
+    by_address: BTreeMap<IpAddr, (Millis, u32)>,
+    /// When those were last taken out whose time is over.
+    swept: Millis,
+}
 
 impl Attempts {
     /// Whether a source has tried too often lately.
     pub(super) fn too_many(&self, source: IpAddr, now: Millis) -> bool {
         let sources = self.sources();
         sources
+            .by_address
             .get(&source)
             .is_some_and(|(since, bad)| now.since(*since) < WINDOW_MS && *bad >= MOST_BAD)
     }
@@ -28,20 +36,25 @@ impl Attempts {
     /// A source has tried a token that is none.
     pub(super) fn bad(&self, source: IpAddr, now: Millis) {
         let mut sources = self.sources();
-        if sources.len() >= MOST_SOURCES && !sources.contains_key(&source) {
-            sources.retain(|_, (since, _)| now.since(*since) < WINDOW_MS);
-            if sources.len() >= MOST_SOURCES {
-                sources.pop_first();
+        let Sources { by_address, swept } = &mut *sources;
+        if by_address.len() >= MOST_SOURCES && !by_address.contains_key(&source) {
+            // Not with every one of them: that would make a flood dear.
+            if now.since(*swept) >= WINDOW_MS {
+                by_address.retain(|_, (since, _)| now.since(*since) < WINDOW_MS);
+                *swept = now;
+            }
+            if by_address.len() >= MOST_SOURCES {
+                by_address.pop_first();
             }
         }
-        let (since, bad) = sources.entry(source).or_insert((now, 0));
+        let (since, bad) = by_address.entry(source).or_insert((now, 0));
         if now.since(*since) >= WINDOW_MS {
             (*since, *bad) = (now, 0);
         }
         *bad = bad.saturating_add(1);
     }
 
-    fn sources(&self) -> MutexGuard<'_, BTreeMap<IpAddr, (Millis, u32)>> {
+    fn sources(&self) -> MutexGuard<'_, Sources> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,6 +77,6 @@ mod tests {
             let [high, low] = last.to_be_bytes();
             attempts.bad([10, 1, high, low].into(), Millis(200));
         }
-        assert!(attempts.sources().len() <= MOST_SOURCES);
+        assert!(attempts.sources().by_address.len() <= MOST_SOURCES);
     }
 }

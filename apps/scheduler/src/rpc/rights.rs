@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use persys_access::Grant;
+use persys_access::Holding;
 use persys_cluster::input::Ask;
 use persys_model::entry::{
     Allowance, Binding, Entry, EntryKey, EntryKind, Namespace, Scope, Subject, UserRole, UserToken,
@@ -55,11 +55,11 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Access for Rights {
     async fn who_am_i(&self, _request: Request<api::WhoAmIRequest>) -> Answer<api::WhoAmIResponse> {
         let asker = author::current();
-        let held = |grant: &Grant| api::HeldRole {
-            role: grant.role.word().to_owned(),
-            scope: Some(scope_to_wire(&grant.scope)),
+        let held = |holding: &Holding| api::HeldRole {
+            role: holding.role.word().to_owned(),
+            scope: Some(scope_to_wire(&holding.scope)),
         };
-        let roles = asker.caller.grants.iter().map(held).collect();
+        let roles = asker.caller.holdings.iter().map(held).collect();
         Ok(Response::new(api::WhoAmIResponse { who: asker.author.who.to_string(), roles }))
     }
 
@@ -228,7 +228,8 @@ fn namespace_of(said: api::AccessNamespace) -> Result<Namespace, Status> {
     let clean = |path: &String| {
         let part = |part: &str| !part.is_empty() && part != "." && part != "..";
         let mut parts = path.trim_end_matches('/').split('/');
-        parts.next() == Some("")
+        path.len() > 1
+            && parts.next() == Some("")
             && parts.all(part)
             && path.len() <= LONGEST_PATH
             && !path.chars().any(char::is_control)

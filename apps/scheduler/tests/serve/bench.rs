@@ -38,6 +38,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         security,
         settings: Settings::default(),
         discovery: Discovery::default(),
+        logins: None,
         git: app::GitSettings::default(),
     }
 }

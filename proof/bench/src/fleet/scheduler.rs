@@ -45,6 +45,7 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         security: Security::Mtls(scheduler_source(folder)),
         settings: Settings::default(),
         discovery: Discovery::default(),
+        logins: None,
         git: app::GitSettings::default(),
     })
     .await?;

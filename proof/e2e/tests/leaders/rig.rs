@@ -190,6 +190,7 @@ impl Rig {
             state_dir: self.folder.path().join(&name),
             store: Place::File,
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
