@@ -1,5 +1,7 @@
 //! A real provider on this machine, and those who would be somebody else.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -36,7 +36,7 @@ fn methods() -> BTreeSet<String> {
 
 /// Who may call what, as it was written by hand.
 fn expected() -> BTreeMap<String, String> {
-    let lines = include_str!("expected.txt").lines();
+    let lines = include_str!("../../../../core/access/tests/expected.txt").lines();
     let rows = lines.filter(|line| !line.starts_with('#')).map(|line| {
         let (method, who) = line.split_once(' ').unwrap();
         (method.to_owned(), who.trim().to_owned())
