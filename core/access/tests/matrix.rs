@@ -1,5 +1,7 @@
 //! The table, held against a list that was written by hand: every method for everybody.
 
+#![allow(clippy::expect_used, reason = "a test may stop")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use persys_access::{Caller, Holding, Role, TABLE, judge};

@@ -242,7 +242,10 @@ impl World {
             return self.refuse(request, RefusalCode::NotFound, why);
         };
         match verdict {
-            OrphanVerdict::Adopt => self.adopt(request, at, id, held),
+            OrphanVerdict::Adopt => match held.spec.as_ref().and_then(|spec| self.unfit(spec)) {
+                Some((code, why)) => self.refuse(request, code, why),
+                None => self.adopt(request, at, id, held),
+            },
             OrphanVerdict::Delete => {
                 self.forget_orphan(at, id);
                 let epoch = self.draw_epoch(Some(held.report.epoch));
@@ -266,9 +269,6 @@ impl World {
         if self.workload_by_id.contains_key(id) {
             let why = format!("there is a workload {id} already; this copy of it can only go");
             return self.refuse(request, RefusalCode::Conflict, why);
-        }
-        if let Some((code, why)) = self.unfit(&spec) {
-            return self.refuse(request, code, why);
         }
         // Its own share is already counted against the node; whatever is free beyond that is more.
         let capacity = self.index.capacity(at);
