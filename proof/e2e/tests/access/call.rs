@@ -83,6 +83,8 @@ pub(crate) fn admitted(answer: &Result<(), Status>) -> bool {
         Ok(()) => true,
         // Object storage is not served by anybody.
         Err(status) if status.message().starts_with("object storage") => true,
+        // Who tried too many bad tokens is not listened to.
+        Err(status) if status.message().starts_with("too many bad tokens") => false,
         Err(status) => !refused.contains(&status.code()) && status.code() != Code::Unavailable,
     }
 }
