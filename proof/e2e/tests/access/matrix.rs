@@ -138,6 +138,10 @@ async fn every_method_lets_through_exactly_whom_the_list_says() {
     let mut asked = 0;
     for (what, caller, letter, node) in callers(&stack).await {
         for method in &methods {
+            // Whom a stream is about is said inside it; `streams.rs` tries that.
+            if node != "n1" && method.ends_with("/ControlStream") {
+                continue;
+            }
             let who = &expected[method];
             let may = letter != "-" && (who == "*" || (!letter.is_empty() && who.contains(letter)));
             let answer = caller.call(method, &message(method, node)).await;
