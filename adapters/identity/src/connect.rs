@@ -14,7 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -28,9 +28,13 @@ use tonic::transport::Uri;
 use tower_service::Service;
 
 use crate::credentials::Credentials;
+use crate::cut::{Held, Leash};
+use crate::first::{self, WrongAuthority};
 use crate::listen::HANDSHAKE_TIMEOUT;
-use crate::peer::{self, PeerError};
+use crate::peer::{self, Peer, PeerError};
+use crate::revoked::Revoked;
 use crate::tls::{Expected, client_config};
+use crate::token;
 
 /// Longest wait for the other machine to answer at all.
 pub const REACH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +71,14 @@ pub enum ConnectError {
         /// Who, and what is wrong with that.
         source: PeerError,
     },
+    /// Somebody answers whom the token does not vouch for.
+    #[error("{address}: {source}")]
+    WrongAuthority {
+        /// Where.
+        address: String,
+        /// What to do.
+        source: WrongAuthority,
+    },
     /// Somebody answers, but not with a handshake, or refuses ours.
     #[error("no secure connection to {address}")]
     Handshake {
@@ -99,7 +111,7 @@ pub struct Connector {
 
 #[derive(Clone)]
 enum Way {
-    Tls { config: Arc<ClientConfig>, server_name: ServerName<'static> },
+    Tls { config: Arc<ClientConfig>, server_name: ServerName<'static>, revoked: Revoked },
     Plain,
 }
 
@@ -116,7 +128,15 @@ impl Connector {
     /// Connections on which both sides show certificates.
     pub fn tls(credentials: &Credentials, expected: Expected) -> Result<Self, rustls::Error> {
         let (config, server_name) = client_config(credentials, expected)?;
-        Ok(Self { way: Way::Tls { config, server_name } })
+        let revoked = credentials.revoked().clone();
+        Ok(Self { way: Way::Tls { config, server_name, revoked } })
+    }
+
+    /// Connections to the enrolment of the authority with this key, by somebody who has no
+    /// certificate yet.
+    pub fn pinned(pin: token::Pin) -> Result<Self, rustls::Error> {
+        let (config, server_name) = first::client_config(pin)?;
+        Ok(Self { way: Way::Tls { config, server_name, revoked: Revoked::default() } })
     }
 
     /// Connections without certificates.
@@ -143,15 +163,27 @@ impl Connector {
         if let Err(source) = stream.set_nodelay(true) {
             return Err(ConnectError::Unreachable { address, source });
         }
-        let Way::Tls { config, server_name } = self.way else {
+        let Way::Tls { config, server_name, revoked } = self.way else {
             return Ok(Either::Left(stream));
         };
         let handshake = TlsConnector::from(config).connect(server_name, stream);
         match timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Ok(Ok(stream)) => Ok(Either::Right(Box::new(stream))),
-            Ok(Err(source)) => Err(match peer::reason(&source) {
-                Some(source) => ConnectError::WrongPeer { address, source },
-                None => ConnectError::Handshake { address, source },
+            Ok(Ok(stream)) => {
+                let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]));
+                let peer = peer.map(|peer| peer.certificate);
+                let held = match peer {
+                    Ok(Some(peer)) => {
+                        Held::on(stream, Leash::new(peer, &revoked, SystemTime::now()))
+                    }
+                    Ok(None) => Held::free(stream),
+                    Err(source) => return Err(ConnectError::WrongPeer { address, source }),
+                };
+                Ok(Either::Right(Box::new(held)))
+            }
+            Ok(Err(source)) => Err(match (peer::reason(&source), peer::reason(&source)) {
+                (Some(source), _) => ConnectError::WrongPeer { address, source },
+                (None, Some(source)) => ConnectError::WrongAuthority { address, source },
+                (None, None) => ConnectError::Handshake { address, source },
             }),
             Err(_) => Err(ConnectError::Handshake { address, source: too_late() }),
         }
@@ -174,7 +206,7 @@ impl Service<Uri> for Connector {
 }
 
 /// Our end of a connection: without certificates, or with them.
-pub type ClientStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+pub type ClientStream = Either<TcpStream, Box<Held<TlsStream<TcpStream>>>>;
 
 fn too_late() -> io::Error {
     io::ErrorKind::TimedOut.into()

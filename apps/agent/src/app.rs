@@ -372,10 +372,11 @@ fn secure(
     listener: Option<(TcpListener, SocketAddr)>,
     beside: &mut JoinSet<()>,
 ) -> Result<Links, Error> {
-    let report: Report = Arc::new(|event: Event| match event {
-        Event::Reloaded(_) => tracing::info!(name = event.name(), "{event}"),
-        Event::ReloadFailed(_) | Event::HandshakeFailed { .. } | Event::AcceptFailed(_) => {
+    let report: Report = Arc::new(|event: Event| {
+        if event.is_trouble() {
             tracing::warn!(name = event.name(), "{event}");
+        } else {
+            tracing::info!(name = event.name(), "{event}");
         }
     });
     let listener = listener.map(|(listener, _)| listener);

@@ -397,10 +397,11 @@ impl Door {
 }
 
 fn reporter() -> Report {
-    Arc::new(|event: Event| match &event {
-        Event::Reloaded(_) => tracing::info!(event = event.name(), "{event}"),
-        Event::ReloadFailed(_) | Event::HandshakeFailed { .. } | Event::AcceptFailed(_) => {
+    Arc::new(|event: Event| {
+        if event.is_trouble() {
             tracing::warn!(event = event.name(), "{event}");
+        } else {
+            tracing::info!(event = event.name(), "{event}");
         }
     })
 }
