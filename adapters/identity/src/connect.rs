@@ -71,14 +71,6 @@ pub enum ConnectError {
         /// Who, and what is wrong with that.
         source: PeerError,
     },
-    /// Somebody answers whom the token does not vouch for.
-    #[error("{address}: {source}")]
-    WrongAuthority {
-        /// Where.
-        address: String,
-        /// What to do.
-        source: WrongAuthority,
-    },
     /// Somebody answers, but not with a handshake, or refuses ours.
     #[error("no secure connection to {address}")]
     Handshake {
@@ -180,10 +172,14 @@ impl Connector {
                 };
                 Ok(Either::Right(Box::new(held)))
             }
-            Ok(Err(source)) => Err(match (peer::reason(&source), peer::reason(&source)) {
-                (Some(source), _) => ConnectError::WrongPeer { address, source },
-                (None, Some(source)) => ConnectError::WrongAuthority { address, source },
-                (None, None) => ConnectError::Handshake { address, source },
+            Ok(Err(source)) => Err(match peer::reason(&source) {
+                Some(source) => ConnectError::WrongPeer { address, source },
+                None => {
+                    // What the library carries and shows to nobody is what whoever joins must read.
+                    let wrong: Option<WrongAuthority> = peer::reason(&source);
+                    let source = wrong.map_or(source, io::Error::other);
+                    ConnectError::Handshake { address, source }
+                }
             }),
             Err(_) => Err(ConnectError::Handshake { address, source: too_late() }),
         }

@@ -68,6 +68,7 @@ pub struct IdentityChanged {
 }
 
 /// Own certificate and key, and the roots that are trusted.
+#[derive(Clone)]
 pub struct Bundle {
     certificate: Certificate,
     roots: Vec<CertificateDer<'static>>,

@@ -12,6 +12,7 @@ pub mod failure;
 pub mod fault;
 pub mod id;
 pub mod inventory;
+pub mod join;
 pub mod labels;
 pub mod link;
 pub mod mode;

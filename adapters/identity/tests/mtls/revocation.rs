@@ -103,6 +103,9 @@ async fn a_connection_does_not_outlive_its_certificate() {
         assert!(begun.elapsed() < 2 * PROMISED, "still served");
         tokio::task::yield_now().await;
     }
-    call(server.address, &agent, Expected::Scheduler).await.unwrap_err();
+    // A certificate counts in whole seconds, and the last of them may just be over.
+    while call(server.address, &agent, Expected::Scheduler).await.is_ok() {
+        assert!(begun.elapsed() < 2 * PROMISED, "still let in");
+    }
     server.told.wait("Expired").await;
 }
