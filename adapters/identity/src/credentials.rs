@@ -6,7 +6,7 @@
 //! place of ours by mistake, is refused.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -23,7 +23,9 @@ use tokio::sync::watch;
 use crate::authority::Issued;
 use crate::certificate::{self, Certificate, CertificateError, shown, unix_time};
 use crate::names::Identity;
+use crate::renew;
 use crate::revoked::Revoked;
+use crate::token::Pin;
 
 /// Why certificates and a key do not make a bundle, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +141,18 @@ impl Bundle {
         self.own.cert.iter().map(|one| certificate::to_pem(one)).collect()
     }
 
+    /// What recognises the root that signed our certificate.
+    pub fn issuer_pin(&self) -> Option<Pin> {
+        let own = certificate::parse(self.own.cert.first()?).ok()?;
+        let signed = |root: &&CertificateDer<'_>| {
+            certificate::parse(root).is_ok_and(|root| {
+                own.issuer().as_raw() == root.subject().as_raw()
+                    && own.verify_signature(Some(root.public_key())).is_ok()
+            })
+        };
+        self.roots.iter().find(signed).and_then(|root| Pin::of(root))
+    }
+
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
@@ -198,13 +212,16 @@ struct Cell {
     /// How often it was replaced.
     generation: watch::Sender<u64>,
     revoked: Revoked,
+    /// Why what is in the files is not in use.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Credentials {
     /// A cell that holds `bundle`.
     pub fn new(bundle: Bundle) -> Self {
         let (bundle, generation) = (ArcSwap::from_pointee(bundle), watch::Sender::new(0));
-        Self(Arc::new(Cell { bundle, generation, revoked: Revoked::default() }))
+        let (revoked, trouble) = (Revoked::default(), Mutex::default());
+        Self(Arc::new(Cell { bundle, generation, revoked, trouble }))
     }
 
     /// What is in use now.
@@ -215,6 +232,22 @@ impl Credentials {
     /// Who is no longer believed, on every connection made with these.
     pub fn revoked(&self) -> &Revoked {
         &self.0.revoked
+    }
+
+    /// What somebody should look after: files that cannot be used, or a certificate that should have
+    /// been renewed by now.
+    pub fn trouble(&self, now: SystemTime) -> Option<String> {
+        let files = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bundle = self.current();
+        let late = renew::is_overdue(bundle.certificate(), now).then(|| {
+            let ends = shown(bundle.certificate().not_after);
+            format!("the certificate ends on {ends} and was not renewed yet")
+        });
+        files.or(late)
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     /// How often what is in use has changed. A connection made under a smaller number shows an older

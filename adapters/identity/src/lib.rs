@@ -38,7 +38,7 @@ mod disk;
 
 pub use authority::{Authority, Grant, Hosts, Issued, Validity};
 pub use certificate::{Certificate, Serial};
-pub use connect::{ConnectError, Connector};
+pub use connect::{ConnectError, Connector, Lasting};
 pub use credentials::{Bundle, Credentials};
 pub use disk::FileError;
 pub use event::{Event, Report};

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::digest::SHA256;
 use tokio::sync::watch;
 
 use crate::certificate::Certificate;
@@ -59,6 +60,18 @@ impl Denied {
         let named =
             named.flat_map(|(role, names)| names.iter().map(move |n| format!("{role}/{n}")));
         serials.chain(named).collect()
+    }
+
+    /// A number that differs for lists that differ, so that one that is known need not be sent.
+    /// Nothing on the list is 0.
+    pub fn digest(&self) -> u64 {
+        let lines = self.lines();
+        if lines.is_empty() {
+            return 0;
+        }
+        let all = aws_lc_rs::digest::digest(&SHA256, lines.join("\n").as_bytes());
+        let first = all.as_ref().first_chunk().copied().unwrap_or_default();
+        u64::from_be_bytes(first).max(1)
     }
 
     /// The list of such lines. A line nobody understands denies nobody, and says so.

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use persys_identity::{Denied, Subject};
+use persys_model::id::EntryName;
 use persys_model::join::{Admission, Claim, JoinRefused, JoinToken, Use};
 use persys_model::time::WallMillis;
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,7 @@ impl FileRegister {
     /// The tokens that are good.
     pub fn tokens(&self) -> Result<Vec<JoinToken>, RegisterError> {
         let kept = self.read()?;
-        let all = kept.tokens.iter().map(|(id, token)| token_of(id, token));
+        let all = kept.tokens.iter().filter_map(|(id, token)| token_of(id, token));
         Ok(all.filter(|token| token.expires > now()).collect())
     }
 
@@ -138,8 +139,9 @@ impl Register for FileRegister {
         blocking(move || {
             register.change(|kept, now| {
                 let id = claim.id.to_string();
-                let token = kept.tokens.get(&id).ok_or(JoinRefused::Unknown)?;
-                let (after, admission) = token_of(&id, token).redeem(&claim, now)?;
+                let token = kept.tokens.get(&id).and_then(|token| token_of(&id, token));
+                let token = token.ok_or(JoinRefused::Unknown)?;
+                let (after, admission) = token.redeem(&claim, now)?;
                 kept.tokens.insert(id, stored(&after));
                 Ok(admission)
             })
@@ -191,18 +193,18 @@ fn stored(token: &JoinToken) -> Token {
     }
 }
 
-fn token_of(id: &str, token: &Token) -> JoinToken {
+fn token_of(id: &str, token: &Token) -> Option<JoinToken> {
     let used = |(key, name): &(String, String)| Use {
         key: Arc::from(key.as_str()),
         name: Arc::from(name.as_str()),
     };
-    JoinToken {
-        id: Arc::from(id),
+    Some(JoinToken {
+        id: EntryName::new(id).ok()?,
         hash: Arc::from(token.hash.as_str()),
         role: Arc::from(token.role.as_str()),
         name: token.name.as_deref().map(Arc::from),
         expires: WallMillis(token.expires_ms),
         uses_left: token.uses_left,
         uses: token.uses.iter().map(used).collect(),
-    }
+    })
 }

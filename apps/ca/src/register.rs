@@ -8,11 +8,17 @@ use persys_model::join::{Admission, Claim, JoinRefused};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// It was decided, and the answer is no.
-    #[error(transparent)]
-    Refused(#[from] JoinRefused),
+    #[error("{0}")]
+    Refused(String),
     /// Nothing was decided; asking again is safe.
     #[error("{0}")]
     Unavailable(String),
+}
+
+impl From<JoinRefused> for RegisterError {
+    fn from(refused: JoinRefused) -> Self {
+        Self::Refused(refused.to_string())
+    }
 }
 
 /// Where tokens and revocations are kept.

@@ -16,6 +16,7 @@ use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::tokens_server::TokensServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
 use persys_store::embedded::OpenError;
@@ -35,11 +36,12 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
+use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST, Tokens};
 use crate::standing::Standing;
 
 pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
+pub use crate::rpc::Enrolment;
 pub use persys_git::{Settings as GitSettings, Ssh as GitSsh, safe_path};
 pub use persys_model::repository::Protocol as GitProtocol;
 
@@ -152,6 +154,12 @@ pub struct Running {
     pub dns: Option<SocketAddr>,
     /// The way to the driver.
     pub handle: Handle,
+    /// What it proves itself with, where it does.
+    pub credentials: Option<Credentials>,
+    /// To be told where members join, by whoever lets them.
+    pub enrolment: Enrolment,
+    /// Where other schedulers and agents reach it.
+    pub reached_at: SocketAddr,
     stop: watch::Sender<bool>,
     servers: Vec<Task>,
     driver: Task,
@@ -244,6 +252,10 @@ pub async fn start_with(
 
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
+    let credentials = door.credentials();
+    let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
+    let tokens =
+        Tokens { handle: handle.clone(), clock: Arc::clone(&clock), enrolment: enrolment.clone() };
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
@@ -255,11 +267,19 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, forward);
+    if let Some(credentials) = &credentials {
+        aside.push(Task::spawn(follow_denied(handle.clone(), credentials.clone())));
+    }
+    let services = (control, compute, tokens, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
-    let router = http::router(Pages { handle: handle.clone(), metrics, health });
+    let router = http::router(Pages {
+        handle: handle.clone(),
+        metrics,
+        health,
+        credentials: credentials.clone(),
+    });
     let showing = Task::spawn(async move {
         let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
         if let Err(fault) = served {
@@ -273,6 +293,9 @@ pub async fn start_with(
         http: http_at,
         dns: naming.dns,
         handle,
+        credentials,
+        enrolment,
+        reached_at,
         stop,
         servers: vec![serving, showing, Task::spawn(naming.work)],
         driver,
@@ -284,7 +307,7 @@ pub async fn start_with(
 
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, forward): (Control, Compute, Arc<Forward>),
+    (control, compute, tokens, forward): (Control, Compute, Tokens, Arc<Forward>),
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -307,6 +330,7 @@ fn serve_grpc(
         .max_concurrent_streams(MOST_STREAMS)
         .add_service(Guarded::new(control, metrics, &forward))
         .add_service(Guarded::new(compute, metrics, &forward))
+        .add_service(Guarded::new(TokensServer::new(tokens), metrics, &forward))
         .add_service(Guarded::new(health, metrics, &forward))
         .add_service(Guarded::new(reflection, metrics, &forward));
     Ok(Task::spawn(async move {
@@ -314,6 +338,18 @@ fn serve_grpc(
             tracing::error!(%fault, "requests are no longer served");
         }
     }))
+}
+
+/// Believes nobody who was revoked: new connections are refused and open ones cut.
+async fn follow_denied(handle: Handle, credentials: Credentials) {
+    let mut entries = handle.watch_entries();
+    loop {
+        let known = Arc::clone(&entries.borrow_and_update().entries);
+        credentials.revoked().replace(crate::rpc::denied(&known));
+        if entries.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Follows the standing in the standard health service.
@@ -375,6 +411,13 @@ impl Door {
             }
             Self::Tls(_, credentials) => Incoming::tls(listener, credentials, reporter())
                 .map_err(|fault| Error::Tls(fault.to_string())),
+        }
+    }
+
+    fn credentials(&self) -> Option<Credentials> {
+        match self {
+            Self::Plain(..) => None,
+            Self::Tls(_, credentials) => Some(credentials.clone()),
         }
     }
 

@@ -7,6 +7,7 @@ use persys_model::command::Answer;
 use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Author;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::join::Claim;
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
 use persys_model::spec::Spec;
@@ -118,6 +119,8 @@ pub enum Ask {
     Keep(Arc<Entry>),
     /// Keep it no more.
     Forget(EntryKey),
+    /// Use an invitation.
+    Redeem(Claim),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
@@ -140,6 +143,7 @@ impl Ask {
             Self::ReleaseBrake => ("release the brake", None, None),
             Self::Keep(_) => ("keep a record", None, None),
             Self::Forget(_) => ("forget a record", None, None),
+            Self::Redeem(_) => ("join", None, None),
             Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {

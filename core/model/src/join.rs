@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::id::{EntryName, NameError};
 use crate::time::WallMillis;
 
 /// Most members one token may invite.
@@ -17,7 +18,7 @@ pub const MOST_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinToken {
     /// Which one.
-    pub id: Arc<str>,
+    pub id: EntryName,
     /// The SHA-256 of its secret, in hexadecimal.
     pub hash: Arc<str>,
     /// As what its holder joins: the word of a role.
@@ -65,6 +66,30 @@ pub struct Admission {
     pub name: Arc<str>,
 }
 
+/// Somebody, or one certificate, that is no longer believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revocation {
+    /// `serial.<hex>` or `<role>.<name>`.
+    pub name: EntryName,
+    /// Since when.
+    pub since: WallMillis,
+    /// Why, as whoever did it says.
+    pub reason: Arc<str>,
+}
+
+impl Revocation {
+    /// Who it is about: `serial/<hex>` or `<role>/<name>`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        self.name.as_str().replacen('.', "/", 1)
+    }
+
+    /// The name of the record about a subject.
+    pub fn name_of(subject: &str) -> Result<EntryName, NameError> {
+        EntryName::new(&subject.replacen('/', ".", 1))
+    }
+}
+
 /// Why somebody may not join.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinRefused {
@@ -90,7 +115,7 @@ pub enum JoinRefused {
 impl JoinToken {
     /// The token after this use, and who its holder becomes.
     pub fn redeem(&self, claim: &Claim, now: WallMillis) -> Result<(Self, Admission), JoinRefused> {
-        if claim.id != self.id || claim.hash != self.hash {
+        if *claim.id != *self.id.as_str() || claim.hash != self.hash {
             return Err(JoinRefused::Unknown);
         }
         if now >= self.expires {
@@ -121,7 +146,7 @@ mod tests {
 
     fn token(uses_left: u32) -> JoinToken {
         JoinToken {
-            id: "a1".into(),
+            id: EntryName::fixed("a1"),
             hash: "h".into(),
             role: "agent".into(),
             name: None,

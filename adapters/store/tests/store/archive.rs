@@ -75,10 +75,12 @@ async fn what_was_written_is_read_and_can_be_understood() {
         ("foreign", 1),
         ("graves", 1),
         ("head", 1),
+        ("join-tokens", 1),
         ("namespaces", 1),
         ("nodes", 4),
         ("quarantine", 1),
         ("retries", 1),
+        ("revocations", 1),
         ("user-tokens", 1),
         ("workloads", 2),
     ];

@@ -5,6 +5,7 @@ mod global;
 mod legacy;
 mod node;
 mod store;
+mod token;
 mod workload;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ pub(crate) use legacy::{
 };
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
+pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
     Logs, Restart, Run, Why,
@@ -93,6 +95,12 @@ pub(crate) enum Command {
     /// Look at the disks of workloads.
     #[command(subcommand, visible_alias = "disks")]
     Disk(DiskCommand),
+    /// Invite machines to become nodes.
+    #[command(subcommand, visible_alias = "tokens")]
+    Token(TokenCommand),
+    /// Certificates: who is believed.
+    #[command(subcommand)]
+    Ca(CaCommand),
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -181,8 +189,8 @@ pub(crate) fn command(program: &str, extra: Vec<clap::Command>) -> clap::Command
 pub(crate) fn is_ours(words: &[OsString]) -> bool {
     let mut plain = words.iter().filter_map(|word| word.to_str());
     let group = match plain.next() {
-        Some(group @ ("scheduler" | "agent")) => group,
-        Some("dev" | "gateway" | "ca") => return false,
+        Some(group @ ("scheduler" | "agent" | "ca")) => group,
+        Some("dev" | "gateway" | "join") => return false,
         Some(_) | None => return true,
     };
     let command = Cli::command();

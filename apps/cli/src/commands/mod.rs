@@ -18,6 +18,7 @@ mod operate;
 mod recover;
 mod snapshot;
 mod submit;
+mod tokens;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -80,6 +81,8 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
         Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
+        Command::Token(command) => Box::pin(tokens::run(shell, command)),
+        Command::Ca(command) => Box::pin(tokens::ca(shell, command)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),

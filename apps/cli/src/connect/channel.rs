@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::tokens_client::TokensClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -121,6 +122,10 @@ impl Client {
 
     pub(crate) fn compute(&self) -> ComputeClient<Way> {
         ComputeClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn tokens(&self) -> TokensClient<Way> {
+        TokensClient::new(self.channel.clone())
     }
 
     pub(crate) fn agent(&self) -> AgentServiceClient<Way> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use persys_access::By;
-use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
+use persys_identity::{ConnectError, ConnectInfo, Connector, Expected, Lasting};
 use persys_model::time::Millis;
 use tonic::Status;
 use tonic::body::Body;
@@ -47,7 +47,7 @@ pub(super) enum Route {
 pub(crate) struct Forward {
     way: Way,
     handle: Handle,
-    leader: Mutex<Option<(Arc<str>, Vec<Channel>)>>,
+    leader: Mutex<Option<(Arc<str>, Vec<Lasting>)>>,
     next: AtomicUsize,
     /// When a change was last passed on: who made it reads no copy from before.
     changed_at: AtomicU64,
@@ -57,6 +57,22 @@ impl Forward {
     pub(crate) fn new(way: Way, handle: Handle) -> Arc<Self> {
         let (leader, next, changed_at) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
         Arc::new(Self { way, handle, leader, next, changed_at })
+    }
+
+    /// Whether whoever is at the other end is still believed: their connection is being cut, but a
+    /// request may have come through before.
+    pub(super) fn believes<B>(&self, request: &Request<B>) -> Result<(), Status> {
+        let (Way::Tls(credentials), Some(info)) =
+            (&self.way, request.extensions().get::<ConnectInfo>())
+        else {
+            return Ok(());
+        };
+        let shown = info.peer.certificate.as_deref();
+        if shown.is_some_and(|certificate| credentials.revoked().has(certificate)) {
+            let (role, name) = (info.peer.role, &info.peer.name);
+            return Err(Status::unauthenticated(format!("{role}/{name} was revoked")));
+        }
+        Ok(())
     }
 
     /// Who answers a request.
@@ -136,11 +152,11 @@ impl Forward {
             }
         };
         let nth = self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
-        let channel = channels.get(nth).cloned();
+        let channel = channels.get(nth).map(Lasting::channel);
         channel.ok_or_else(|| unavailable("there is no connection to the leader"))
     }
 
-    fn open(&self, leader: &str) -> Result<Channel, Status> {
+    fn open(&self, leader: &str) -> Result<Lasting, Status> {
         let bad = |why: String| unavailable(format!("the leader {leader} is not reached: {why}"));
         let connector = match &self.way {
             Way::Plain => Connector::plain(),
@@ -152,7 +168,7 @@ impl Forward {
             .connect_timeout(REACH)
             .http2_keep_alive_interval(KEEPALIVE.0)
             .keep_alive_timeout(KEEPALIVE.1);
-        Ok(endpoint.connect_with_connector_lazy(connector))
+        Ok(Lasting::new(endpoint, connector))
     }
 }
 

@@ -69,7 +69,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let Admitted { method, by, passed_on } = match admit(&mut request) {
+        let admitted = self.forward.believes(&request).and_then(|()| admit(&mut request));
+        let Admitted { method, by, passed_on } = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 self.metrics.served("refused", refusal.code());

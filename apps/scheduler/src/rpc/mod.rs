@@ -24,6 +24,7 @@ mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod workloads;
 
 use std::sync::Arc;
@@ -52,6 +53,8 @@ use crate::usages::Usages;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
+pub use tokens::Enrolment;
+pub(crate) use tokens::{Tokens, denied};
 
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;

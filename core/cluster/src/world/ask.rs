@@ -32,6 +32,7 @@ impl World {
             Ask::Retry(workload) => self.ask_retry(request, &workload),
             Ask::Keep(entry) => self.keep(request, entry),
             Ask::Forget(key) => self.forget(request, &key),
+            Ask::Redeem(claim) => self.redeem(request, &claim),
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use persys_model::entry::{Entries, Entry, EntryKey};
 use persys_model::event::Happening;
+use persys_model::join::{Admission, Claim, JoinRefused};
 
 use super::World;
 use crate::effects::{Mark, Outbound, RefusalCode};
@@ -39,6 +40,32 @@ impl World {
         }
         self.entry_happened("delete", key);
         self.done(request, "accepted");
+    }
+
+    /// Uses an invitation: it is counted down here and stored before anybody hears of it, so that one
+    /// for one is never used by two. The note of the answer is the role.
+    pub(super) fn redeem(&mut self, request: RequestId, claim: &Claim) {
+        let known = self.entries.join_tokens().find(|token| token.id.as_str() == &*claim.id);
+        let redeemed = known.ok_or(JoinRefused::Unknown);
+        let redeemed = redeemed.and_then(|token| {
+            let (after, admission) = token.redeem(claim, self.now.wall)?;
+            Ok((after != *token, after, admission))
+        });
+        match redeemed {
+            Ok((changed, after, Admission { role, .. })) => {
+                if changed {
+                    let entry = Arc::new(Entry::JoinToken(after));
+                    let key = entry.key();
+                    self.put_entry(entry);
+                    let what = format!("join as {role}/{} with", claim.name);
+                    self.entry_happened(&what, &key);
+                } else {
+                    self.mark(Mark::Idempotent);
+                }
+                self.done(request, role);
+            }
+            Err(refused) => self.refuse(request, RefusalCode::Conflict, refused.to_string()),
+        }
     }
 
     /// Puts a record into memory and into the open unit. Whoever judges by it hears of it once it is

@@ -18,6 +18,7 @@ pub use scope::{Scope, UserRole};
 pub use token::{TokenHash, UserToken};
 
 use crate::id::{EntryName, NamespaceName};
+pub use crate::join::{JoinToken, Revocation};
 
 /// One such record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub enum Entry {
     Binding(Binding),
     /// What a person or a tool proves itself with.
     UserToken(UserToken),
+    /// An invitation to become a member.
+    JoinToken(JoinToken),
+    /// Somebody who is no longer believed.
+    Revocation(Revocation),
 }
 
 /// The kinds of records.
@@ -39,11 +44,16 @@ pub enum EntryKind {
     Binding,
     /// See [`UserToken`].
     UserToken,
+    /// See [`JoinToken`].
+    JoinToken,
+    /// See [`Revocation`].
+    Revocation,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Namespace, Self::Binding, Self::UserToken];
+    pub const ALL: &'static [Self] =
+        &[Self::Namespace, Self::Binding, Self::UserToken, Self::JoinToken, Self::Revocation];
 
     /// The word for one.
     #[must_use]
@@ -52,6 +62,8 @@ impl EntryKind {
             Self::Namespace => "namespace",
             Self::Binding => "binding",
             Self::UserToken => "user token",
+            Self::JoinToken => "join token",
+            Self::Revocation => "revocation",
         }
     }
 
@@ -62,6 +74,8 @@ impl EntryKind {
             Self::Namespace => "namespaces",
             Self::Binding => "bindings",
             Self::UserToken => "user-tokens",
+            Self::JoinToken => "join-tokens",
+            Self::Revocation => "revocations",
         }
     }
 
@@ -95,6 +109,8 @@ impl Entry {
             Self::Namespace(namespace) => (EntryKind::Namespace, namespace.name.entry()),
             Self::Binding(binding) => (EntryKind::Binding, binding.name.clone()),
             Self::UserToken(token) => (EntryKind::UserToken, token.id.clone()),
+            Self::JoinToken(token) => (EntryKind::JoinToken, token.id.clone()),
+            Self::Revocation(revoked) => (EntryKind::Revocation, revoked.name.clone()),
         };
         EntryKey { kind, name }
     }
@@ -152,6 +168,22 @@ impl Entries {
         self.iter().filter_map(|entry| {
             let Entry::Binding(binding) = &**entry else { return None };
             Some(binding)
+        })
+    }
+
+    /// All invitations.
+    pub fn join_tokens(&self) -> impl Iterator<Item = &JoinToken> {
+        self.iter().filter_map(|entry| {
+            let Entry::JoinToken(token) = &**entry else { return None };
+            Some(token)
+        })
+    }
+
+    /// Everybody who is no longer believed.
+    pub fn revocations(&self) -> impl Iterator<Item = &Revocation> {
+        self.iter().filter_map(|entry| {
+            let Entry::Revocation(revoked) = &**entry else { return None };
+            Some(revoked)
         })
     }
 

@@ -1,11 +1,13 @@
 //! Records that are neither workloads nor nodes: one file per kind.
 
 mod binding;
+mod join_token;
 mod namespace;
+mod revocation;
 mod scope;
 mod user_token;
 
-use persys_model::entry::{Binding, Entry, EntryKind, Namespace, UserToken};
+use persys_model::entry::{Binding, Entry, EntryKind, JoinToken, Namespace, Revocation, UserToken};
 
 use super::{Record, Unknown, decode, encode};
 
@@ -24,6 +26,8 @@ pub(crate) fn decode_entry(
         EntryKind::Namespace => read::<Namespace>(bytes, Entry::Namespace),
         EntryKind::Binding => read::<Binding>(bytes, Entry::Binding),
         EntryKind::UserToken => read::<UserToken>(bytes, Entry::UserToken),
+        EntryKind::JoinToken => read::<JoinToken>(bytes, Entry::JoinToken),
+        EntryKind::Revocation => read::<Revocation>(bytes, Entry::Revocation),
     }
 }
 
@@ -36,5 +40,7 @@ pub(crate) fn encode_entry(
         Entry::Namespace(namespace) => encode(namespace, unknown),
         Entry::Binding(binding) => encode(binding, unknown),
         Entry::UserToken(token) => encode(token, unknown),
+        Entry::JoinToken(token) => encode(token, unknown),
+        Entry::Revocation(revoked) => encode(revoked, unknown),
     }
 }

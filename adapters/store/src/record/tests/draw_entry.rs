@@ -1,9 +1,13 @@
 //! Any record that is neither a workload nor a node.
 
+use std::sync::Arc;
+
 use persys_model::entry::{
-    Allowance, Binding, Entry, Namespace, Scope, Subject, TokenHash, UserRole, UserToken,
+    Allowance, Binding, Entry, JoinToken, Namespace, Revocation, Scope, Subject, TokenHash,
+    UserRole, UserToken,
 };
 use persys_model::id::{EntryName, NamespaceName, SubjectName};
+use persys_model::join::Use;
 use persys_model::time::WallMillis;
 use proptest::collection::btree_set;
 use proptest::prelude::*;
@@ -53,5 +57,15 @@ pub(super) fn entry() -> impl Strategy<Value = Entry> {
             let hash = TokenHash(hash);
             Entry::UserToken(UserToken { id, user, hash, role, scope, created_at, expires_at })
         });
-    prop_oneof![namespaces, bindings, tokens]
+    let used = (text(), text()).prop_map(|(key, name)| Use { key, name });
+    let uses = proptest::collection::vec(used, 0..3);
+    let parts = (entry_name(), text(), proptest::option::of(text()), any::<(u64, u32)>(), uses);
+    let joins = parts.prop_map(|(id, hash, name, (expires, uses_left), uses)| {
+        let (role, expires) = (Arc::from("agent"), WallMillis(expires));
+        Entry::JoinToken(JoinToken { id, hash, role, name, expires, uses_left, uses })
+    });
+    let revocations = (entry_name(), any::<u64>(), text()).prop_map(|(name, since, reason)| {
+        Entry::Revocation(Revocation { name, since: WallMillis(since), reason })
+    });
+    prop_oneof![namespaces, bindings, tokens, joins, revocations]
 }

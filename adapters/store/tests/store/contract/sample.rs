@@ -8,10 +8,12 @@ use persys_cluster::store::HighWater;
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{
-    Allowance, Binding, Entry, Namespace, Scope, Subject, TokenHash, UserRole, UserToken,
+    Allowance, Binding, Entry, JoinToken, Namespace, Revocation, Scope, Subject, TokenHash,
+    UserRole, UserToken,
 };
 use persys_model::event::{Event, Happening};
 use persys_model::id::{EntryName, NamespaceName, NodeId, RevisionId, SubjectName, WorkloadId};
+use persys_model::join::Use;
 use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Resources};
@@ -203,6 +205,20 @@ pub fn entries(number: u64) -> Vec<Arc<Entry>> {
             scope: Scope::Cluster,
             created_at: WallMillis(1),
             expires_at: WallMillis(number),
+        })),
+        Arc::new(Entry::JoinToken(JoinToken {
+            id: name("join"),
+            hash: "5e".repeat(32).into(),
+            role: "agent".into(),
+            name: Some("n1".into()),
+            expires: WallMillis(number),
+            uses_left: 2,
+            uses: vec![Use { key: "aa".into(), name: "n1".into() }],
+        })),
+        Arc::new(Entry::Revocation(Revocation {
+            name: name("agent.n"),
+            since: WallMillis(number),
+            reason: "stolen".into(),
         })),
     ]
 }
