@@ -5,8 +5,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use persys_identity::Role;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::enrol;
+use crate::settings::renewal::Renewal;
 use crate::settings::{self, Setting, Unused, Values};
 use crate::tell;
 
@@ -42,9 +45,14 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
         Ok(values) => values,
         Err(code) => return code,
     };
-    let config = match settings::scheduler::config(&values) {
-        Ok(config) => config,
-        Err(faults) => return tell::faults(SCHEDULER.name, &faults),
+    let told = (settings::scheduler::config(&values), settings::renewal::scheduler(&values));
+    let (mut config, renewal) = match told {
+        (Ok(config), Ok(renewal)) => (config, renewal),
+        (config, renewal) => return wrong(&SCHEDULER, config.err(), renewal.err()),
+    };
+    let renewing = match certify_scheduler(&mut config, &renewal).await {
+        Ok(renewing) => renewing,
+        Err(error) => return failed(&SCHEDULER, &error),
     };
     if let persys_scheduler::app::Security::Insecure(exposure) = &config.security {
         warn_insecure(*exposure);
@@ -53,8 +61,16 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
         Ok(running) => {
             let dns = running.dns.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
             tracing::info!(grpc = %running.grpc, http = %running.http, dns, "the scheduler serves");
+            let enrolment = match enrol_beside(&running, &renewal).await {
+                Ok(enrolment) => enrolment,
+                Err(error) => return failed(&SCHEDULER, &error),
+            };
             until_told().await;
+            if let Some(enrolment) = enrolment {
+                enrolment.stop().await;
+            }
             running.stop().await;
+            drop(renewing);
             ExitCode::SUCCESS
         }
         Err(error) => failed(&SCHEDULER, &error),
@@ -67,9 +83,14 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
         Ok(values) => values,
         Err(code) => return code,
     };
-    let config = match settings::agent::config(&values) {
-        Ok(config) => config,
-        Err(faults) => return tell::faults(AGENT.name, &faults),
+    let told = (settings::agent::config(&values), settings::renewal::agent(&values));
+    let (config, renewal) = match told {
+        (Ok(config), Ok(renewal)) => (config, renewal),
+        (config, renewal) => return wrong(&AGENT, config.err(), renewal.err()),
+    };
+    let renewing = match certify_agent(&config, &renewal).await {
+        Ok(renewing) => renewing,
+        Err(error) => return failed(&AGENT, &error),
     };
     if let persys_agent::app::Security::Insecure(exposure) = &config.security {
         warn_insecure(*exposure);
@@ -81,10 +102,62 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
                 () = running.ended() => true,
             };
             running.stop().await;
+            drop(renewing);
             if ended { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
         Err(error) => failed(&AGENT, &error),
     }
+}
+
+/// Sees to the certificate of a scheduler. Where an authority is beside it and nobody said where the
+/// files are, they are with its state.
+async fn certify_scheduler(
+    config: &mut persys_scheduler::app::Config,
+    renewal: &Renewal,
+) -> Result<Option<enrol::Aside>, enrol::Error> {
+    let persys_scheduler::app::Security::Mtls(source) = &mut config.security else {
+        return Ok(None);
+    };
+    let name = persys_agent::host::node_id(None);
+    let issuer = enrol::issuer(renewal, Role::Scheduler, name.as_str(), &config.cluster)?;
+    let Some((issuer, pace)) = issuer else { return Ok(None) };
+    *source = settings::renewal::own_source(renewal, source, &config.state_dir);
+    if std::fs::create_dir_all(&config.state_dir).is_err() {
+        tracing::warn!(folder = %config.state_dir.display(), "cannot be made");
+    }
+    enrol::keep(source, issuer, pace).await.map(Some)
+}
+
+/// Lets machines join, where a scheduler has an authority beside it.
+async fn enrol_beside(
+    running: &persys_scheduler::app::Running,
+    renewal: &Renewal,
+) -> Result<Option<persys_ca::Running>, enrol::Error> {
+    let Some(listen) = renewal.enrol else { return Ok(None) };
+    let opened = enrol::open(running, &renewal.authority, listen, renewal.lifetime).await?;
+    if let Some(enrolment) = &opened {
+        tracing::info!(at = %enrolment.address, "machines can join");
+    }
+    Ok(opened)
+}
+
+/// Sees to the certificate of an agent.
+async fn certify_agent(
+    config: &persys_agent::app::Config,
+    renewal: &Renewal,
+) -> Result<Option<enrol::Aside>, enrol::Error> {
+    let persys_agent::app::Security::Mtls(source) = &config.security else { return Ok(None) };
+    let name = persys_agent::host::node_id(config.node.as_deref());
+    let issuer = enrol::issuer(renewal, Role::Agent, name.as_str(), &config.cluster)?;
+    let Some((issuer, pace)) = issuer else { return Ok(None) };
+    enrol::keep(source, issuer, pace).await.map(Some)
+}
+
+fn wrong(component: &Component, one: Option<Vec<String>>, two: Option<Vec<String>>) -> ExitCode {
+    let mut faults: Vec<_> = one.into_iter().chain(two).flatten().collect();
+    faults.sort();
+    faults.dedup();
+    tell::faults(component.name, &faults)
 }
 
 /// Runs the watchdog of an agent.
@@ -112,7 +185,13 @@ pub(crate) fn commands() -> Vec<clap::Command> {
     let of = |name, component: &Component| {
         settings::command(name, component.about, component.table).no_binary_name(false)
     };
-    vec![crate::dev::command(), of("scheduler", &SCHEDULER), of("agent", &AGENT)]
+    vec![
+        crate::dev::command(),
+        crate::ca::command(),
+        crate::join::command(),
+        of("scheduler", &SCHEDULER),
+        of("agent", &AGENT),
+    ]
 }
 
 /// Reads the settings and starts the log; or what the process ends with.

@@ -4,13 +4,18 @@
 //!   persys dev            everything in one process, for trying and developing
 //!   persys scheduler      also under the name persys-scheduler
 //!   persys agent          also under the name persys-agent
+//!   persys ca             the authority: made, asked, rotated, served
+//!   persys join           makes this machine a node
 //!   persys …              the commands of people, also under the name persysctl
 //! ```
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where people are told")]
 
+mod ca;
 mod component;
 mod dev;
+mod enrol;
+mod join;
 mod program;
 mod settings;
 mod tell;
@@ -42,6 +47,8 @@ fn main() -> ExitCode {
             Program::Scheduler => component::scheduler(words).await,
             Program::Agent => component::agent(words).await,
             Program::Dev => dev::run(words).await,
+            Program::Ca => ca::run(words).await,
+            Program::Join => join::run(words).await,
             Program::Watchdog => component::watchdog(words).await,
             Program::Commands(name) => {
                 persys_cli::run_with(name, words, component::commands()).await

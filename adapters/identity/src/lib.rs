@@ -31,6 +31,7 @@ pub mod request;
 pub mod revoked;
 pub mod tls;
 pub mod token;
+pub mod vault;
 pub mod watch;
 
 mod cut;

@@ -87,6 +87,12 @@ impl Token {
         Ok(Self { pin, id: hex(&id), secret: Zeroizing::new(hex(&secret)) })
     }
 
+    /// The same for another authority: whoever makes one may learn only later for which.
+    #[must_use]
+    pub fn with_pin(self, pin: Pin) -> Self {
+        Self { pin, ..self }
+    }
+
     /// Takes the text apart.
     pub fn parse(text: &str) -> Result<Self, BadToken> {
         let mut parts = text.trim().split('.');

@@ -22,10 +22,12 @@ mod git;
 #[cfg(test)]
 mod page;
 pub(crate) mod read;
+pub(crate) mod renewal;
 pub(crate) mod scheduler;
 mod storage;
 #[cfg(test)]
 mod variables;
+pub(crate) mod vault;
 mod vm;
 
 use std::collections::BTreeMap;
@@ -43,7 +45,7 @@ const LARGEST_FILE: u64 = 256 * 1024;
 pub(crate) const FILE_VARIABLE: &str = "PERSYS_CONFIG_FILE";
 
 /// Settings whose values nobody sees.
-const SECRET: [&str; 1] = ["etcd-password"];
+const SECRET: [&str; 3] = ["etcd-password", "vault-approle-secret-id", "vault-token"];
 
 /// One row.
 #[derive(Debug, Clone, Copy)]

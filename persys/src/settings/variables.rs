@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Debug;
 
-use super::{FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, resolve, scheduler};
+use super::{
+    FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, renewal, resolve, scheduler,
+};
 
 /// What the documents say a scheduler reads.
 const SCHEDULER: &[&str] = &[
@@ -149,6 +151,23 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_TLS_CA", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
     ("PERSYS_TLS_CERT", "/own/s.crt", "", "certificate: \"/own/s.crt\""),
     ("PERSYS_TLS_KEY", "/own/s.key", "", "key: \"/own/s.key\""),
+    ("PERSYS_CA_DIR", "/own/ca", "", "authority: \"/own/ca\""),
+    ("PERSYS_ENROL_PORT", "9086", "", "enrol: Some(0.0.0.0:9086)"),
+    ("PERSYS_ENROL_CERT_TTL", "2h", "", "lifetime: Some(7200s)"),
+    ("PERSYS_ENROL_ADDR", "a:8086,b:8086", "", "renew_at: [\"a:8086\", \"b:8086\"]"),
+    ("PERSYS_VAULT_ENABLED", "true", "--vault-auth-method token", "vault-token = "),
+    ("PERSYS_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_VAULT_APPROLE_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_VAULT_APPROLE_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_PKI_MOUNT", "pki2", VAULT, "mount: \"pki2\""),
+    ("PERSYS_VAULT_PKI_ROLE", "r", VAULT, "role: \"r\""),
+    ("PERSYS_VAULT_CERT_TTL", "7h", VAULT, "ttl: 25200s"),
+    ("PERSYS_VAULT_SERVICE_NAME", "svc", VAULT, "service: \"svc\""),
+    ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
+    ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
+    ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
     ("SCHEDULER_AGENT_TLS_ENABLED", "false", "", "agent-tls-enabled = \"false\""),
     ("SCHEDULER_RECONCILE_INTERVAL", "250ms", "", "look_ms: 250,"),
     ("SCHEDULER_DRIFT_DETECT_INTERVAL", "1m30s", "", "drift_interval_ms: 90000,"),
@@ -189,6 +208,20 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_TLS_CERT_PATH", "/own/a.crt", "", "certificate: \"/own/a.crt\""),
     ("PERSYS_TLS_KEY", "/own/a.key", "", "key: \"/own/a.key\""),
     ("PERSYS_TLS_KEY_PATH", "/own/a.key", "", "key: \"/own/a.key\""),
+    ("PERSYS_ENROL_ADDR", "a:8086,b:8086", "", "renew_at: [\"a:8086\", \"b:8086\"]"),
+    ("PERSYS_VAULT_ENABLED", "true", "--vault-auth-method token", "vault-token = "),
+    ("PERSYS_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_VAULT_APPROLE_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_VAULT_APPROLE_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_PKI_MOUNT", "pki2", VAULT, "mount: \"pki2\""),
+    ("PERSYS_VAULT_PKI_ROLE", "r", VAULT, "role: \"r\""),
+    ("PERSYS_VAULT_CERT_TTL", "7h", VAULT, "ttl: 25200s"),
+    ("PERSYS_VAULT_SERVICE_NAME", "svc", VAULT, "service: \"svc\""),
+    ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
+    ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
+    ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
     ("PERSYS_DOCKER_ENABLED", "false", "", "docker-enabled = \"false\""),
     ("DOCKER_HOST", "unix:///own.sock", "", "host: Some(\"unix:///own.sock\")"),
     ("PERSYS_COMPOSE_ENABLED", "false", "", "ComposeChoice { enabled: false"),
@@ -219,6 +252,9 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
 ];
 
+/// What the other settings of Vault need to count.
+const VAULT: &str = "--vault-token t";
+
 /// What the other settings of a driver need to count.
 const NFS: &str = "--storage-nfs-server nas --storage-nfs-export /e";
 const CEPH: &str = "--storage-ceph-pool p1";
@@ -242,7 +278,7 @@ fn both() -> [Told; 2] {
             unused: scheduler::UNUSED,
             documented: SCHEDULER,
             cases: SCHEDULER_CASES,
-            make: |values| shown(scheduler::config(values)),
+            make: |values| shown(scheduler::config(values)) + &shown(renewal::scheduler(values)),
         },
         Told {
             name: "agent",
@@ -251,7 +287,7 @@ fn both() -> [Told; 2] {
             unused: agent::UNUSED,
             documented: AGENT,
             cases: AGENT_CASES,
-            make: |values| shown(agent::config(values)),
+            make: |values| shown(agent::config(values)) + &shown(renewal::agent(values)),
         },
     ]
 }

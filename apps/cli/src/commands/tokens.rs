@@ -45,7 +45,7 @@ async fn create(shell: &Shell, client: &Client, wanted: CreateToken) -> Result<u
     };
     let made = client.ask(what, client.tokens().create_join_token(question)).await?;
     let pin = Pin::parse(&made.pin).ok_or_else(|| random(&"the answer names no authority"))?;
-    let token = Token { pin, ..draft };
+    let token = draft.with_pin(pin);
     let line = format!("{} join {} --token {}", shell.program, made.enrol_at, *token.text());
     if shell.output().is_data() {
         let kept = made.token.unwrap_or_default();
