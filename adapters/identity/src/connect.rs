@@ -186,23 +186,14 @@ impl Connector {
                     Ok(peer) => peer.certificate,
                     Err(source) => return Err(ConnectError::WrongPeer { address, source }),
                 };
-                let held = match (peer, credentials) {
-                    (Some(peer), Some(ours)) => {
-                        Held::on(stream, Leash::new(peer, ours.revoked(), SystemTime::now()))
-                    }
-                    (None, _) | (_, None) => Held::free(stream),
+                let held = if let (Some(peer), Some(ours)) = (peer, credentials) {
+                    Held::on(stream, Leash::new(peer, ours.revoked(), SystemTime::now()))
+                } else {
+                    Held::free(stream)
                 };
                 Ok(Either::Right(Box::new(held)))
             }
-            Ok(Err(source)) => Err(match peer::reason(&source) {
-                Some(source) => ConnectError::WrongPeer { address, source },
-                None => {
-                    // What the library carries and shows to nobody is what whoever joins must read.
-                    let wrong: Option<WrongAuthority> = peer::reason(&source);
-                    let source = wrong.map_or(source, io::Error::other);
-                    ConnectError::Handshake { address, source }
-                }
-            }),
+            Ok(Err(source)) => Err(refused(address, source)),
             Err(_) => Err(ConnectError::Handshake { address, source: too_late() }),
         }
     }
@@ -255,6 +246,16 @@ impl Service<Uri> for Connector {
 
 /// Our end of a connection: without certificates, or with them.
 pub type ClientStream = Either<TcpStream, Box<Held<TlsStream<TcpStream>>>>;
+
+/// Why a handshake came to nothing. What the TLS library carries and shows to nobody is what whoever
+/// joins must read.
+fn refused(address: String, source: io::Error) -> ConnectError {
+    if let Some(source) = peer::reason(&source) {
+        return ConnectError::WrongPeer { address, source };
+    }
+    let wrong: Option<WrongAuthority> = peer::reason(&source);
+    ConnectError::Handshake { address, source: wrong.map_or(source, io::Error::other) }
+}
 
 fn too_late() -> io::Error {
     io::ErrorKind::TimedOut.into()

@@ -108,18 +108,24 @@ impl Default for Pace {
     }
 }
 
+/// How long a certificate is new: issuers date them back, and hosts have clocks of their own.
+const NEW: Duration = Duration::from_mins(6);
+
 /// When a certificate is to be renewed: between half and four fifths of its life, where in between
-/// chance says, from 0 to 255.
-pub fn due(certificate: &Certificate, chance: u8) -> SystemTime {
-    let life = certificate.not_after.duration_since(certificate.not_before).unwrap_or_default();
+/// chance says, from 0 to 255. Its life begins when it is issued, which is when it is first seen if
+/// it is new: what it says itself is dated back.
+pub fn due(certificate: &Certificate, seen: SystemTime, chance: u8) -> SystemTime {
+    let age = seen.duration_since(certificate.not_before).unwrap_or_default();
+    let begun = if age <= NEW { seen } else { certificate.not_before };
+    let life = certificate.not_after.duration_since(begun).unwrap_or_default();
     let part = life.mul_f64(0.5 + 0.3 * f64::from(chance) / 255.0);
-    certificate.not_before.checked_add(part).unwrap_or(certificate.not_after)
+    begun.checked_add(part).unwrap_or(certificate.not_after)
 }
 
-/// Whether a certificate should have been renewed by now: a fifth of its life is left, or less.
+/// Whether a certificate should have been renewed by now: a sixth of its life is left, or less.
 pub fn is_overdue(certificate: &Certificate, now: SystemTime) -> bool {
     let life = certificate.not_after.duration_since(certificate.not_before).unwrap_or_default();
-    now.checked_add(life / 5).is_none_or(|soon| soon > certificate.not_after)
+    now.checked_add(life / 6).is_none_or(|soon| soon > certificate.not_after)
 }
 
 /// Renews what is kept at one place.
@@ -167,7 +173,7 @@ impl Renewer {
             let serial = present.certificate().serial.clone();
             let due = match &drawn {
                 Some((of, due)) if *of == serial => *due,
-                _ => due(present.certificate(), chance()),
+                _ => due(present.certificate(), now, chance()),
             };
             drawn = Some((serial, due));
             if now >= due {
@@ -308,14 +314,17 @@ mod tests {
     fn renewal_is_due_between_half_and_four_fifths() {
         let folder = tempfile::tempdir().unwrap();
         let certificate = issue(&office(folder.path()), now()).certificate;
-        let life = certificate.not_after.duration_since(certificate.not_before).unwrap();
-        let part = |chance| {
-            let at = due(&certificate, chance).duration_since(certificate.not_before).unwrap();
+        let life = certificate.not_after.duration_since(now()).unwrap();
+        let part = |seen, chance| {
+            let at = due(&certificate, seen, chance).duration_since(now()).unwrap();
             at.as_secs_f64() / life.as_secs_f64()
         };
-        assert!((part(0) - 0.5).abs() < 1e-6 && (part(255) - 0.8).abs() < 1e-6);
-        assert!(!is_overdue(&certificate, due(&certificate, 250)));
-        assert!(is_overdue(&certificate, certificate.not_after - life / 6));
+        for seen in [now(), now() + Duration::from_hours(9)] {
+            let (first, last) = (part(seen, 0), part(seen, 255));
+            assert!((first - 0.5).abs() < 0.01 && (last - 0.8).abs() < 0.01, "{first} {last}");
+        }
+        assert!(!is_overdue(&certificate, due(&certificate, now(), 255)));
+        assert!(is_overdue(&certificate, certificate.not_after - life / 7));
     }
 
     #[tokio::test]

@@ -34,6 +34,9 @@ pub(super) struct Note {
     /// Where names are answered.
     #[serde(default)]
     pub(super) dns: Option<SocketAddr>,
+    /// Where machines join.
+    #[serde(default)]
+    pub(super) enrol: Option<SocketAddr>,
     pub(super) runtime: String,
     pub(super) operator: PathBuf,
     /// What the node cannot run, and how to get it.

@@ -83,6 +83,10 @@ enum Error {
     File(#[from] FileError),
     #[error("commands cannot be told where it is")]
     Context(#[from] persys_cli::context::ContextError),
+    #[error("certificates cannot be listed")]
+    Office(#[from] persys_ca::office::OfficeError),
+    #[error(transparent)]
+    Enrol(#[from] crate::enrol::Error),
     #[error("the scheduler does not start")]
     Scheduler(#[from] scheduler::Error),
     #[error("the agent does not start")]
@@ -147,6 +151,8 @@ fn hint(error: &Error) -> Option<&'static str> {
         | Error::Authority(_)
         | Error::File(_)
         | Error::Context(_)
+        | Error::Office(_)
+        | Error::Enrol(_)
         | Error::Scheduler(_)
         | Error::Agent(_) => None,
     }

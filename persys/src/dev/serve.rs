@@ -16,6 +16,7 @@ use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
 use super::{Error, NODE, docker_host, home};
 use crate::component::{until_told, watchdog_command};
+use crate::enrol;
 
 /// Serves, tells where, and waits.
 pub(super) async fn run(options: &Options) -> Result<(), Error> {
@@ -28,6 +29,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     println!("starting, with everything kept in {}", folder.path.display());
     let certificates = certify(&folder)?;
     let scheduler = start_scheduler(options, &folder, &certificates).await?;
+    let enrolment = open_enrolment(options, &folder, &scheduler).await?;
     let agent = start_agent(options, &folder, &certificates, scheduler.grpc).await?;
     let note = Note {
         pid: std::process::id(),
@@ -35,6 +37,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         http: scheduler.http,
         agent: agent.grpc.unwrap_or_else(|| local(options.agent_port)),
         dns: scheduler.dns,
+        enrol: enrolment.as_ref().map(|enrolment| enrolment.address),
         runtime: options.runtime.word().to_owned(),
         operator: certificates.operator,
         missing: missing(&agent).await,
@@ -46,6 +49,9 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     until_told().await;
     println!("stopping");
     agent.stop().await;
+    if let Some(enrolment) = enrolment {
+        enrolment.stop().await;
+    }
     scheduler.stop().await;
     folder.take_note_away();
     Ok(())
@@ -69,6 +75,21 @@ async fn start_scheduler(
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)
+}
+
+/// Lets other machines join, where the port is free or another one is.
+async fn open_enrolment(
+    options: &Options,
+    folder: &Folder,
+    scheduler: &scheduler::Running,
+) -> Result<Option<persys_ca::Running>, Error> {
+    let authority = folder.path.join("ca");
+    match enrol::open(scheduler, &authority, local(options.enrol_port), None).await {
+        Err(enrol::Error::Serve(persys_ca::serve::Error::Listen { .. })) => {
+            Ok(enrol::open(scheduler, &authority, local(0), None).await?)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 async fn start_agent(
@@ -154,6 +175,9 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!("  agent      {}  (node {NODE})", note.agent);
     if let Some(dns) = note.dns {
         println!("  names      {dns}  (DNS)");
+    }
+    if let Some(enrol) = note.enrol {
+        println!("  joining    {enrol}  (persys token create)");
     }
     println!("  operator   {}", note.operator.display());
     println!("  kept in    {}", folder.path.display());

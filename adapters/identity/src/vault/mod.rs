@@ -193,9 +193,9 @@ impl Issuer for VaultIssuer {
         for one in above {
             let part = format!("{}\n", one.trim());
             if is_root(part.as_bytes()) {
-                roots.push_str(&part)
+                roots.push_str(&part);
             } else {
-                chain = chain.trim().to_owned() + "\n" + &part
+                chain = format!("{}\n{part}", chain.trim());
             }
         }
         if roots.is_empty() {
