@@ -301,7 +301,8 @@ pub async fn start_with(
     let (same, here) = (node.clone(), runtimes.clone());
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
-    let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
+    let pages = http::Pages::new(&node, &handle, &runtimes, &meter)
+        .certified(connector.credentials().cloned());
     let http = http::open(pages_at, pages, &mut beside);
     let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
     let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use persys_identity::Credentials;
+use persys_identity::certificate::shown;
 use persys_model::id::NodeId;
 use persys_model::inventory::Held;
 use persys_node::agent::Agent;
@@ -30,9 +33,15 @@ pub(crate) struct Pages {
     handle: Handle,
     runtimes: Runtimes,
     meter: Arc<Meter>,
+    credentials: Option<Credentials>,
 }
 
 impl Pages {
+    /// Also tells how the certificate is.
+    pub(crate) fn certified(self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self }
+    }
+
     pub(crate) fn new(
         node: &NodeId,
         handle: &Handle,
@@ -40,7 +49,8 @@ impl Pages {
         meter: &Arc<Meter>,
     ) -> Self {
         let (node, handle) = (node.clone(), handle.clone());
-        Self { node, handle, runtimes: runtimes.clone(), meter: Arc::clone(meter) }
+        let (runtimes, meter) = (runtimes.clone(), Arc::clone(meter));
+        Self { node, handle, runtimes, meter, credentials: None }
     }
 }
 
@@ -127,9 +137,22 @@ async fn health(State(pages): State<Pages>) -> Response {
         "fence": standing.fence,
         "takesNewWork": standing.takes(),
         "busy": standing.busy.unwrap_or_default(),
+        "certificate": pages.credentials.as_ref().map(certificate),
         "version": env!("CARGO_PKG_VERSION"),
     });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// Which certificate is in use, until when, and whether somebody should look after it.
+fn certificate(credentials: &Credentials) -> serde_json::Value {
+    let bundle = credentials.current();
+    json!({
+        "identity": bundle.identity().to_string(),
+        "serial": bundle.certificate().serial.as_str(),
+        "notAfter": shown(bundle.certificate().not_after).to_string(),
+        "alarm": credentials.trouble(SystemTime::now()),
+        "revoked": credentials.revoked().current().lines().len(),
+    })
 }
 
 async fn metrics(State(pages): State<Pages>) -> Response {
