@@ -80,7 +80,7 @@ fn understood(line: &str) -> Result<(), String> {
             component("scheduler", scheduler::ABOUT, scheduler::TABLE, words)
         }
         (Program::Agent, words) => component("agent", agent::ABOUT, agent::TABLE, words),
-        (Program::Dev, _) => Ok(()),
+        (Program::Dev | Program::Ca | Program::Join, _) => Ok(()),
         (Program::Watchdog, _) => Err("nobody types that".to_owned()),
         (Program::Commands(name), words) => {
             let everything = persys_cli::command_with(name, component::commands());
