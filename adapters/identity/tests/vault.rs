@@ -1,6 +1,7 @@
 //! Certificates from a server that speaks Vault's protocol and fails the way Vault does.
 
-#![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+#![allow(clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -234,10 +235,8 @@ async fn trouble_with_vault_leaves_what_is_in_the_files() {
     }
     bench.is(Mood::Well);
     renewer.renew(Some(&held), SystemTime::now()).await.unwrap();
-    let (_, wrong) = bench.renewer(Auth::AppRole {
-        role_id: "r1".to_owned(),
-        secret_id: Secret::new("guessed"),
-    });
+    let (_, wrong) = bench
+        .renewer(Auth::AppRole { role_id: "r1".to_owned(), secret_id: Secret::new("guessed") });
     let refused = wrong.renew(Some(&held), SystemTime::now()).await.unwrap_err().to_string();
     assert!(refused.contains("invalid role or secret ID") && !refused.contains("guessed"));
     let down = Settings { address: "http://127.0.0.1:1".into(), ..bench.settings(by_role()) };

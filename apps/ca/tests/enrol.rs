@@ -1,6 +1,6 @@
 //! Machines join, renew and are refused, over real connections.
 
-#![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
