@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use persys_identity::renew::Pace;
 use persys_identity::vault::{Auth, Secret, Settings, VaultIssuer};
 use persys_identity::{
-    Authority, ClusterName, Grant, Identity, Name, Renewer, Role, Source, TrustDomain, Validity,
+    Authority, ClusterName, Grant, Identity, Renewer, Role, Source, TrustDomain, Validity,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
