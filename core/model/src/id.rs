@@ -112,6 +112,10 @@ name!(
     VolumeName, 63
 );
 name!(
+    /// A secret, within its namespace.
+    SecretName, 63
+);
+name!(
     /// A storage driver, such as `local` or `ceph-rbd`.
     DriverName, 63
 );

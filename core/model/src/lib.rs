@@ -20,6 +20,7 @@ pub mod phase;
 pub mod repository;
 pub mod resources;
 pub mod retry;
+pub mod secret;
 pub mod spec;
 pub mod time;
 pub mod token;
