@@ -7,6 +7,7 @@ use std::time::Duration;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
+use persys_model::entry::Entries;
 use persys_model::event::{Author, Event};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -73,6 +74,15 @@ impl<T> Looked<T> {
     }
 }
 
+/// The records requests are judged by, as this process knows them.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The records.
+    pub entries: Arc<Entries>,
+    /// Whether they are the leader's own; otherwise they are of a copy.
+    pub leading: bool,
+}
+
 /// A way to the driver; cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
@@ -80,6 +90,7 @@ pub struct Handle {
     pub(crate) events: broadcast::Sender<Arc<Event>>,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) copies: Arc<Copies>,
+    pub(crate) entries: watch::Receiver<Known>,
     pub(crate) looks: Arc<AtomicU64>,
 }
 
@@ -143,6 +154,18 @@ impl Handle {
         let copy = self.copies.get().await.ok_or(Unanswered::NotLeader)?;
         let age = self.copies.now().mono.since(copy.read_at());
         Ok(Looked { value: look(copy.world()), from: Source::Copy(age) })
+    }
+
+    /// The records requests are judged by, without asking the driver.
+    #[must_use]
+    pub fn entries(&self) -> Arc<Entries> {
+        Arc::clone(&self.entries.borrow().entries)
+    }
+
+    /// The same, to be told when they change.
+    #[must_use]
+    pub fn watch_entries(&self) -> watch::Receiver<Known> {
+        self.entries.clone()
     }
 
     /// Says that whoever leads does not answer, so that it is found out soon who does.

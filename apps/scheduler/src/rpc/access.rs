@@ -1,104 +1,44 @@
-//! Who may call what, and which process answers: one table, and whatever is not in it is refused.
+//! Who is calling, as the table of who may call what sees it.
 
+use persys_access::{By, Caller, Rule, Who, judge as judge_by_table};
 use persys_identity::{ConnectInfo, Peer, Role};
 use tonic::Status;
-
-/// Who may call a method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
-    /// An agent, for the node its certificate names.
-    Agent,
-    /// A person or tool that runs the cluster.
-    Operator,
-    /// Everybody who got through the handshake.
-    Everyone,
-}
-
-/// Which process answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// Whoever is asked.
-    Here,
-    /// Whoever is asked, from a copy where it does not lead.
-    Copy,
-    /// The leader.
-    Leader,
-    /// The leader; and what can be looked at is not as before.
-    Change,
-}
-
-/// Every method that is served.
-#[rustfmt::skip]
-pub(crate) const TABLE: &[(&str, Who, By)] = &[
-    ("/persys.control.v1.AgentControl/RegisterNode", Who::Agent, By::Leader),
-    ("/persys.control.v1.AgentControl/Heartbeat", Who::Agent, By::Leader),
-    ("/persys.control.v1.AgentControl/ControlStream", Who::Agent, By::Leader),
-    ("/persys.control.v1.AgentControl/ApplyWorkload", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/DeleteWorkload", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/RetryWorkload", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/SubmitAutomationSuggestion", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/ListNodes", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/GetNode", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/ListWorkloads", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/GetWorkload", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/GetClusterSummary", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/DrainNode", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/UndrainNode", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/TaintNode", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/UntaintNode", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/SetNodeLabel", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/DeleteNodeLabel", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/ListEvents", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/WatchEvents", Who::Operator, By::Leader),
-    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/ListDisks", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/GetDisk", Who::Operator, By::Copy),
-    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operator, By::Change),
-    ("/persys.control.v1.AgentControl/CreateBucket", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/ListBuckets", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/GetBucket", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/DeleteBucket", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/GetBucketAccess", Who::Operator, By::Here),
-    ("/persys.control.v1.AgentControl/ListBucketObjects", Who::Operator, By::Here),
-    ("/persys.compute.v1.Compute/Why", Who::Operator, By::Leader),
-    ("/persys.compute.v1.Compute/Describe", Who::Operator, By::Leader),
-    ("/persys.compute.v1.Compute/Restart", Who::Operator, By::Change),
-    ("/persys.compute.v1.Compute/Logs", Who::Operator, By::Leader),
-    ("/persys.compute.v1.Compute/Exec", Who::Operator, By::Leader),
-    ("/persys.compute.v1.Compute/Console", Who::Operator, By::Leader),
-    ("/persys.compute.v1.Compute/Standing", Who::Operator, By::Here),
-    ("/persys.compute.v1.Compute/Operate", Who::Operator, By::Change),
-    ("/persys.compute.v1.Compute/Snapshot", Who::Operator, By::Here),
-    ("/persys.compute.v1.Compute/Recover", Who::Operator, By::Change),
-    ("/persys.compute.v1.Compute/ListDrifts", Who::Operator, By::Copy),
-    ("/grpc.health.v1.Health/Check", Who::Everyone, By::Here),
-    ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
-    ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),
-    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Who::Operator, By::Here),
-];
 
 /// The method as it is counted and who answers it, or why the caller may not.
 pub(super) fn judge(
     path: &str,
     caller: Option<&ConnectInfo>,
 ) -> Result<(&'static str, By), Status> {
-    let Some((method, who, by)) = TABLE.iter().find(|(method, ..)| *method == path) else {
-        return Err(Status::unimplemented("there is no such method"));
-    };
     let Some(ConnectInfo { peer, .. }) = caller else {
         return Err(Status::unauthenticated("nobody knows who is calling"));
     };
-    let allowed = match who {
-        Who::Everyone => true,
-        Who::Operator => peer.role == Role::Operator,
-        // Without certificates there is only the operator `anonymous`, and agents are it too.
-        Who::Agent => peer.role == Role::Agent || peer.certificate.is_none(),
+    let decision = judge_by_table(path, &caller_of(peer, path));
+    let Rule::Row((method, who, by)) = decision.rule else {
+        return Err(Status::unimplemented("there is no such method"));
     };
-    if allowed {
+    if decision.allowed {
         return Ok((*method, *by));
     }
-    let (role, name) = (peer.role.as_str(), peer.name.as_str());
-    Err(Status::permission_denied(format!("the {role} {name} may not call {method}")))
+    let (role, name, rule) = (peer.role.as_str(), peer.name.as_str(), who.rule());
+    let why = format!("the {role} {name} may not call {method}: it is for {rule}");
+    Err(Status::permission_denied(why))
+}
+
+/// What the caller holds.
+fn caller_of(peer: &Peer, path: &str) -> Caller {
+    use persys_access::Role as Held;
+    // Without certificates there is only the operator `anonymous`, and agents are it too.
+    let for_agents = persys_access::row(path).is_some_and(|(_, who, _)| *who == Who::Agents);
+    if peer.certificate.is_none() && for_agents {
+        return Caller::with(Held::Agent);
+    }
+    match peer.role {
+        Role::Operator => Caller::with(Held::Admin),
+        Role::Agent => Caller::with(Held::Agent),
+        Role::Scheduler => Caller::with(Held::Scheduler),
+        Role::Gateway => Caller::with(Held::Gateway),
+        Role::User | Role::Metrics => Caller::default(),
+    }
 }
 
 /// An agent speaks for its own node alone.
@@ -117,6 +57,7 @@ pub(super) fn own_node(peer: Option<&Peer>, node: &str) -> Result<(), Status> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use persys_access::TABLE;
     use persys_identity::{ClusterName, Name};
     use prost::Message as _;
     use tonic::Code;

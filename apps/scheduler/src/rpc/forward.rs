@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use persys_access::By;
 use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
 use persys_model::time::Millis;
 use tonic::Status;
@@ -16,7 +17,6 @@ use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service as _;
 
-use super::access::By;
 use super::on_behalf;
 use super::refusal::unavailable;
 use crate::handle::Handle;

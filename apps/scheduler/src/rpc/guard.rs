@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use persys_access::By;
 use persys_identity::ConnectInfo;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -14,7 +15,7 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower_service::Service;
 
-use super::access::{self, By};
+use super::access;
 use super::forward::{Forward, Route};
 use super::on_behalf;
 use crate::author;

@@ -30,6 +30,8 @@ impl World {
             },
             Ask::Delete(workload) => self.ask_delete(request, &workload),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Keep(entry) => self.keep(request, entry),
+            Ask::Forget(key) => self.forget(request, &key),
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);

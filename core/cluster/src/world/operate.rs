@@ -59,7 +59,12 @@ impl World {
                 self.judge_orphan(request, &node, &workload, verdict);
             }
             Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
-            Ask::Apply { .. } | Ask::Delete(_) | Ask::Retry(_) | Ask::Recover(_) => {}
+            Ask::Apply { .. }
+            | Ask::Delete(_)
+            | Ask::Retry(_)
+            | Ask::Keep(_)
+            | Ask::Forget(_)
+            | Ask::Recover(_) => {}
         }
     }
 
