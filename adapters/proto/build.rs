@@ -6,15 +6,17 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 5] = [
     "persys/agent/v1/agent.proto",
+    "persys/compute/v1/audit.proto",
     "persys/compute/v1/compute.proto",
+    "persys/compute/v1/secrets.proto",
     "persys/control/v1/control.proto",
 ];
 
 /// Messages that carry passwords, keys or whole files of a user. Printing one shows its name only;
 /// the crate writes that by hand for exactly these.
-const SECRET: [&str; 13] = [
+const SECRET: [&str; 15] = [
     ".persys.agent.v1.CloudInitConfig",
     ".persys.agent.v1.ComposeSpec",
     ".persys.agent.v1.ContainerSpec",
@@ -25,9 +27,11 @@ const SECRET: [&str; 13] = [
     ".persys.control.v1.CloudInitConfig",
     ".persys.control.v1.ComposeSpec",
     ".persys.control.v1.ContainerSpec",
+    ".persys.control.v1.SecretValue",
     ".persys.control.v1.VMSpec",
     ".persys.control.v1.WorkloadSpec",
     ".persys.control.v1.WorkloadSpec.workload",
+    ".persys.compute.v1.SetSecretRequest",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::{agent::v1 as agent, control::v1 as control};
+use crate::{agent::v1 as agent, compute::v1 as compute, control::v1 as control};
 
 macro_rules! print_name_only {
     ($($message:ty)*) => {$(
@@ -28,7 +28,9 @@ print_name_only! {
     control::CloudInitConfig
     control::ComposeSpec
     control::ContainerSpec
+    control::SecretValue
     control::VmSpec
     control::WorkloadSpec
     control::workload_spec::Workload
+    compute::SetSecretRequest
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
+use persys_model::secret::SecretValues;
 use persys_model::spec::{HostPort, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
@@ -93,6 +94,10 @@ pub struct Start {
     pub spec: Arc<Spec>,
     /// Where each managed volume of the spec is on this node, attached by its driver.
     pub volumes: BTreeMap<VolumeName, PathBuf>,
+    /// Its secrets.
+    pub secrets: Arc<SecretValues>,
+    /// Where those that are files are, once they are.
+    pub secrets_at: Option<PathBuf>,
     /// For exclusive work: do not let it start after this moment.
     pub not_after: Option<Millis>,
 }

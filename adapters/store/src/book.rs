@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::key::{Keys, Noun};
 use crate::record::{Record, Unknown, decode, decode_entry, encode, encode_entry};
 use crate::store::{Loaded, Quarantined};
+use crate::trail::{Change, Packs};
 
 /// One change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,23 +36,26 @@ pub(crate) struct Book {
     pub(crate) keys: Keys,
     unknown: BTreeMap<String, Unknown>,
     aside: BTreeSet<String>,
+    audit: Packs,
 }
 
 impl Book {
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, unknown: BTreeMap::new(), aside: BTreeSet::new() }
+        Self { keys, unknown: BTreeMap::new(), aside: BTreeSet::new(), audit: Packs::default() }
     }
 
     /// Forgets everything: the store is about to be read.
     pub(crate) fn clear(&mut self) {
         self.unknown.clear();
         self.aside.clear();
+        self.audit.clear();
     }
 
     /// Takes over what another book learned of other keys.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.unknown.extend(other.unknown);
         self.aside.extend(other.aside);
+        self.audit.absorb(other.audit);
     }
 
     /// Whether `key` holds bytes that were not understood. It is asked once, before a write.
@@ -65,6 +69,7 @@ impl Book {
         let snapshot = &mut loaded.snapshot;
         let taken = match keys.noun(key) {
             Noun::Head | Noun::Leader | Noun::Event | Noun::Other => return,
+            Noun::Audit => return self.audit.found(key),
             Noun::Foreign => Err("is nothing of ours".to_owned()),
             Noun::Node => {
                 self.read(key, bytes, &mut snapshot.nodes, |node: &Node| keys.node(&node.facts.id))
@@ -147,7 +152,17 @@ impl Book {
     pub(crate) fn edits(&mut self, units: &[Unit]) -> Result<Vec<Edit>, Error> {
         let mut edits = Vec::new();
         for write in units.iter().flat_map(|unit| &unit.writes) {
-            edits.push(self.edit(write)?);
+            if let Write::PutAudit(record) = write {
+                self.audit.add(record);
+            } else {
+                edits.push(self.edit(write)?);
+            }
+        }
+        for change in self.audit.settle(&self.keys)? {
+            edits.push(match change {
+                Change::Put(key, bytes) => Edit::Put(key, bytes),
+                Change::Delete(key) => Edit::Delete(key),
+            });
         }
         Ok(edits)
     }
@@ -179,6 +194,8 @@ impl Book {
                 let bytes = encode(&**event, None).map_err(Error::unavailable)?;
                 return Ok(Edit::Event(Arc::clone(event), bytes));
             }
+            // Written together with the others of its commit.
+            Write::PutAudit(_) => return Err(Error::unavailable("an audit record on its own")),
             Write::DeleteNode(id) => keys.node(id),
             Write::DeleteWorkload(id) => keys.workload(id),
             Write::DeleteAssignment(id) => keys.assignment(id),

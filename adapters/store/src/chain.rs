@@ -180,6 +180,7 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             | Noun::Grave
             | Noun::Drift
             | Noun::Entry(_)
+            | Noun::Audit
             | Noun::Other
             | Noun::Foreign => shelf.put(&key, &bytes)?,
         }

@@ -37,6 +37,8 @@ pub(crate) enum Noun {
     Drift,
     Entry(EntryKind),
     Event,
+    /// Records of the audit log.
+    Audit,
     /// What was moved aside, leases, and whatever is not below the root: not read.
     Other,
     /// Below the root and nothing of ours.
@@ -143,6 +145,16 @@ impl Keys {
         format!("{}/events/{:020}-{:020}", self.root, at.0, seq.0)
     }
 
+    /// `/audit/<first>-<last>-<hash of the last>`
+    pub(crate) fn audit(&self, first: u64, last: u64, hash: &str) -> String {
+        format!("{}/audit/{first:020}-{last:020}-{hash}", self.root)
+    }
+
+    /// `/meta/audit`: where the audit log goes on after what was dropped.
+    pub(crate) fn audit_anchor(&self) -> String {
+        format!("{}/meta/audit", self.root)
+    }
+
     /// `/quarantine/<key>@<seq>`: where unreadable bytes go when unit `seq` needs their key.
     #[must_use]
     pub fn quarantine(&self, key: &str, seq: CommitSeq) -> String {
@@ -175,7 +187,7 @@ impl Keys {
         match below.split_once('/') {
             Some(("meta", "head")) => Noun::Head,
             Some(("meta", "leader")) => Noun::Leader,
-            Some(("meta", "term" | "filling")) => Noun::Other,
+            Some(("meta", "term" | "filling" | "audit")) => Noun::Other,
             Some(("meta", rest)) if rest.starts_with("journal/") => Noun::Other,
             Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Other,
             Some(("nodes", _)) => Noun::Node,
@@ -185,6 +197,7 @@ impl Keys {
             Some(("graves", _)) => Noun::Grave,
             Some(("drifts", _)) => Noun::Drift,
             Some(("events", _)) => Noun::Event,
+            Some(("audit", _)) => Noun::Audit,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
             Some((folder, _)) => EntryKind::of_folder(folder).map_or(Noun::Foreign, Noun::Entry),
             None => Noun::Foreign,

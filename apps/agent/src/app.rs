@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +23,7 @@ use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
+use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
 use persys_volumes::Volumes;
@@ -45,6 +46,7 @@ use crate::life;
 use crate::node::{facts, runtimes};
 use crate::rpc;
 use crate::runtimes::Runtimes;
+use crate::secrets::WithSecrets;
 use crate::storage::WithVolumes;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
@@ -279,7 +281,7 @@ pub async fn start_with(
     let parts = between(Parts {
         clock: host::clock(),
         keeper: Arc::new(keeper.clone()),
-        runtime: Arc::new(WithVolumes::new(Arc::new(runtimes.clone()), volumes.clone())),
+        runtime: whole_runtime(&runtimes, &volumes, &node, &config.state_dir),
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
@@ -345,6 +347,17 @@ async fn listen(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Er
 async fn bind_pages(at: Option<SocketAddr>) -> Result<Option<TcpListener>, Error> {
     let Some(at) = at else { return Ok(None) };
     TcpListener::bind(at).await.map(Some).map_err(system(at.to_string()))
+}
+
+/// What runs workloads, with their secrets and volumes.
+fn whole_runtime(
+    runtimes: &Runtimes,
+    volumes: &Volumes,
+    node: &NodeId,
+    state: &Path,
+) -> Arc<dyn Runtime> {
+    let with_secrets = WithSecrets::new(Arc::new(runtimes.clone()), node, state);
+    Arc::new(WithVolumes::new(Arc::new(with_secrets), volumes.clone()))
 }
 
 async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {

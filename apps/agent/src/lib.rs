@@ -34,6 +34,7 @@ mod life;
 mod node;
 pub mod rpc;
 pub mod runtimes;
+mod secrets;
 mod storage;
 pub mod upward;
 pub mod usage;

@@ -15,7 +15,9 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
+use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::secrets_server::SecretsServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
 use persys_store::embedded::OpenError;
@@ -35,7 +37,8 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
+use crate::rpc::{AuditService, Compute, Control, Forward, Guarded, LARGEST, SecretsService};
+use crate::secrets::{Secrets, WithSecrets};
 use crate::standing::Standing;
 
 pub use crate::advertise::Advertise;
@@ -73,6 +76,9 @@ pub struct Config {
     pub discovery: Discovery,
     /// How Compose files are fetched from repositories. Their folder is in that of the state.
     pub git: GitSettings,
+    /// The file with the keys of secrets, if an operator looks after it; else one in the folder of
+    /// the state. Schedulers that share a store need the same keys.
+    pub secrets_key: Option<PathBuf>,
 }
 
 /// How callers prove who they are.
@@ -232,15 +238,17 @@ pub async fn start_with(
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
     let settings = config.settings.clone();
     let replica = Replica::start(candidate, fresh, known, settings, clock.now());
+    let secrets = Secrets::new(&config.cluster, &config.state_dir, config.secrets_key);
     let parts = between(Parts {
         replica,
         clock: Arc::clone(&clock),
         store,
-        links: Arc::<GrpcLinks>::clone(&links),
+        links: Arc::new(WithSecrets::new(Arc::clone(&links), Arc::clone(&secrets))),
         memory: Arc::new(memory),
     });
     let store = Arc::clone(&parts.store);
     let (driver, handle) = Driver::new(parts);
+    let beside = beside(&handle, &store, &clock, secrets);
 
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
@@ -255,7 +263,7 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, forward);
+    let services = (control, compute, beside, forward);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
@@ -282,9 +290,24 @@ pub async fn start_with(
     })
 }
 
+/// Secrets and the audit log.
+fn beside(
+    handle: &Handle,
+    store: &Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+    secrets: Arc<Secrets>,
+) -> (SecretsService, AuditService) {
+    secrets.follow(handle.watch_entries());
+    let secrets = SecretsService::new(handle.clone(), secrets, Arc::clone(clock));
+    (secrets, AuditService::new(Arc::clone(store)))
+}
+
+/// All that is served, and the way to who leads.
+type Services = (Control, Compute, (SecretsService, AuditService), Arc<Forward>);
+
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, forward): (Control, Compute, Arc<Forward>),
+    (control, compute, (secrets, audit), forward): Services,
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -296,6 +319,7 @@ fn serve_grpc(
     let compute = ComputeServer::new(compute)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
+    let audit = AuditServer::new(audit).max_encoding_message_size(usize::MAX);
     let (reporter, health) = tonic_health::server::health_reporter();
     aside.push(Task::spawn(report_health(reporter, handle.standing())));
     let reflection = tonic_reflection::server::Builder::configure()
@@ -307,6 +331,8 @@ fn serve_grpc(
         .max_concurrent_streams(MOST_STREAMS)
         .add_service(Guarded::new(control, metrics, &forward))
         .add_service(Guarded::new(compute, metrics, &forward))
+        .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward))
+        .add_service(Guarded::new(audit, metrics, &forward))
         .add_service(Guarded::new(health, metrics, &forward))
         .add_service(Guarded::new(reflection, metrics, &forward));
     Ok(Task::spawn(async move {

@@ -3,12 +3,18 @@
 //! Every mutation is written down with its author. The author belongs to the request as a whole, so
 //! it is set once, where the caller is judged, and not handed from function to function.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use persys_identity::{ConnectInfo, Peer};
-use persys_model::event::Author;
+use persys_model::event::{Author, Origin};
 use persys_proto::REASON_HEADER;
 use tonic::codegen::http::{HeaderMap, Request};
+
+/// The header under which a caller names its request.
+const REQUEST_ID: &str = "x-request-id";
+/// Longest name of a request that is kept.
+const LONGEST_ID: usize = 64;
 
 tokio::task_local! {
     static AUTHOR: Arc<Author>;
@@ -32,7 +38,15 @@ pub(crate) fn scope<W: Future>(
 /// Who a request is from, and the reason they give.
 pub(crate) fn of<B>(request: &Request<B>) -> Author {
     let caller = request.extensions().get::<ConnectInfo>();
-    named(caller.map(|info| &info.peer), request.headers())
+    let mut author = named(caller.map(|info| &info.peer), request.headers());
+    let rule = persys_access::row(request.uri().path()).map(|(_, who, _)| who.rule());
+    author.origin = Origin {
+        source: caller.map(|info| Arc::from(info.remote.to_string())).unwrap_or_default(),
+        request: request_id(request.headers()),
+        rule: Arc::from(rule.unwrap_or_default()),
+        namespace: Arc::from(""),
+    };
+    author
 }
 
 fn named(peer: Option<&Peer>, headers: &HeaderMap) -> Author {
@@ -41,7 +55,21 @@ fn named(peer: Option<&Peer>, headers: &HeaderMap) -> Author {
         |peer| format!("{} {}", peer.role.as_str(), peer.name.as_str()),
     );
     let why = headers.get(REASON_HEADER).map(|value| reason(value.as_bytes())).unwrap_or_default();
-    Author { who: Arc::from(who), why: Arc::from(why) }
+    Author { why: Arc::from(why), ..Author::new(&who) }
+}
+
+/// What the caller calls this request, or the next number of this process.
+fn request_id(headers: &HeaderMap) -> Arc<str> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    match given.filter(|given| given.len() <= LONGEST_ID && given.bytes().all(is_plain)) {
+        Some(given) => Arc::from(given),
+        None => Arc::from(NEXT.fetch_add(1, Ordering::Relaxed).to_string()),
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
 /// The reason as people read it: one line, no longer than what is kept.

@@ -82,7 +82,7 @@ impl Store for Counted {
 
 fn is_event(write: &Write) -> bool {
     match write {
-        Write::PutEvent(_) => true,
+        Write::PutEvent(_) | Write::PutAudit(_) => true,
         Write::PutNode(_)
         | Write::DeleteNode(_)
         | Write::PutWorkload(_)

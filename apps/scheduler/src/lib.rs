@@ -41,6 +41,7 @@ mod moment;
 mod orders;
 pub mod place;
 mod rpc;
+mod secrets;
 mod skydns;
 pub mod standing;
 mod usages;

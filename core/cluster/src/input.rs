@@ -118,11 +118,32 @@ pub enum Ask {
     Keep(Arc<Entry>),
     /// Keep it no more.
     Forget(EntryKey),
+    /// Write down that somebody was refused; nothing else comes of it.
+    Refused {
+        /// The method they called.
+        verb: Arc<str>,
+        /// The rule that refused them.
+        rule: Arc<str>,
+        /// Refusals that were left out before this one.
+        left_out: u64,
+    },
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
 
 impl Ask {
+    /// About what it is, `kind/name`, for the audit log.
+    pub fn object(&self) -> Arc<str> {
+        let of = |key: &EntryKey| format!("{}/{}", key.kind.word(), key.name);
+        match (self, self.summary()) {
+            (Self::Keep(entry), _) => Arc::from(of(&entry.key())),
+            (Self::Forget(key), _) => Arc::from(of(key)),
+            (_, (_, Some(workload), _)) => Arc::from(format!("workload/{workload}")),
+            (_, (_, None, Some(node))) => Arc::from(format!("node/{node}")),
+            (_, (_, None, None)) => Arc::from("cluster"),
+        }
+    }
+
     /// What is asked for, in a word, and of which workload and node.
     pub fn summary(&self) -> (&'static str, Option<&WorkloadId>, Option<&NodeId>) {
         match self {
@@ -140,6 +161,7 @@ impl Ask {
             Self::ReleaseBrake => ("release the brake", None, None),
             Self::Keep(_) => ("keep a record", None, None),
             Self::Forget(_) => ("forget a record", None, None),
+            Self::Refused { .. } => ("refused", None, None),
             Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {

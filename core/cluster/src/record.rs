@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave};
+use persys_model::audit::{AuditHead, AuditRecord};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Event;
@@ -26,6 +27,8 @@ pub struct Head {
     pub epoch: Epoch,
     /// The last event that was written.
     pub event: EventSeq,
+    /// The last record of the audit log.
+    pub audit: AuditHead,
     /// A rebuilding has begun and is not yet written to its end: a leader that finds this finds a
     /// store in recovery.
     pub rebuilding: bool,
@@ -64,6 +67,8 @@ pub enum Write {
     DeleteEntry(EntryKey),
     /// `/events/<time>-<seq>`
     PutEvent(Arc<Event>),
+    /// `/audit/...`
+    PutAudit(Arc<AuditRecord>),
 }
 
 /// Writes that are stored together or not at all, and leave a legal state behind them.

@@ -143,6 +143,14 @@ name!(
     EntryName, 128
 );
 
+impl EntryName {
+    /// The name of a record that belongs to a namespace. It fits: both parts are half as long.
+    #[must_use]
+    pub fn dotted(namespace: &NamespaceName, name: &SecretName) -> Self {
+        Self(Arc::from(format!("{namespace}.{name}")))
+    }
+}
+
 /// A part of the cluster. A single DNS label: it has no dot, so that it can stand in front of one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceName(Arc<str>);

@@ -5,6 +5,7 @@
 //! trusted from then on.
 
 pub mod assignment;
+pub mod audit;
 pub mod command;
 pub mod drift;
 pub mod entry;

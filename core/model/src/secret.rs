@@ -43,8 +43,6 @@ pub enum SecretSeen {
         /// Its group inside.
         gid: u32,
     },
-    /// As the Compose file says.
-    Stack,
 }
 
 /// A value under a key of its own, which is under a key of the key file. Opaque here.
@@ -99,8 +97,9 @@ pub struct SecretValue {
     pub value: Redacted,
 }
 
-/// The secrets of one order, opened.
-pub type SecretValues = BTreeMap<SecretName, SecretValue>;
+/// The secrets of one order, opened; for one that is not set or cannot be opened, what to do. An
+/// order is never held back for it: the agent carries out what it can and reports the rest.
+pub type SecretValues = BTreeMap<SecretName, Result<SecretValue, Arc<str>>>;
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn printing_shows_no_value() {
         let value = SecretValue { version: 3, value: Redacted::new(b"hunter2") };
-        let all = SecretValues::from([(SecretName::fixed("db"), value)]);
+        let all = SecretValues::from([(SecretName::fixed("db"), Ok(value))]);
         let text = format!("{all:?}");
         assert!(text.contains("version: 3") && !text.contains("hunter2"), "{text}");
         let bytes: Arc<[u8]> = Arc::from(&b"hunter2"[..]);

@@ -86,6 +86,7 @@ impl Agent {
                 revision: apply.revision,
                 goal: if apply.run { Goal::Run } else { Goal::Rest },
                 spec: Some(apply.spec),
+                secrets: apply.secrets,
                 restarts: 0,
                 // What runs already is in the measured use: it may stay and change.
                 gave_up: (apply.run && !slot.view.runs()).then(|| self.load.refusal()).flatten(),
@@ -97,6 +98,8 @@ impl Agent {
                     .map_or_else(|| RevisionId::fixed("none"), |held| held.revision.clone()),
                 goal: Goal::Gone { purge },
                 spec: held.and_then(|held| held.spec.clone()),
+                // What goes is not started again.
+                secrets: Arc::default(),
                 restarts: 0,
                 gave_up: None,
                 completed: false,
@@ -115,6 +118,7 @@ impl Agent {
                 revision: apply.revision,
                 goal: if apply.run { Goal::Run } else { Goal::Rest },
                 spec: Some(apply.spec),
+                secrets: apply.secrets,
                 ..held.clone()
             },
             Order::Remove { purge } => Intent { goal: Goal::Gone { purge }, ..held.clone() },
@@ -252,6 +256,7 @@ impl Agent {
             epoch: intent.epoch,
             revision: intent.revision.clone(),
             spec: Arc::clone(spec),
+            secrets: Arc::clone(&intent.secrets),
             not_after: self.fence.not_after(exclusive),
         };
         let doing = Doing::Start(intent.revision.clone());

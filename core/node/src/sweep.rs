@@ -12,6 +12,8 @@
 //! because somebody ordered it. An observation taken before our last verb ended says nothing about
 //! that verb's workload.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use persys_model::id::WorkloadId;
@@ -214,6 +216,7 @@ impl Agent {
             revision: revision.clone(),
             goal,
             spec: None,
+            secrets: Arc::default(),
             restarts: 0,
             gave_up: None,
             completed: false,

@@ -66,6 +66,7 @@ async fn start_scheduler(
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),
         git: scheduler::GitSettings::default(),
+        secrets_key: None,
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)

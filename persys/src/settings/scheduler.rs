@@ -54,6 +54,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("git-ssh-key", ["PERSYS_GIT_SSH_KEY"], "", "Private key for repositories over ssh"),
     setting!("git-known-hosts", ["PERSYS_GIT_KNOWN_HOSTS"], "", "Keys of the servers over ssh, as known_hosts keeps them"),
     setting!("git-timeout", ["PERSYS_GIT_TIMEOUT"], "30s", "How long one fetch may take"),
+    setting!("secrets-key-file", ["PERSYS_SECRETS_KEY_FILE"], "", "File with the keys of secrets, the same on every scheduler; usually secrets.key in state-dir"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -139,6 +140,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let store = super::etcd::place(&mut read, values);
     let git = super::git::settings(&mut read);
+    let secrets_key = values.is_given("secrets-key-file").then(|| read.path("secrets-key-file"));
     let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
         http,
@@ -150,6 +152,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         settings,
         discovery,
         git,
+        secrets_key,
     });
     read.finish(made)
 }

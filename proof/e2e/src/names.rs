@@ -86,6 +86,7 @@ pub async fn scheduler(
             ..Settings::default()
         },
         git: scheduler::GitSettings::default(),
+        secrets_key: None,
         discovery: Discovery {
             zones: Zones::default(),
             dns,

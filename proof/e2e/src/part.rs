@@ -180,6 +180,7 @@ fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Bo
         settings: plan.pace.scheduler(),
         discovery: Discovery::default(),
         // Repositories of tests are folders and servers of this machine.
+        secrets_key: None,
         git: scheduler::GitSettings {
             allow: scheduler::GitProtocol::ALL.into_iter().collect(),
             ..scheduler::GitSettings::default()

@@ -72,6 +72,7 @@ impl Stack {
             settings: Settings::default(),
             discovery: Discovery::default(),
             // Repositories of tests are folders and servers of this machine.
+            secrets_key: None,
             git: scheduler::GitSettings {
                 allow: scheduler::GitProtocol::ALL.into_iter().collect(),
                 ..scheduler::GitSettings::default()

@@ -57,6 +57,7 @@ impl Bench {
             settings: Settings::default(),
             discovery: Discovery::default(),
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());

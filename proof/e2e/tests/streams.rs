@@ -86,6 +86,7 @@ impl Rig {
             settings: quick(),
             discovery: Discovery::default(),
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
         };
         let running = scheduler::start(config).await.unwrap();
         self.address = running.grpc;

@@ -83,7 +83,7 @@ impl Runtime {
         own: Millis,
     ) -> (Outcome, Change) {
         match verb {
-            Verb::Start { epoch, revision, spec, not_after } => {
+            Verb::Start { epoch, revision, spec, secrets: _, not_after } => {
                 if not_after.is_some_and(|limit| own > limit) {
                     let late = "its lease ran out before it could be started";
                     return (failed(FailureReason::RuntimeError, late), Change::Nothing);
@@ -235,7 +235,7 @@ mod tests {
     ) -> Verb {
         let spec = Arc::new(Recipe::plain(shape, image).spec());
         let revision = RevisionId::new(revision).unwrap();
-        Verb::Start { epoch: Epoch(1), revision, spec, not_after }
+        Verb::Start { epoch: Epoch(1), revision, spec, secrets: Arc::default(), not_after }
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl Recipe {
                 on_node_loss: self.on_node_loss,
             },
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         }
     }
 

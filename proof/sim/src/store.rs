@@ -92,7 +92,7 @@ impl Contents {
             Write::DeleteEntry(key) => {
                 self.entries.remove(key);
             }
-            Write::PutEvent(_) => {}
+            Write::PutEvent(_) | Write::PutAudit(_) => {}
         }
     }
 
@@ -300,6 +300,7 @@ mod tests {
             seq: CommitSeq(seq),
             epoch: Epoch(0),
             event: EventSeq(0),
+            audit: persys_model::audit::AuditHead::default(),
             rebuilding: false,
         }
     }

@@ -47,7 +47,7 @@ fn record(write: &Write) -> String {
         Write::PutEntry(entry) => format!(" [{}]", entry.key()),
         Write::DeleteEntry(key) => format!(" [no {key}]"),
         Write::DeleteNode(id) => format!(" [node {id} removed]"),
-        Write::DeleteAssignment(_) => String::new(),
+        Write::DeleteAssignment(_) | Write::PutAudit(_) => String::new(),
     }
 }
 

@@ -98,6 +98,7 @@ impl Subject {
             | Ask::CheckDrift(_)
             | Ask::Keep(_)
             | Ask::Forget(_)
+            | Ask::Refused { .. }
             | Ask::Recover(_) => Self::Cluster,
         }
     }

@@ -229,7 +229,7 @@ fn shown(what: Happening) -> wire::SchedulerEventView {
 fn who_asked_is_among_the_details() {
     let (what, workload) = (Arc::from("apply"), Some(WorkloadId::fixed("web")));
     let what = Happening::Asked { what, workload, node: None };
-    let by = Author { who: Arc::from("operator ann"), why: Arc::from("a new disk") };
+    let by = Author { why: Arc::from("a new disk"), ..Author::new("operator ann") };
     let event = Event { seq: EventSeq(1), at: WallMillis(0), what, by: Some(Arc::new(by)) };
     let view = view::event::to_wire(&event);
     assert_eq!((&*view.r#type, &*view.workload_id), ("ChangeRequested", "web"));

@@ -127,6 +127,7 @@ impl Archive {
                 | Noun::Grave
                 | Noun::Drift
                 | Noun::Entry(_)
+                | Noun::Audit
                 | Noun::Other
                 | Noun::Foreign => {
                     book.take(key, bytes, loaded);
@@ -188,6 +189,7 @@ fn kind(key: &str) -> &'static str {
         Noun::Drift => "drifts",
         Noun::Entry(kind) => kind.folder(),
         Noun::Event => "events",
+        Noun::Audit => "audit",
         Noun::Other => "quarantine",
         Noun::Foreign => "foreign",
     }

@@ -102,7 +102,7 @@ impl Record for Event {
     fn read(shape: EventShape) -> Result<Self, String> {
         let EventShape { v: _, seq, at_ms, what, by, because } = shape;
         let why = because.unwrap_or_else(|| Arc::from(""));
-        let by = by.map(|who| Arc::new(Author { who, why }));
+        let by = by.map(|who| Arc::new(Author { why, ..Author::new(&who) }));
         Ok(Self { seq: EventSeq(seq), at: WallMillis(at_ms), what: what.read()?, by })
     }
 }

@@ -6,6 +6,7 @@
 //! writing it again and comparing, so that fields of a newer release survive being rewritten.
 
 mod assignment;
+mod audit;
 mod drift;
 mod entry;
 mod event;
@@ -25,6 +26,7 @@ use persys_model::id::NameError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use audit::AuditHeadShape;
 pub(crate) use entry::{decode_entry, encode_entry};
 pub use leader::Leader;
 pub use spec::StoredSpec;

@@ -186,6 +186,7 @@ pub(super) fn refused(error: &Error) -> Status {
         | Error::ImageDenied { .. }
         | Error::PortTaken { .. }
         | Error::Network { .. }
+        | Error::Secret { .. }
         | Error::Storage { .. }
         | Error::Resources { .. }
         | Error::Invalid { .. }

@@ -225,6 +225,7 @@ mod tests {
                     resources: Resources::default(),
                     placement: Placement { class, ..Placement::default() },
                     metadata: BTreeMap::new(),
+                    secrets: Vec::new(),
                 };
                 let start = Start {
                     workload: WorkloadId::new(name).unwrap(),
@@ -232,6 +233,8 @@ mod tests {
                     epoch: Epoch(1),
                     spec: Arc::new(spec),
                     volumes: BTreeMap::new(),
+                    secrets: Arc::default(),
+                    secrets_at: None,
                     not_after: None,
                 };
                 sim.start(&start).await.unwrap();

@@ -99,6 +99,7 @@ fn spec(class: Class) -> Arc<Spec> {
         resources: Resources::default(),
         placement: Placement { class, ..Placement::default() },
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     })
 }
 
@@ -110,7 +111,12 @@ pub(crate) async fn order(agent: &Running, id: &str, epoch: u64, class: Option<C
         if let (term, Some(session)) = tokens {
             let order = class.map_or(Order::Remove { purge: true }, |class| {
                 let revision = RevisionId::fixed("r1");
-                Order::Apply(Apply { revision, run: true, spec: spec(class) })
+                Order::Apply(Apply {
+                    revision,
+                    run: true,
+                    spec: spec(class),
+                    secrets: Arc::default(),
+                })
             });
             let workload = WorkloadId::new(id).unwrap();
             let command = Command { term, session, epoch: Epoch(epoch), workload, order };

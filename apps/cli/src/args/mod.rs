@@ -4,6 +4,7 @@ mod disk;
 mod global;
 mod legacy;
 mod node;
+mod secret;
 mod store;
 mod workload;
 
@@ -18,6 +19,7 @@ pub(crate) use legacy::{
     WorkloadCommand, WorkloadSchedule,
 };
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
+pub(crate) use secret::{Audit, AuditCommand, ListAudit, SecretCommand, SetSecret};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
@@ -72,8 +74,8 @@ pub(crate) enum Command {
     Console(Console),
     /// Show what happened.
     Events(Events),
-    /// Show who asked for which change, and why.
-    Audit(Events),
+    /// Show who did what and who was refused, and check that nobody changed that.
+    Audit(Audit),
     /// Stop workloads; they keep their place in the list.
     Stop(Ids),
     /// Start workloads that were stopped.
@@ -93,6 +95,9 @@ pub(crate) enum Command {
     /// Look at the disks of workloads.
     #[command(subcommand, visible_alias = "disks")]
     Disk(DiskCommand),
+    /// Set secrets for workloads, and see which there are.
+    #[command(subcommand, visible_alias = "secrets")]
+    Secret(SecretCommand),
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.

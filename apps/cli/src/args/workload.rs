@@ -46,6 +46,12 @@ pub(crate) struct Run {
     /// Read variables from a file, KEY=VALUE a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Vec<PathBuf>,
+    /// Give it a secret as a file, under /run/secrets unless a path is named.
+    #[arg(long = "secret", value_name = "NAME[:PATH]")]
+    pub(crate) secrets: Vec<String>,
+    /// Give it a secret as a variable; `docker inspect` on the node shows it, a file is better.
+    #[arg(long = "secret-env", value_name = "VARIABLE=NAME")]
+    pub(crate) secret_env: Vec<String>,
     /// Show a path of the node inside.
     #[arg(short, long = "volume", value_name = "HOST:CONTAINER[:ro]")]
     pub(crate) volumes: Vec<String>,

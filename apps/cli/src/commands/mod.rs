@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod audit;
 mod compose;
 mod config;
 mod console;
@@ -16,6 +17,7 @@ mod look;
 mod nodes;
 mod operate;
 mod recover;
+mod secrets;
 mod snapshot;
 mod submit;
 
@@ -59,7 +61,7 @@ pub(crate) fn offline(
 pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> {
     use lifecycle::{Verb, each};
     let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
-        Command::Run(run) => Box::pin(async move { submit::run(shell, &run).await }),
+        Command::Run(run) => Box::pin(async move { Box::pin(submit::run(shell, &run)).await }),
         Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
         Command::Get(get) => Box::pin(async move { look::get(shell, &get).await }),
         Command::List(list) => Box::pin(async move { look::list(shell, &list).await }),
@@ -68,10 +70,8 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
         Command::Console(of) => Box::pin(async move { console::hold(shell, &of).await }),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
-        Command::Audit(mut events) => Box::pin(async move {
-            events.asked = true;
-            follow::events(shell, &events).await
-        }),
+        Command::Audit(wanted) => Box::pin(audit::run(shell, wanted)),
+        Command::Secret(command) => Box::pin(secrets::run(shell, command)),
         Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
         Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),

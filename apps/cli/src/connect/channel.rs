@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
+use persys_proto::compute::v1::audit_client::AuditClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::secrets_client::SecretsClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -121,6 +123,14 @@ impl Client {
 
     pub(crate) fn compute(&self) -> ComputeClient<Way> {
         ComputeClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn secrets(&self) -> SecretsClient<Way> {
+        SecretsClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn audit(&self) -> AuditClient<Way> {
+        AuditClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
     pub(crate) fn agent(&self) -> AgentServiceClient<Way> {

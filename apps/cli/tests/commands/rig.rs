@@ -175,6 +175,7 @@ async fn start_scheduler(
         security: scheduler::Security::Mtls(bundle),
         discovery: Discovery::default(),
         git: persys_scheduler::app::GitSettings::default(),
+        secrets_key: None,
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })
     .await

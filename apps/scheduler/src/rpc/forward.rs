@@ -9,16 +9,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use persys_access::By;
+use persys_cluster::input::Ask;
 use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
+use persys_model::audit::Sampler;
+use persys_model::event::Author;
+use persys_model::failure::clip;
 use persys_model::time::Millis;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 use tower_service::Service as _;
 
 use super::on_behalf;
 use super::refusal::unavailable;
+use crate::author;
+use crate::clock::{Clock as _, HostClock};
 use crate::handle::Handle;
 use crate::links::grpc::Way;
 use crate::standing::Standing;
@@ -30,6 +36,9 @@ const CONNECTIONS: usize = 8;
 const REACH: Duration = Duration::from_secs(2);
 /// How long a silent connection is trusted, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
+
+/// Longest name of a method that is written down.
+const LONGEST_METHOD: usize = 128;
 
 /// What is to be done with a request.
 #[derive(Debug)]
@@ -51,12 +60,34 @@ pub(crate) struct Forward {
     next: AtomicUsize,
     /// When a change was last passed on: who made it reads no copy from before.
     changed_at: AtomicU64,
+    refusals: Mutex<Sampler>,
+    clock: HostClock,
 }
 
 impl Forward {
     pub(crate) fn new(way: Way, handle: Handle) -> Arc<Self> {
         let (leader, next, changed_at) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Self { way, handle, leader, next, changed_at })
+        let (refusals, clock) = (Mutex::default(), HostClock::start());
+        Arc::new(Self { way, handle, leader, next, changed_at, refusals, clock })
+    }
+
+    /// Writes down that somebody was refused, unless so many are that they are only counted. The
+    /// refusal waits for nothing.
+    pub(super) fn refused(&self, by: Author, method: &str, why: &Status) {
+        if !matches!(why.code(), Code::PermissionDenied | Code::Unauthenticated) {
+            return;
+        }
+        let mut sampler = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left_out) = sampler.take(self.clock.now().wall) else { return };
+        drop(sampler);
+        tracing::warn!(who = %by.who, source = %by.origin.source, method, left_out, "refused");
+        let verb = Arc::from(clip(method, LONGEST_METHOD));
+        let rule = Arc::clone(&by.origin.rule);
+        let (ask, handle) = (Ask::Refused { verb, rule, left_out }, self.handle.clone());
+        tokio::spawn(author::scope(by, async move {
+            // Who does not lead has told its log.
+            drop(handle.ask(ask).await);
+        }));
     }
 
     /// Who answers a request.

@@ -73,6 +73,7 @@ where
             Ok(admitted) => admitted,
             Err(refusal) => {
                 self.metrics.served("refused", refusal.code());
+                self.forward.refused(author::of(&request), request.uri().path(), &refusal);
                 return Box::pin(ready(Ok(refusal.into_http())));
             }
         };

@@ -11,6 +11,7 @@
 
 mod access;
 mod agents;
+mod audit;
 mod automation;
 mod compute;
 mod disks;
@@ -20,6 +21,7 @@ mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod secrets;
 mod sources;
 mod stream;
 #[cfg(test)]
@@ -49,9 +51,11 @@ use crate::links::streams::Streams;
 use crate::standing::Role;
 use crate::usages::Usages;
 
+pub(crate) use audit::AuditService;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
+pub(crate) use secrets::SecretsService;
 
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;

@@ -39,6 +39,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         settings: Settings::default(),
         discovery: Discovery::default(),
         git: app::GitSettings::default(),
+        secrets_key: None,
     }
 }
 

@@ -32,6 +32,8 @@ impl World {
             Ask::Retry(workload) => self.ask_retry(request, &workload),
             Ask::Keep(entry) => self.keep(request, entry),
             Ask::Forget(key) => self.forget(request, &key),
+            // Written down before it gets here.
+            Ask::Refused { .. } => {}
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);
@@ -243,19 +245,10 @@ impl World {
             let why = format!("there is no workload {id}");
             return self.refuse(request, RefusalCode::NotFound, why);
         };
-        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(slot) = self.workloads.get(at.0) else { return };
         match (slot.workload.desired, slot.assignment.phase) {
             (Desired::Running, Phase::Failed | Phase::Backoff) => {
-                // Trying again is a new version of the wish, not of the spec.
-                let workload = Arc::make_mut(&mut slot.workload);
-                workload.generation = workload.generation.next();
-                let placed = slot.assignment.place.is_some();
-                self.touch_intent(at);
-                self.forget_failures(at);
-                if !placed {
-                    self.set_phase(at, Phase::Pending, ReasonCode::RetryRequested, "", None);
-                }
-                self.settle(at);
+                self.try_again(at);
                 self.done(request, "accepted");
             }
             (Desired::Running | Desired::Stopped | Desired::Deleted, _) => {

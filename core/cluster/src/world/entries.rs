@@ -27,7 +27,14 @@ impl World {
             return self.refuse(request, RefusalCode::Exhausted, why);
         }
         let what = if before.is_some() { "change" } else { "make" };
+        let secret = match &*entry {
+            Entry::Secret(secret) => Some(secret.name.clone()),
+            Entry::Namespace(_) | Entry::Binding(_) | Entry::UserToken(_) => None,
+        };
         self.put_entry(entry);
+        if let Some(secret) = secret {
+            self.secret_was_set(&secret);
+        }
         self.entry_happened(what, &key);
         self.done(request, "accepted");
     }

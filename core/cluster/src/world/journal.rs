@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::audit::AuditRecord;
 use persys_model::event::{Event, Happening};
 use persys_model::mode::Mode;
 use persys_model::token::{CommitSeq, Epoch};
@@ -27,18 +28,24 @@ pub(super) struct Draft {
     /// Records outside the slots, and those that go.
     others: Vec<Write>,
     events: Vec<Arc<Event>>,
+    audit: Vec<Arc<AuditRecord>>,
 }
 
 impl Draft {
     /// Whether nothing was gathered.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { nodes, intents, decisions, retries, others, events } = self;
+        let Self { nodes, intents, decisions, retries, others, events, audit } = self;
         nodes.is_empty()
             && intents.is_empty()
             && decisions.is_empty()
             && retries.is_empty()
             && others.is_empty()
             && events.is_empty()
+            && audit.is_empty()
+    }
+
+    pub(super) fn audit(&mut self, record: AuditRecord) {
+        self.audit.push(Arc::new(record));
     }
 }
 
@@ -103,6 +110,9 @@ impl World {
 
     /// Ends the unit, if anything was gathered: what follows is stored on its own.
     pub(super) fn close_unit(&mut self) {
+        if self.audit.is_some() && !self.draft.is_empty() {
+            self.record_wish();
+        }
         let draft = std::mem::take(&mut self.draft);
         let mut writes = draft.others;
         for at in draft.nodes {
@@ -129,11 +139,14 @@ impl World {
             }
         }
         let events: Vec<_> = draft.events.into_iter().map(Write::PutEvent).collect();
+        let audit = draft.audit.into_iter().map(Write::PutAudit);
         if self.settings.zoo.has(Bug::EventOutsideCommit) {
+            writes.extend(audit);
             self.push_unit(writes);
             self.push_unit(events);
         } else {
             writes.extend(events);
+            writes.extend(audit);
             self.push_unit(writes);
         }
     }

@@ -26,6 +26,7 @@ mod recovery;
 mod recovery_plan;
 mod register;
 mod retry;
+mod secrets;
 mod settle;
 mod slots;
 mod timers;
@@ -164,6 +165,10 @@ impl World {
                 self.answered(&node, session, &workload, epoch, &answer);
             }
             Input::Probed { node, session, found } => self.probed(&node, session, found),
+            Input::Ask(request, author, Ask::Refused { verb, rule, left_out }) => {
+                self.record_refusal(&author, verb, rule, left_out);
+                self.done(request, "written down");
+            }
             Input::Ask(request, author, ask) => {
                 self.begin_audit(author, &ask);
                 self.ask(request, ask);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::audit::AuditHead;
 use persys_model::event::Happening;
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -70,6 +71,7 @@ impl World {
             seq: CommitSeq(0),
             epoch: Epoch(0),
             event: EventSeq(0),
+            audit: AuditHead::default(),
             rebuilding: false,
         });
         Self {

@@ -64,6 +64,7 @@ impl World {
             | Ask::Retry(_)
             | Ask::Keep(_)
             | Ask::Forget(_)
+            | Ask::Refused { .. }
             | Ask::Recover(_) => {}
         }
     }

@@ -50,6 +50,7 @@ impl World {
                     revision: revision.clone(),
                     run: desired == Desired::Running,
                     spec: Arc::clone(spec),
+                    secrets: Arc::default(),
                 })
             }
         };

@@ -95,7 +95,7 @@ impl World {
         let audit = self.audit.take();
         let leads_until = self.leads_until;
         let known = self.high_water();
-        let event = self.head.event;
+        let (event, chain) = (self.head.event, self.head.audit);
         let cluster = Arc::clone(&self.head.cluster);
         let settings = self.settings.clone();
         let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
@@ -107,6 +107,9 @@ impl World {
         self.heard = heard;
         // What happened stays told: who follows events goes on where it was.
         self.head.event = self.head.event.max(event);
+        // The audit log goes on where that of this store ends, and begins anew in an empty one: the
+        // recovery is its next record.
+        self.head.audit = chain;
     }
 
     /// All counters go on above anything anybody has seen.

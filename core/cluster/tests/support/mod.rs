@@ -20,6 +20,7 @@ use persys_cluster::record::{Snapshot, Unit, Write};
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::assignment::Assignment;
+use persys_model::audit::AuditRecord;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Author, Event};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
@@ -72,6 +73,7 @@ pub fn container(cpu: u64, memory: u64) -> Spec {
         resources: Resources { compute: Compute::new(cpu, memory), disk: Disk::none() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     }
 }
 
@@ -108,6 +110,7 @@ pub struct Cluster {
 pub struct Store {
     pub snapshot: Snapshot,
     pub events: Vec<Arc<Event>>,
+    pub audit: Vec<Arc<AuditRecord>>,
     pub writes: usize,
 }
 
@@ -160,6 +163,7 @@ impl Store {
                 }
                 Write::DeleteEntry(key) => s.entries.retain(|e| e.key() != *key),
                 Write::PutEvent(event) => self.events.push(Arc::clone(event)),
+                Write::PutAudit(record) => self.audit.push(Arc::clone(record)),
             }
         }
     }

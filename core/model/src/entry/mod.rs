@@ -6,6 +6,7 @@
 mod binding;
 mod namespace;
 mod scope;
+mod secret;
 mod token;
 
 use std::collections::BTreeMap;
@@ -15,9 +16,10 @@ use std::sync::Arc;
 pub use binding::{Binding, Subject};
 pub use namespace::{Allowance, Namespace};
 pub use scope::{Scope, UserRole};
+pub use secret::SecretEntry;
 pub use token::{TokenHash, UserToken};
 
-use crate::id::{EntryName, NamespaceName};
+use crate::id::{EntryName, NamespaceName, SecretName};
 
 /// One such record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub enum Entry {
     Binding(Binding),
     /// What a person or a tool proves itself with.
     UserToken(UserToken),
+    /// A value that workloads may use and nobody is told.
+    Secret(SecretEntry),
 }
 
 /// The kinds of records.
@@ -39,11 +43,14 @@ pub enum EntryKind {
     Binding,
     /// See [`UserToken`].
     UserToken,
+    /// See [`SecretEntry`].
+    Secret,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Namespace, Self::Binding, Self::UserToken];
+    pub const ALL: &'static [Self] =
+        &[Self::Namespace, Self::Binding, Self::UserToken, Self::Secret];
 
     /// The word for one.
     #[must_use]
@@ -52,6 +59,7 @@ impl EntryKind {
             Self::Namespace => "namespace",
             Self::Binding => "binding",
             Self::UserToken => "user token",
+            Self::Secret => "secret",
         }
     }
 
@@ -62,6 +70,7 @@ impl EntryKind {
             Self::Namespace => "namespaces",
             Self::Binding => "bindings",
             Self::UserToken => "user-tokens",
+            Self::Secret => "secrets",
         }
     }
 
@@ -95,6 +104,10 @@ impl Entry {
             Self::Namespace(namespace) => (EntryKind::Namespace, namespace.name.entry()),
             Self::Binding(binding) => (EntryKind::Binding, binding.name.clone()),
             Self::UserToken(token) => (EntryKind::UserToken, token.id.clone()),
+            Self::Secret(secret) => {
+                let name = SecretEntry::entry_name(&secret.namespace, &secret.name);
+                (EntryKind::Secret, name)
+            }
         };
         EntryKey { kind, name }
     }
@@ -152,6 +165,23 @@ impl Entries {
         self.iter().filter_map(|entry| {
             let Entry::Binding(binding) = &**entry else { return None };
             Some(binding)
+        })
+    }
+
+    /// The secret of that name in a namespace.
+    #[must_use]
+    pub fn secret(&self, namespace: &NamespaceName, name: &SecretName) -> Option<&SecretEntry> {
+        let name = SecretEntry::entry_name(namespace, name);
+        let key = EntryKey { kind: EntryKind::Secret, name };
+        let Entry::Secret(secret) = &**self.by_key.get(&key)? else { return None };
+        Some(secret)
+    }
+
+    /// All secrets.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretEntry> {
+        self.iter().filter_map(|entry| {
+            let Entry::Secret(secret) = &**entry else { return None };
+            Some(secret)
         })
     }
 

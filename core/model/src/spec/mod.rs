@@ -8,6 +8,7 @@ pub mod check;
 pub mod compose;
 pub mod container;
 pub mod draft;
+pub mod fill;
 pub mod secret;
 pub mod vm;
 pub mod volume;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use crate::id::DriverName;
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
+use crate::secret::SecretUse;
 
 use volume::{ManagedVolume, VolumeDriver};
 
@@ -36,6 +38,8 @@ pub struct Spec {
     pub placement: Placement,
     /// Free words of the user, handed through.
     pub metadata: BTreeMap<Arc<str>, Arc<str>>,
+    /// The secrets it uses.
+    pub secrets: Vec<SecretUse>,
 }
 
 /// The three kinds of workload.

@@ -152,7 +152,7 @@ impl World {
         let intent = self.disk.intents.get(workload);
         assert_eq!(intent, self.agent.intents().get(workload), "the intent is on disk");
         match verb {
-            Verb::Start { epoch, revision, spec, not_after } => {
+            Verb::Start { epoch, revision, spec, not_after, .. } => {
                 let intent = intent.expect("a start has an intent");
                 assert!(self.agent.confirmed(workload), "started without a word");
                 assert_eq!((intent.goal, &intent.epoch), (Goal::Run, epoch));
@@ -244,6 +244,7 @@ impl World {
                         revision: revision(usize::from(kind)),
                         run: kind != 6,
                         spec: content(kind),
+                        secrets: Arc::default(),
                     }),
                 };
                 let present = self.agent.session().filter(|_| current);

@@ -46,6 +46,7 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         settings: Settings::default(),
         discovery: Discovery::default(),
         git: app::GitSettings::default(),
+        secrets_key: None,
     })
     .await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;

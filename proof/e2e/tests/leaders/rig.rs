@@ -191,6 +191,7 @@ impl Rig {
             store: Place::File,
             discovery: Discovery::default(),
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),

@@ -85,7 +85,8 @@ impl Check {
                 | Write::DeleteDrift(..)
                 | Write::PutEntry(_)
                 | Write::DeleteEntry(_)
-                | Write::PutEvent(_) => {}
+                | Write::PutEvent(_)
+                | Write::PutAudit(_) => {}
             }
         }
         self.events_are_about_changes(now, unit);

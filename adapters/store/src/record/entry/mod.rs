@@ -3,9 +3,10 @@
 mod binding;
 mod namespace;
 mod scope;
+mod secret;
 mod user_token;
 
-use persys_model::entry::{Binding, Entry, EntryKind, Namespace, UserToken};
+use persys_model::entry::{Binding, Entry, EntryKind, Namespace, SecretEntry, UserToken};
 
 use super::{Record, Unknown, decode, encode};
 
@@ -24,6 +25,7 @@ pub(crate) fn decode_entry(
         EntryKind::Namespace => read::<Namespace>(bytes, Entry::Namespace),
         EntryKind::Binding => read::<Binding>(bytes, Entry::Binding),
         EntryKind::UserToken => read::<UserToken>(bytes, Entry::UserToken),
+        EntryKind::Secret => read::<SecretEntry>(bytes, Entry::Secret),
     }
 }
 
@@ -36,5 +38,6 @@ pub(crate) fn encode_entry(
         Entry::Namespace(namespace) => encode(namespace, unknown),
         Entry::Binding(binding) => encode(binding, unknown),
         Entry::UserToken(token) => encode(token, unknown),
+        Entry::Secret(secret) => encode(secret, unknown),
     }
 }

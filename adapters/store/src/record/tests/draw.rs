@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_cluster::record::Head;
 use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
+use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
@@ -256,13 +257,14 @@ pub(super) fn drift() -> impl Strategy<Value = Drift> {
 }
 
 pub(super) fn head() -> impl Strategy<Value = Head> {
-    (text(), any::<(u64, u64, u64, u64, bool)>()).prop_map(
-        |(cluster, (incarnation, seq, epoch, event, rebuilding))| Head {
+    (text(), any::<(u64, u64, u64, u64, bool)>(), any::<(u64, [u8; 32])>()).prop_map(
+        |(cluster, (incarnation, seq, epoch, event, rebuilding), (last, hash))| Head {
             cluster,
             incarnation,
             seq: CommitSeq(seq),
             epoch: Epoch(epoch),
             event: EventSeq(event),
+            audit: AuditHead { seq: last, hash: AuditHash(hash) },
             rebuilding,
         },
     )
@@ -323,7 +325,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
-    let author = (text(), text()).prop_map(|(who, why)| Arc::new(Author { who, why }));
+    let author =
+        (text(), text()).prop_map(|(who, why)| Arc::new(Author { why, ..Author::new(&who) }));
     (any::<u64>(), any::<u64>(), happening(), of(author)).prop_map(|(seq, at, what, by)| Event {
         seq: EventSeq(seq),
         at: WallMillis(at),

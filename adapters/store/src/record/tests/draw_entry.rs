@@ -1,9 +1,11 @@
 //! Any record that is neither a workload nor a node.
 
 use persys_model::entry::{
-    Allowance, Binding, Entry, Namespace, Scope, Subject, TokenHash, UserRole, UserToken,
+    Allowance, Binding, Entry, Namespace, Scope, SecretEntry, Subject, TokenHash, UserRole,
+    UserToken,
 };
-use persys_model::id::{EntryName, NamespaceName, SubjectName};
+use persys_model::id::{EntryName, NamespaceName, SecretName, SubjectName};
+use persys_model::secret::Envelope;
 use persys_model::time::WallMillis;
 use proptest::collection::btree_set;
 use proptest::prelude::*;
@@ -53,5 +55,19 @@ pub(super) fn entry() -> impl Strategy<Value = Entry> {
             let hash = TokenHash(hash);
             Entry::UserToken(UserToken { id, user, hash, role, scope, created_at, expires_at })
         });
-    prop_oneof![namespaces, bindings, tokens]
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+    let secrets = (namespace(), name(), any::<[u64; 2]>(), text(), (bytes(), bytes(), text()))
+        .prop_map(|(namespace, name, [version, set_at], set_by, (wrapped, body, key))| {
+            let digest = key.clone();
+            Entry::Secret(SecretEntry {
+                namespace,
+                name: SecretName::new(name.get(..60).unwrap_or(&name))
+                    .unwrap_or_else(|_| SecretName::fixed("x")),
+                version,
+                set_at: WallMillis(set_at),
+                set_by,
+                sealed: Envelope { key, wrapped: wrapped.into(), body: body.into(), digest },
+            })
+        });
+    prop_oneof![namespaces, bindings, tokens, secrets]
 }

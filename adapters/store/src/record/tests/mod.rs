@@ -132,6 +132,7 @@ fn an_operator_can_read_it() {
         seq: persys_model::token::CommitSeq(7),
         epoch: persys_model::token::Epoch(3),
         event: persys_model::token::EventSeq(9),
+        audit: persys_model::audit::AuditHead::default(),
         rebuilding: false,
     };
     assert_eq!(

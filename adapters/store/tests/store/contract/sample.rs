@@ -37,6 +37,7 @@ impl Pen {
                 seq: CommitSeq(0),
                 epoch: Epoch(0),
                 event: EventSeq(0),
+                audit: persys_model::audit::AuditHead::default(),
                 rebuilding: false,
             },
         }
@@ -116,6 +117,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
             resources: resources(),
             placement: Placement::default(),
             metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
+            secrets: Vec::new(),
         }),
         revision: RevisionId::fixed("r1"),
         generation: Generation(1),

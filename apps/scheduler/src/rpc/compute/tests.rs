@@ -67,6 +67,7 @@ fn container(memory: u64) -> Spec {
         resources: Resources { compute: Amounts::new(100, memory), disk: Disk::none() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod limits;
 mod network;
 mod placement;
 mod resources;
+mod secrets;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -134,7 +135,9 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     let placement = placement::placement(&at.field("placement"), &draft.placement);
     let (kind, services) = kind?;
     let resources = resources::reserved(&resources, asked?, &kind, services);
-    Some(Spec { kind, resources: resources?, placement: placement?, metadata: metadata? })
+    let secrets = secrets::secrets(&at.field("secrets"), &draft.secrets, &kind);
+    let (resources, placement) = (resources?, placement?);
+    Some(Spec { kind, resources, placement, metadata: metadata?, secrets: secrets? })
 }
 
 const TYPES: &[(&str, Option<WorkloadType>)] = &[
