@@ -6,8 +6,9 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "persys/agent/v1/agent.proto",
+    "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/secrets.proto",
@@ -16,13 +17,15 @@ const FILES: [&str; 5] = [
 
 /// Messages that carry passwords, keys or whole files of a user. Printing one shows its name only;
 /// the crate writes that by hand for exactly these.
-const SECRET: [&str; 15] = [
+const SECRET: [&str; 16] = [
     ".persys.agent.v1.CloudInitConfig",
     ".persys.agent.v1.ComposeSpec",
     ".persys.agent.v1.ContainerSpec",
     ".persys.agent.v1.VMSpec",
     ".persys.agent.v1.WorkloadSpec",
     ".persys.agent.v1.WorkloadSpec.spec",
+    ".persys.compute.v1.CreateUserTokenResponse",
+    ".persys.compute.v1.SetSecretRequest",
     ".persys.control.v1.BucketAccess",
     ".persys.control.v1.CloudInitConfig",
     ".persys.control.v1.ComposeSpec",
@@ -31,7 +34,6 @@ const SECRET: [&str; 15] = [
     ".persys.control.v1.VMSpec",
     ".persys.control.v1.WorkloadSpec",
     ".persys.control.v1.WorkloadSpec.workload",
-    ".persys.compute.v1.SetSecretRequest",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -24,6 +24,7 @@ print_name_only! {
     agent::VmSpec
     agent::WorkloadSpec
     agent::workload_spec::Spec
+    compute::CreateUserTokenResponse
     control::BucketAccess
     control::CloudInitConfig
     control::ComposeSpec

@@ -15,6 +15,7 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
+use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
@@ -37,7 +38,9 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{AuditService, Compute, Control, Forward, Guarded, LARGEST, SecretsService};
+use crate::rpc::{
+    AuditService, Compute, Control, Doors, Forward, Guarded, LARGEST, Rights, SecretsService,
+};
 use crate::secrets::{Secrets, WithSecrets};
 use crate::standing::Standing;
 
@@ -252,6 +255,8 @@ pub async fn start_with(
 
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
+    let doors = Doors::new(handle.clone(), Arc::clone(&clock));
+    let rights = Rights::new(handle.clone(), Arc::clone(&clock));
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
@@ -263,7 +268,7 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, beside, forward);
+    let services = (control, compute, (rights, beside), forward, doors);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
@@ -302,12 +307,13 @@ fn beside(
     (secrets, AuditService::new(Arc::clone(store)))
 }
 
-/// All that is served, and the way to who leads.
-type Services = (Control, Compute, (SecretsService, AuditService), Arc<Forward>);
+/// What is served, and what stands before it.
+type Beside = (SecretsService, AuditService);
+type Services = (Control, Compute, (Rights, Beside), Arc<Forward>, Arc<Doors>);
 
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, (secrets, audit), forward): Services,
+    (control, compute, (rights, (secrets, audit)), forward, doors): Services,
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -329,12 +335,13 @@ fn serve_grpc(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
-        .add_service(Guarded::new(control, metrics, &forward))
-        .add_service(Guarded::new(compute, metrics, &forward))
-        .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward))
-        .add_service(Guarded::new(audit, metrics, &forward))
-        .add_service(Guarded::new(health, metrics, &forward))
-        .add_service(Guarded::new(reflection, metrics, &forward));
+        .add_service(Guarded::new(control, metrics, &forward, &doors))
+        .add_service(Guarded::new(compute, metrics, &forward, &doors))
+        .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
+        .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
+        .add_service(Guarded::new(audit, metrics, &forward, &doors))
+        .add_service(Guarded::new(health, metrics, &forward, &doors))
+        .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {
         if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
             tracing::error!(%fault, "requests are no longer served");

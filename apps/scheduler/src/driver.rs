@@ -22,12 +22,14 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::author::Asker;
 use crate::callers::{Caller, Callers};
 use crate::clock::Clock;
 use crate::copies::Copies;
 use crate::handle::{Handle, Inbox, Known};
 use crate::links::{Links, Target};
 use crate::orders;
+use crate::permit;
 use crate::standing::Standing;
 
 /// Longest wait for the store; beyond it the outcome is unknown. A store that has deadlines of its
@@ -194,7 +196,12 @@ impl Driver {
                 Input::Register(self.callers.join(Caller::Registration(to)), *registration)
             }
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
-            Inbox::Ask(author, ask, to) => {
+            Inbox::Ask(Asker { author, caller }, ask, to) => {
+                let world = self.parts.replica.world();
+                if let Some(refusal) = world.and_then(|world| permit::refusal(world, &caller, &ask))
+                {
+                    return drop(to.send(Ok(refusal)));
+                }
                 Input::Ask(self.callers.join(Caller::Ask(to)), author, *ask)
             }
             Inbox::Read(look) => return look(self.parts.replica.world()),

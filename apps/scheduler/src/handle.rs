@@ -8,12 +8,12 @@ use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::entry::Entries;
-use persys_model::event::{Author, Event};
+use persys_model::event::Event;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::author;
+use crate::author::{self, Asker};
 use crate::callers::To;
 use crate::copies::Copies;
 use crate::standing::Standing;
@@ -39,7 +39,7 @@ pub enum Unanswered {
 pub(crate) enum Inbox {
     Register(Box<Registration>, To<RegistrationAnswer>),
     Beat(Box<Beat>, To<BeatAnswer>),
-    Ask(Arc<Author>, Box<Ask>, To<Reply>),
+    Ask(Asker, Box<Ask>, To<Reply>),
     Read(Reader),
     LeaderSilent,
 }
@@ -121,8 +121,8 @@ impl Handle {
 
     /// Somebody wants something: whoever the request under way is from.
     pub async fn ask(&self, ask: Ask) -> Result<Reply, Unanswered> {
-        let author = author::current();
-        self.call(|to| Inbox::Ask(author, Box::new(ask), to)).await
+        let asker = author::current();
+        self.call(|to| Inbox::Ask(asker, Box::new(ask), to)).await
     }
 
     /// Looks at the cluster.

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::entry::{Entries, SecretEntry};
-use persys_model::id::{NamespaceName, SecretName, WorkloadId};
+use persys_model::id::{NamespaceName, SecretName};
 use persys_model::secret::{Envelope, Redacted, SecretValue, SecretValues};
 use persys_model::spec::Spec;
 use persys_seal::{KeyFile, Keys, SealError};
@@ -162,8 +162,8 @@ impl Secrets {
     }
 
     /// The values a spec names.
-    fn values(&self, workload: &WorkloadId, spec: &Spec) -> SecretValues {
-        let (entries, namespace) = (self.entries(), namespace_of(workload, spec));
+    fn values(&self, spec: &Spec) -> SecretValues {
+        let (entries, namespace) = (self.entries(), spec.namespace());
         let value = |name: &SecretName| match entries.secret(&namespace, name) {
             None => Err(Arc::from(format!(
                 "the secret {name} is not set in the namespace {namespace}: `persys secret set \
@@ -181,11 +181,6 @@ impl Secrets {
 
 /// A secret under the new key, or which cannot be and why.
 pub(crate) type Resealed = Result<SecretEntry, (SecretName, SealError)>;
-
-/// The namespace of a workload: its secrets are of the same.
-pub(crate) fn namespace_of(_workload: &WorkloadId, _spec: &Spec) -> NamespaceName {
-    NamespaceName::default_one()
-}
 
 /// The way to agents, with secrets in what goes there.
 #[derive(Debug)]
@@ -206,7 +201,7 @@ impl<L: Links> Links for WithSecrets<L> {
         if let Order::Apply(apply) = &mut command.order
             && !apply.spec.secrets.is_empty()
         {
-            apply.secrets = Arc::new(self.secrets.values(&command.workload, &apply.spec));
+            apply.secrets = Arc::new(self.secrets.values(&apply.spec));
         }
         self.links.order(to, command).await
     }

@@ -84,21 +84,12 @@ pub fn judge(method: &str, caller: &Caller) -> Decision {
         return Decision { allowed: false, rule: Rule::NoSuchMethod };
     };
     let (_, who, _) = *row;
-    let allowed = match who {
-        Who::Everyone => true,
-        Who::Users
-        | Who::Agents
-        | Who::Viewers
-        | Who::Operators
-        | Who::ClusterViewers
-        | Who::Admins
-        | Who::Auditors => {
-            if who.everywhere() {
-                caller.may_everywhere(who)
-            } else {
-                caller.holds(who, |scope| !scope.is_empty())
-            }
-        }
+    let allowed = if who == Who::Everyone {
+        true
+    } else if who.everywhere() {
+        caller.may_everywhere(who)
+    } else {
+        caller.holds(who, |scope| !scope.is_empty())
     };
     Decision { allowed, rule: Rule::Row(row) }
 }

@@ -5,6 +5,7 @@
 //! is nothing allowed.
 
 mod judge;
+pub mod policy;
 mod role;
 mod table;
 

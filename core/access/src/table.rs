@@ -17,6 +17,8 @@ pub enum Who {
     Operators,
     /// Those who may look everywhere.
     ClusterViewers,
+    /// Those who may change workloads everywhere.
+    ClusterOperators,
     /// Those who may do everything everywhere.
     Admins,
     /// Those who read who did what.
@@ -48,7 +50,7 @@ impl Who {
             Self::Users => &[Role::Viewer, Role::Operator, Role::Admin, Role::Auditor],
             Self::Agents => &[Role::Agent],
             Self::Viewers | Self::ClusterViewers => &[Role::Viewer, Role::Operator, Role::Admin],
-            Self::Operators => &[Role::Operator, Role::Admin],
+            Self::Operators | Self::ClusterOperators => &[Role::Operator, Role::Admin],
             Self::Admins => &[Role::Admin],
             Self::Auditors => &[Role::Auditor, Role::Admin],
         }
@@ -59,7 +61,7 @@ impl Who {
     #[must_use]
     pub fn everywhere(self) -> bool {
         match self {
-            Self::ClusterViewers | Self::Admins | Self::Auditors => true,
+            Self::ClusterViewers | Self::ClusterOperators | Self::Admins | Self::Auditors => true,
             Self::Everyone | Self::Users | Self::Agents | Self::Viewers | Self::Operators => false,
         }
     }
@@ -74,6 +76,7 @@ impl Who {
             Self::Viewers => "viewers, in their namespaces",
             Self::Operators => "operators, in their namespaces",
             Self::ClusterViewers => "viewers of the whole cluster",
+            Self::ClusterOperators => "operators of the whole cluster",
             Self::Admins => "admins of the whole cluster",
             Self::Auditors => "auditors of the whole cluster",
         }
@@ -109,10 +112,10 @@ pub const TABLE: &[Row] = &[
     ("/persys.control.v1.AgentControl/DeleteNodeLabel", Who::Admins, By::Change),
     ("/persys.control.v1.AgentControl/ListEvents", Who::Viewers, By::Here),
     ("/persys.control.v1.AgentControl/WatchEvents", Who::Viewers, By::Leader),
-    ("/persys.control.v1.AgentControl/CreateDisk", Who::Operators, By::Change),
-    ("/persys.control.v1.AgentControl/ListDisks", Who::Viewers, By::Copy),
-    ("/persys.control.v1.AgentControl/GetDisk", Who::Viewers, By::Copy),
-    ("/persys.control.v1.AgentControl/DeleteDisk", Who::Operators, By::Change),
+    ("/persys.control.v1.AgentControl/CreateDisk", Who::ClusterOperators, By::Change),
+    ("/persys.control.v1.AgentControl/ListDisks", Who::ClusterViewers, By::Copy),
+    ("/persys.control.v1.AgentControl/GetDisk", Who::ClusterViewers, By::Copy),
+    ("/persys.control.v1.AgentControl/DeleteDisk", Who::ClusterOperators, By::Change),
     ("/persys.control.v1.AgentControl/CreateBucket", Who::Admins, By::Here),
     ("/persys.control.v1.AgentControl/ListBuckets", Who::Admins, By::Here),
     ("/persys.control.v1.AgentControl/GetBucket", Who::Admins, By::Here),
@@ -137,6 +140,16 @@ pub const TABLE: &[Row] = &[
     ("/persys.compute.v1.Secrets/RotateSecretsKey", Who::Admins, By::Change),
     ("/persys.compute.v1.Audit/ListAudit", Who::Auditors, By::Here),
     ("/persys.compute.v1.Audit/VerifyAudit", Who::Auditors, By::Here),
+    ("/persys.compute.v1.Access/WhoAmI", Who::Users, By::Here),
+    ("/persys.compute.v1.Access/ListNamespaces", Who::ClusterViewers, By::Leader),
+    ("/persys.compute.v1.Access/PutNamespace", Who::Admins, By::Change),
+    ("/persys.compute.v1.Access/DeleteNamespace", Who::Admins, By::Change),
+    ("/persys.compute.v1.Access/ListBindings", Who::Admins, By::Leader),
+    ("/persys.compute.v1.Access/PutBinding", Who::Admins, By::Change),
+    ("/persys.compute.v1.Access/DeleteBinding", Who::Admins, By::Change),
+    ("/persys.compute.v1.Access/CreateUserToken", Who::Admins, By::Change),
+    ("/persys.compute.v1.Access/ListUserTokens", Who::Admins, By::Leader),
+    ("/persys.compute.v1.Access/RevokeUserToken", Who::Admins, By::Change),
     ("/grpc.health.v1.Health/Check", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),

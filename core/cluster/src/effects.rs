@@ -82,6 +82,8 @@ pub enum RefusalCode {
     Unavailable,
     /// Too much is waiting already.
     Exhausted,
+    /// Whoever asks may not.
+    Forbidden,
 }
 
 macro_rules! marks {

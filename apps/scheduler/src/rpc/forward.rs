@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use persys_access::By;
+use persys_access::{By, Caller, Role};
 use persys_cluster::input::Ask;
 use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
 use persys_model::audit::Sampler;
 use persys_model::event::Author;
 use persys_model::failure::clip;
 use persys_model::time::Millis;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
 use tower_service::Service as _;
 
 use super::on_behalf;
 use super::refusal::unavailable;
-use crate::author;
+use crate::author::{self, Asker};
 use crate::clock::{Clock as _, HostClock};
 use crate::handle::Handle;
 use crate::links::grpc::Way;
@@ -73,18 +73,15 @@ impl Forward {
 
     /// Writes down that somebody was refused, unless so many are that they are only counted. The
     /// refusal waits for nothing.
-    pub(super) fn refused(&self, by: Author, method: &str, why: &Status) {
-        if !matches!(why.code(), Code::PermissionDenied | Code::Unauthenticated) {
-            return;
-        }
+    pub(super) fn refused(&self, by: Arc<Author>, method: &str) {
         let mut sampler = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(left_out) = sampler.take(self.clock.now().wall) else { return };
         drop(sampler);
-        tracing::warn!(who = %by.who, source = %by.origin.source, method, left_out, "refused");
         let verb = Arc::from(clip(method, LONGEST_METHOD));
         let rule = Arc::clone(&by.origin.rule);
         let (ask, handle) = (Ask::Refused { verb, rule, left_out }, self.handle.clone());
-        tokio::spawn(author::scope(by, async move {
+        let asker = Asker { author: by, caller: Arc::new(Caller::with(Role::Admin)) };
+        tokio::spawn(author::scope(asker, async move {
             // Who does not lead has told its log.
             drop(handle.ask(ask).await);
         }));
@@ -127,10 +124,10 @@ impl Forward {
         leader: Arc<str>,
         by: By,
     ) -> Result<Response<Body>, Status> {
-        let Some(ConnectInfo { peer, .. }) = request.extensions().get().cloned() else {
+        let Some(info) = request.extensions().get::<ConnectInfo>().cloned() else {
             return Err(Status::unauthenticated("nobody knows who is calling"));
         };
-        on_behalf::name(request.headers_mut(), &peer)?;
+        on_behalf::name(request.headers_mut(), &info)?;
         let mut channel = self.channel(&leader)?;
         let mut standing = self.handle.standing();
         let call = async {

@@ -11,6 +11,7 @@
 
 mod access;
 mod agents;
+mod attempts;
 mod audit;
 mod automation;
 mod compute;
@@ -21,6 +22,8 @@ mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod rights;
+mod secret;
 mod secrets;
 mod sources;
 mod stream;
@@ -51,10 +54,12 @@ use crate::links::streams::Streams;
 use crate::standing::Role;
 use crate::usages::Usages;
 
+pub(crate) use access::Doors;
 pub(crate) use audit::AuditService;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
+pub(crate) use rights::Rights;
 pub(crate) use secrets::SecretsService;
 
 /// Largest message that is read.
@@ -303,7 +308,7 @@ impl AgentControl for Control {
         &self,
         request: Request<wire::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
-        self.follow_events(request.into_inner()).map(Response::new)
+        self.follow_events(request.into_inner()).await.map(Response::new)
     }
 
     async fn create_disk(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use persys_access::Who;
 use persys_cluster::input::Ask;
 use persys_model::entry::{Entry, EntryKey, EntryKind, SecretEntry};
 use persys_model::id::{NamespaceName, SecretName};
@@ -15,7 +16,7 @@ use super::refusal::done;
 use crate::author;
 use crate::clock::Clock;
 use crate::handle::Handle;
-use crate::secrets::{Secrets, namespace_of};
+use crate::secrets::Secrets;
 
 /// All namespaces.
 const EVERYWHERE: &str = "*";
@@ -32,12 +33,16 @@ impl SecretsService {
         Self { handle, secrets, clock }
     }
 
-    fn namespace(&self, text: &str) -> Result<NamespaceName, Status> {
-        if text.is_empty() {
-            return Ok(NamespaceName::default_one());
-        }
+    /// The namespace that is meant, if whoever asks may do there what `who` may.
+    fn namespace(&self, text: &str, who: Who) -> Result<NamespaceName, Status> {
+        let text = if text.is_empty() { "default" } else { text };
         let name = NamespaceName::new(text)
             .map_err(|fault| Status::invalid_argument(format!("namespace: {fault}")))?;
+        if !author::current().caller.may_in(who, &name) {
+            let rule = who.rule();
+            let why = format!("secrets of the namespace {name} are for {rule}");
+            return Err(Status::permission_denied(why));
+        }
         if name != NamespaceName::default_one() && self.handle.entries().namespace(&name).is_none()
         {
             return Err(Status::not_found(format!("there is no namespace {name}")));
@@ -46,7 +51,7 @@ impl SecretsService {
     }
 
     async fn set(&self, request: api::SetSecretRequest) -> Result<api::SetSecretResponse, Status> {
-        let namespace = self.namespace(&request.namespace)?;
+        let namespace = self.namespace(&request.namespace, Who::Operators)?;
         let name = secret_name(&request.name)?;
         if request.value.is_empty() || request.value.len() > MOST_VALUE_BYTES {
             let length = request.value.len();
@@ -61,7 +66,7 @@ impl SecretsService {
             name,
             version: before.unwrap_or_default() + 1,
             set_at: self.clock.now().wall,
-            set_by: Arc::clone(&author::current().who),
+            set_by: Arc::clone(&author::current().author.who),
             sealed,
         };
         let ask = Ask::Keep(Arc::new(Entry::Secret(secret.clone())));
@@ -83,8 +88,7 @@ impl SecretsService {
         let users = self.handle.look(move |world| {
             let uses = world.workloads().filter(|view| {
                 let spec = &view.workload.spec;
-                spec.secrets.iter().any(|one| one.secret == name)
-                    && namespace_of(&view.workload.id, spec) == namespace
+                spec.secrets.iter().any(|one| one.secret == name) && spec.namespace() == namespace
             });
             uses.map(|view| view.workload.id.to_string()).collect()
         });
@@ -110,12 +114,13 @@ impl SecretsService {
     async fn list(&self, namespace: &str) -> Result<api::ListSecretsResponse, Status> {
         let wanted = match namespace {
             EVERYWHERE => None,
-            text => Some(self.namespace(text)?),
+            text => Some(self.namespace(text, Who::Viewers)?),
         };
         let entries = self.handle.entries();
-        let mut secrets = Vec::new();
+        let (mut secrets, caller) = (Vec::new(), author::current().caller);
         for secret in entries.secrets() {
-            if wanted.as_ref().is_none_or(|wanted| *wanted == secret.namespace) {
+            let meant = wanted.as_ref().is_none_or(|wanted| *wanted == secret.namespace);
+            if meant && caller.may_in(Who::Viewers, &secret.namespace) {
                 secrets.push(self.view(secret, self.used_by(secret).await?));
             }
         }
@@ -123,7 +128,7 @@ impl SecretsService {
     }
 
     async fn get(&self, request: &api::GetSecretRequest) -> Result<api::GetSecretResponse, Status> {
-        let namespace = self.namespace(&request.namespace)?;
+        let namespace = self.namespace(&request.namespace, Who::Viewers)?;
         let name = secret_name(&request.name)?;
         let entries = self.handle.entries();
         let Some(secret) = entries.secret(&namespace, &name) else {
@@ -137,7 +142,7 @@ impl SecretsService {
         &self,
         request: &api::DeleteSecretRequest,
     ) -> Result<api::DeleteSecretResponse, Status> {
-        let namespace = self.namespace(&request.namespace)?;
+        let namespace = self.namespace(&request.namespace, Who::Operators)?;
         let name = secret_name(&request.name)?;
         let entries = self.handle.entries();
         let Some(secret) = entries.secret(&namespace, &name) else {

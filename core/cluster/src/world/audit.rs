@@ -70,6 +70,7 @@ impl World {
         let (author, verb) = (Arc::clone(&audit.author), Arc::from(audit.what));
         let (object, before) = (Arc::clone(&audit.object), audit.before.clone());
         let workload = audit.workload.clone();
+        let namespace = workload.as_ref().and_then(|id| self.namespace_of(id));
         let after = workload.and_then(|id| self.revision_of(&id));
         self.record(
             &author,
@@ -80,6 +81,7 @@ impl World {
                 rule: Arc::clone(&author.origin.rule),
                 before: before.unwrap_or_default(),
                 after: after.unwrap_or_default(),
+                namespace: namespace.unwrap_or_else(|| Arc::clone(&author.origin.namespace)),
                 ..AuditRecord::default()
             },
         );
@@ -105,12 +107,16 @@ impl World {
             why: Arc::clone(&author.why),
             source: Arc::clone(&author.origin.source),
             request: Arc::clone(&author.origin.request),
-            namespace: Arc::clone(&author.origin.namespace),
             previous: self.head.audit.hash,
             ..record
         };
         self.head.audit = record.head();
         self.draft.audit(record);
+    }
+
+    fn namespace_of(&self, id: &WorkloadId) -> Option<Arc<str>> {
+        let slot = self.workloads.get(self.workload_by_id.get(id)?.0)?;
+        Some(Arc::from(slot.workload.spec.namespace().as_str()))
     }
 
     fn revision_of(&self, id: &WorkloadId) -> Option<Arc<str>> {

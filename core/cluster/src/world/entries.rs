@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use persys_model::entry::{Entries, Entry, EntryKey};
+use persys_access::policy;
+use persys_model::entry::{Entries, Entry, EntryKey, EntryKind, Scope};
 use persys_model::event::Happening;
+use persys_model::id::NamespaceName;
+use persys_model::spec::Spec;
 
 use super::World;
 use crate::effects::{Mark, Outbound, RefusalCode};
@@ -26,14 +29,18 @@ impl World {
             let why = format!("there are {MOST_ENTRIES} of this kind already: {}", key.kind.word());
             return self.refuse(request, RefusalCode::Exhausted, why);
         }
+        if let Some((code, why)) = self.dangling(&entry) {
+            return self.refuse(request, code, why);
+        }
+        let before = self.entries.get(&key);
         let what = if before.is_some() { "change" } else { "make" };
         let secret = match &*entry {
-            Entry::Secret(secret) => Some(secret.name.clone()),
+            Entry::Secret(secret) => Some((secret.namespace.clone(), secret.name.clone())),
             Entry::Namespace(_) | Entry::Binding(_) | Entry::UserToken(_) => None,
         };
         self.put_entry(entry);
-        if let Some(secret) = secret {
-            self.secret_was_set(&secret);
+        if let Some((namespace, secret)) = secret {
+            self.secret_was_set(&namespace, &secret);
         }
         self.entry_happened(what, &key);
         self.done(request, "accepted");
@@ -41,11 +48,81 @@ impl World {
 
     /// Forgets a record.
     pub(super) fn forget(&mut self, request: RequestId, key: &EntryKey) {
+        if let Some(why) = self.still_used(key) {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         if !self.drop_entry(key) {
             return self.refuse(request, RefusalCode::NotFound, format!("there is no {key}"));
         }
         self.entry_happened("delete", key);
         self.done(request, "accepted");
+    }
+
+    /// Why a spec may not be run in its namespace, whoever asks for it.
+    pub(super) fn unfit(&self, spec: &Spec) -> Option<(RefusalCode, String)> {
+        let namespace = spec.namespace();
+        if !self.has_namespace(&namespace) {
+            let why = format!(
+                "there is no namespace {namespace}; an admin can make it: `persys namespace create \
+                 {namespace}`"
+            );
+            return Some((RefusalCode::NotFound, why));
+        }
+        let refused = policy::refusals(spec, &self.entries);
+        if refused.is_empty() {
+            return None;
+        }
+        let told: Vec<_> = refused.iter().map(ToString::to_string).collect();
+        Some((RefusalCode::Forbidden, told.join("; ")))
+    }
+
+    fn has_namespace(&self, name: &NamespaceName) -> bool {
+        *name == NamespaceName::default_one() || self.entries.namespace(name).is_some()
+    }
+
+    /// What a record points to that is not there. A role in a namespace of the future would be one
+    /// in somebody else's.
+    fn dangling(&self, entry: &Entry) -> Option<(RefusalCode, String)> {
+        let Some(Scope::Namespaces(names)) = entry.scope() else { return None };
+        if names.is_empty() {
+            let why = "names no namespace: a role has to count somewhere".to_owned();
+            return Some((RefusalCode::Invalid, why));
+        }
+        let missing = names.iter().find(|name| !self.has_namespace(name))?;
+        Some((RefusalCode::NotFound, format!("there is no namespace {missing}")))
+    }
+
+    /// What still needs a record that is to go.
+    fn still_used(&self, key: &EntryKey) -> Option<String> {
+        if key.kind != EntryKind::Namespace {
+            return None;
+        }
+        let Some(Entry::Namespace(namespace)) = self.entries.get(key).map(|entry| &**entry) else {
+            return None;
+        };
+        let name = &namespace.name;
+        if *name != NamespaceName::default_one() {
+            let inside = self.workloads().find(|view| view.workload.spec.namespace() == *name);
+            if let Some(view) = inside {
+                let id = &view.workload.id;
+                return Some(format!("{id} is in the namespace {name}: delete it first"));
+            }
+            if let Some(secret) = self.entries.secrets().find(|secret| secret.namespace == *name) {
+                let secret = &secret.name;
+                return Some(format!(
+                    "the secret {secret} is in the namespace {name}: delete it first"
+                ));
+            }
+            let names_it = |scope: &Scope| *scope != Scope::Cluster && scope.covers(name);
+            let mut others = self.entries.iter();
+            if let Some(user) = others.find(|entry| entry.scope().is_some_and(names_it)) {
+                return Some(format!(
+                    "the {} is for the namespace {name}: delete it first",
+                    user.key()
+                ));
+            }
+        }
+        None
     }
 
     /// Puts a record into memory and into the open unit. Whoever judges by it hears of it once it is

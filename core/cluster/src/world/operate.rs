@@ -268,6 +268,9 @@ impl World {
             let why = format!("there is a workload {id} already; this copy of it can only go");
             return self.refuse(request, RefusalCode::Conflict, why);
         }
+        if let Some((code, why)) = self.unfit(&spec) {
+            return self.refuse(request, code, why);
+        }
         // Its own share is already counted against the node; whatever is free beyond that is more.
         let capacity = self.index.capacity(at);
         if held.run && !capacity.covers(self.index.taken(at)) {

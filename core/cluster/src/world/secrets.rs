@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::assignment::ReasonCode;
-use persys_model::id::SecretName;
+use persys_model::id::{NamespaceName, SecretName};
 use persys_model::phase::Phase;
 use persys_model::workload::Desired;
 
@@ -13,7 +13,7 @@ use super::slots::WorkloadIndex;
 impl World {
     /// A secret has a value: whoever uses it and failed begins anew. What runs is left alone, and
     /// gets the value when it is next started.
-    pub(super) fn secret_was_set(&mut self, secret: &SecretName) {
+    pub(super) fn secret_was_set(&mut self, namespace: &NamespaceName, secret: &SecretName) {
         let failed: Vec<WorkloadIndex> = self
             .workload_by_id
             .values()
@@ -23,6 +23,7 @@ impl World {
                 slot.workload.desired == Desired::Running
                     && matches!(slot.assignment.phase, Phase::Failed | Phase::Backoff)
                     && slot.workload.spec.secrets.iter().any(|one| one.secret == *secret)
+                    && slot.workload.spec.namespace() == *namespace
             })
             .collect();
         for at in failed {

@@ -113,6 +113,20 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// Where it gives somebody a role, if it does.
+    #[must_use]
+    pub fn scope(&self) -> Option<&Scope> {
+        if let Self::Binding(binding) = self {
+            Some(&binding.scope)
+        } else if let Self::UserToken(token) = self {
+            Some(&token.scope)
+        } else {
+            None
+        }
+    }
+}
+
 /// All records, by their keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entries {
@@ -182,6 +196,22 @@ impl Entries {
         self.iter().filter_map(|entry| {
             let Entry::Secret(secret) = &**entry else { return None };
             Some(secret)
+        })
+    }
+
+    /// All namespaces that have a record.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.iter().filter_map(|entry| {
+            let Entry::Namespace(namespace) = &**entry else { return None };
+            Some(namespace)
+        })
+    }
+
+    /// All tokens of users.
+    pub fn user_tokens(&self) -> impl Iterator<Item = &UserToken> {
+        self.iter().filter_map(|entry| {
+            let Entry::UserToken(token) = &**entry else { return None };
+            Some(token)
         })
     }
 
