@@ -305,7 +305,7 @@ pub async fn start_with(
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
     let http = http::open(pages_at, pages, &mut beside);
-    let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
+    let ledger_moved_to = keeper.moved_aside().map(Path::to_path_buf);
     let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
     tracing::info!(%node, at, "the agent serves");
     Ok(Running {
