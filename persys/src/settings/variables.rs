@@ -163,6 +163,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_GIT_SSH_KEY", "/k", "--git-known-hosts /h", "key: \"/k\""),
     ("PERSYS_GIT_KNOWN_HOSTS", "/h", "--git-ssh-key /k", "known_hosts: \"/h\""),
     ("PERSYS_GIT_TIMEOUT", "9s", "", "deadline: 9s"),
+    ("PERSYS_SECRETS_KEY_FILE", "/s/key", "", "secrets_key: Some(\"/s/key\")"),
     ("PERSYS_DNS_ENABLED", "false", "", "dns: Off"),
     ("PERSYS_SKYDNS_ENABLED", "false", "", "publish: false"),
     ("PERSYS_DNS_ADDR", "127.0.0.9", "", "dns: At(127.0.0.9:5353)"),
