@@ -239,8 +239,7 @@ pub async fn start_with(
     let reached_at = config.advertise.resolve(grpc_at);
     let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
-    let settings = config.settings.clone();
-    let replica = Replica::start(candidate, fresh, known, settings, clock.now());
+    let replica = Replica::start(candidate, fresh, known, config.settings.clone(), clock.now());
     let secrets = Secrets::new(&config.cluster, &config.state_dir, config.secrets_key);
     let parts = between(Parts {
         replica,
@@ -256,7 +255,6 @@ pub async fn start_with(
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
     let doors = Doors::new(handle.clone(), Arc::clone(&clock));
-    let rights = Rights::new(handle.clone(), Arc::clone(&clock));
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
@@ -268,7 +266,7 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, (rights, beside), forward, doors);
+    let services = (control, compute, beside, forward, doors);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
@@ -279,8 +277,7 @@ pub async fn start_with(
             tracing::error!(%fault, "pages are no longer served");
         }
     });
-    let driver = Task::spawn(driver.run());
-    let keeper = Task::spawn(keeping);
+    let (driver, keeper) = (Task::spawn(driver.run()), Task::spawn(keeping));
     Ok(Running {
         grpc: grpc_at,
         http: http_at,
@@ -295,25 +292,26 @@ pub async fn start_with(
     })
 }
 
-/// Secrets and the audit log.
+/// Who has which rights, secrets, and the audit log.
 fn beside(
     handle: &Handle,
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     secrets: Arc<Secrets>,
-) -> (SecretsService, AuditService) {
+) -> Beside {
     secrets.follow(handle.watch_entries());
     let secrets = SecretsService::new(handle.clone(), secrets, Arc::clone(clock));
-    (secrets, AuditService::new(Arc::clone(store)))
+    let rights = Rights::new(handle.clone(), Arc::clone(clock));
+    (rights, secrets, AuditService::new(Arc::clone(store)))
 }
 
+type Beside = (Rights, SecretsService, AuditService);
 /// What is served, and what stands before it.
-type Beside = (SecretsService, AuditService);
-type Services = (Control, Compute, (Rights, Beside), Arc<Forward>, Arc<Doors>);
+type Services = (Control, Compute, Beside, Arc<Forward>, Arc<Doors>);
 
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, (rights, (secrets, audit)), forward, doors): Services,
+    (control, compute, (rights, secrets, audit), forward, doors): Services,
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,

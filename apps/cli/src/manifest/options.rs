@@ -138,6 +138,9 @@ pub(crate) fn name_of(image: &str) -> String {
 /// `db-password`, `db-password:/etc/app/password`.
 fn secret_file(text: &str) -> Result<SecretUse, String> {
     let (name, path) = text.split_once(':').unwrap_or((text, ""));
+    if name.is_empty() {
+        return Err(format!("{text:?} names no secret; write NAME or NAME:/path"));
+    }
     let (name, path) = (name.to_owned(), path.to_owned());
     Ok(SecretUse { name, path, ..SecretUse::default() })
 }
