@@ -133,6 +133,7 @@ pub const TABLE: &[Row] = &[
     ("/persys.compute.v1.Compute/Snapshot", Who::Admins, By::Here),
     ("/persys.compute.v1.Compute/Recover", Who::Admins, By::Change),
     ("/persys.compute.v1.Compute/ListDrifts", Who::Viewers, By::Copy),
+    ("/persys.compute.v1.Sources/Refresh", Who::Operators, By::Change),
     ("/grpc.health.v1.Health/Check", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),

@@ -34,6 +34,12 @@ macro_rules! compute {
     };
 }
 
+macro_rules! access {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Access/", $method)
+    };
+}
+
 macro_rules! bare {
     () => {
         false
@@ -89,7 +95,7 @@ pub const NEW: &[Row] = &[
     row!(Get "/v1/workloads/{id}", control "GetWorkload", bare, WORKLOAD, Plain, "Shows a workload"),
     row!(Put "/v1/workloads/{id}", control "ApplyWorkload", body, WORKLOAD, DONE, "Asks for a workload of this name"),
     row!(Delete "/v1/workloads/{id}", control "DeleteWorkload", bare, WORKLOAD, DONE, "Deletes a workload"),
-    row!(Get "/v1/workloads/{id}/description", compute "Describe", bare, WORKLOAD, Plain, "Shows everything known of a workload, its spec included, without secrets"),
+    row!(Get "/v1/workloads/{id}/describe", compute "Describe", bare, WORKLOAD, Plain, "Shows everything known of a workload, its spec included, without secrets"),
     row!(Get "/v1/workloads/{id}/why", compute "Why", bare, WORKLOAD, Plain, "Says why a workload is as it is, and what would change that"),
     row!(Post "/v1/workloads/{id}/retry", control "RetryWorkload", bare, WORKLOAD, ACCEPTED, "Tries a failed workload again"),
     row!(Post "/v1/workloads/{id}/restart", compute "Restart", bare, WORKLOAD, Plain, "Stops a workload and starts it where it is"),
@@ -112,9 +118,9 @@ pub const NEW: &[Row] = &[
     row!(Delete "/v1/nodes/{id}", compute "Operate", bare,
         &[Fill(Path("id"), "remove_node")], Plain, "Forgets a node that is gone"),
     row!(Get "/v1/events", control "ListEvents", bare,
-        &[Fill(Query("limit"), "limit"), Fill(Query("after"), "after_id"), Fill(Query("type"), "type"),
+        &[Fill(Query("limit"), "limit"), Fill(Query("after_id"), "after_id"), Fill(Query("type"), "type"),
           Fill(Query("workload_id"), "workload_id"), Fill(Query("node_id"), "node_id"), Fill(Flag("asked"), "asked")],
-        Plain, "Lists what happened; with `after`, what happened since"),
+        Plain, "Lists what happened; with `after_id`, what happened since"),
     row!(Get "/v1/drifts", compute "ListDrifts", bare,
         &[Fill(Query("node_id"), "node_id")], Plain, "Lists where what is recorded and what nodes have differ"),
     row!(Post "/v1/drifts/check", compute "Operate", bare,
@@ -129,6 +135,25 @@ pub const NEW: &[Row] = &[
     row!(Delete "/v1/disks/{id}", control "DeleteDisk", bare, DISK_FORCE, DONE, "Deletes a disk"),
     row!(Get "/v1/summary", control "GetClusterSummary", bare, &[], Plain, "Counts nodes and workloads"),
     row!(Get "/v1/standing", compute "Standing", bare, &[], Plain, "Shows the mode of the scheduler, who leads, and what it waits for"),
+    row!(Get "/v1/whoami", access "WhoAmI", bare, &[], Plain, "Says who is asking, and which roles they hold"),
+    row!(Get "/v1/namespaces", access "ListNamespaces", bare, &[],
+        Gives::Pages { field: "namespaces", key: "name", filters: &[] }, "Lists namespaces, in pages"),
+    row!(Put "/v1/namespaces/{name}", access "PutNamespace", body,
+        &[Fill(Path("name"), "namespace.name")], Plain, "Makes a namespace, or changes what is allowed in it"),
+    row!(Delete "/v1/namespaces/{name}", access "DeleteNamespace", bare,
+        &[Fill(Path("name"), "name")], Plain, "Deletes a namespace that nothing is in"),
+    row!(Get "/v1/bindings", access "ListBindings", bare, &[],
+        Gives::Pages { field: "bindings", key: "name", filters: &["user", "group", "role"] }, "Lists who has which role where, in pages"),
+    row!(Post "/v1/bindings", access "PutBinding", body, &[], Plain, "Gives a role to somebody"),
+    row!(Put "/v1/bindings/{name}", access "PutBinding", body,
+        &[Fill(Path("name"), "binding.name")], Plain, "Gives a role to somebody, in place of the binding of this name"),
+    row!(Delete "/v1/bindings/{name}", access "DeleteBinding", bare,
+        &[Fill(Path("name"), "name")], Plain, "Takes a role away"),
+    row!(Get "/v1/tokens", access "ListUserTokens", bare, &[],
+        Gives::Pages { field: "tokens", key: "id", filters: &["user", "role"] }, "Lists tokens without what makes them good, in pages"),
+    row!(Post "/v1/tokens", access "CreateUserToken", body, &[], Plain, "Makes a token, which is told this once"),
+    row!(Delete "/v1/tokens/{id}", access "RevokeUserToken", bare,
+        &[Fill(Path("id"), "id")], Plain, "Makes a token worthless"),
     row!(Post "/v1/operate", compute "Operate", body, &[], Plain, "Says what only an operator can say"),
 ];
 
