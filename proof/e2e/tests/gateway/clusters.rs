@@ -74,7 +74,7 @@ async fn a_cluster_that_stands_still_slows_no_other_and_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_does_not_make_a_scheduler_unwell_and_one_that_comes_back_is_found() {
+async fn a_refusal_does_not_make_a_scheduler_unwell_and_one_that_is_gone_is_noticed() {
     let mut stack = Stack::start(Wire::Plain).await;
     stack.add_agent("n1").await;
     let at = stack.scheduler.grpc;
