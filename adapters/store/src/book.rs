@@ -13,6 +13,7 @@ use persys_model::drift::Drift;
 use persys_model::event::Event;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
+use persys_model::volume::{Attachment, Volume};
 use persys_model::workload::Workload;
 
 use crate::error::Error;
@@ -88,6 +89,14 @@ impl Book {
                 let of = |drift: &Drift| keys.drift(&drift.node, &drift.workload, drift.kind);
                 self.read(key, bytes, &mut snapshot.drifts, of)
             }
+            Noun::Volume => {
+                let of = |volume: &Volume| keys.volume(&volume.key);
+                self.read(key, bytes, &mut snapshot.volumes, of)
+            }
+            Noun::Attachment => {
+                let of = |one: &Attachment| keys.attachment(&one.node, &one.workload, &one.volume);
+                self.read(key, bytes, &mut snapshot.attachments, of)
+            }
         };
         if let Err(why) = taken {
             self.aside.insert(key.to_owned());
@@ -156,6 +165,11 @@ impl Book {
                 let key = keys.drift(&drift.node, &drift.workload, drift.kind);
                 return self.put(key, &**drift);
             }
+            Write::PutVolume(volume) => return self.put(keys.volume(&volume.key), &**volume),
+            Write::PutAttachment(one) => {
+                let key = keys.attachment(&one.node, &one.workload, &one.volume);
+                return self.put(key, &**one);
+            }
             Write::PutEvent(event) => {
                 let bytes = encode(&**event, None).map_err(Error::unavailable)?;
                 return Ok(Edit::Event(Arc::clone(event), bytes));
@@ -166,6 +180,8 @@ impl Book {
             Write::DeleteRetry(id) => keys.retry(id),
             Write::DeleteGrave(node, workload) => keys.grave(node, workload),
             Write::DeleteDrift(node, workload, kind) => keys.drift(node, workload, *kind),
+            Write::DeleteVolume(key) => keys.volume(key),
+            Write::DeleteAttachment(node, workload, key) => keys.attachment(node, workload, key),
         };
         self.unknown.remove(&key);
         Ok(Edit::Delete(key))

@@ -179,6 +179,8 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             | Noun::Retry
             | Noun::Grave
             | Noun::Drift
+            | Noun::Volume
+            | Noun::Attachment
             | Noun::Other
             | Noun::Foreign => shelf.put(&key, &bytes)?,
         }

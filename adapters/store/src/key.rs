@@ -9,6 +9,7 @@ use persys_model::drift::DriftKind;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, EventSeq};
+use persys_model::volume::VolumeKey;
 
 /// A root that keys cannot stand under.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,8 @@ pub(crate) enum Noun {
     Retry,
     Grave,
     Drift,
+    Volume,
+    Attachment,
     Event,
     /// What was moved aside, leases, and whatever is not below the root: not read.
     Other,
@@ -129,6 +132,18 @@ impl Keys {
         format!("{}/drifts/{node}/{workload}/{}", self.root, kind.word())
     }
 
+    /// `/volumes/<driver>:<name>`
+    #[must_use]
+    pub fn volume(&self, key: &VolumeKey) -> String {
+        format!("{}/volumes/{key}", self.root)
+    }
+
+    /// `/attachments/<node>/<workload>/<driver>:<name>`
+    #[must_use]
+    pub fn attachment(&self, node: &NodeId, workload: &WorkloadId, key: &VolumeKey) -> String {
+        format!("{}/attachments/{node}/{workload}/{key}", self.root)
+    }
+
     /// `/events/<time>-<seq>`
     #[must_use]
     pub fn event(&self, at: WallMillis, seq: EventSeq) -> String {
@@ -176,6 +191,8 @@ impl Keys {
             Some(("retries", _)) => Noun::Retry,
             Some(("graves", _)) => Noun::Grave,
             Some(("drifts", _)) => Noun::Drift,
+            Some(("volumes", _)) => Noun::Volume,
+            Some(("attachments", _)) => Noun::Attachment,
             Some(("events", _)) => Noun::Event,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
             Some(_) | None => Noun::Foreign,
@@ -203,6 +220,10 @@ mod tests {
             keys.drift(&node, &web, DriftKind::OrphanOnAgent),
             "/persys/drifts/n1/web/orphan_on_agent"
         );
+        let data = VolumeKey::parse("ceph-rbd:data").unwrap().unwrap();
+        assert_eq!(keys.volume(&data), "/persys/volumes/ceph-rbd:data");
+        let attached = keys.attachment(&node, &web, &data);
+        assert_eq!(attached, "/persys/attachments/n1/web/ceph-rbd:data");
         assert_eq!(
             keys.quarantine("/persys/nodes/n1", CommitSeq(7)),
             "/persys/quarantine/nodes/n1@7"

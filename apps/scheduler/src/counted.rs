@@ -94,6 +94,10 @@ fn is_event(write: &Write) -> bool {
         | Write::PutGrave(_)
         | Write::DeleteGrave(..)
         | Write::PutDrift(_)
-        | Write::DeleteDrift(..) => false,
+        | Write::DeleteDrift(..)
+        | Write::PutVolume(_)
+        | Write::DeleteVolume(_)
+        | Write::PutAttachment(_)
+        | Write::DeleteAttachment(..) => false,
     }
 }

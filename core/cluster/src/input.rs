@@ -9,7 +9,9 @@ use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
 use persys_model::spec::Spec;
+use persys_model::spec::volume::ManagedVolume;
 use persys_model::token::{CommitSeq, Epoch, Session};
+use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
 use crate::record::Snapshot;
@@ -113,6 +115,10 @@ pub enum Ask {
     Orphan(NodeId, WorkloadId, OrphanVerdict),
     /// Compare all that this node, or every node, holds with what is recorded, now.
     CheckDrift(Option<NodeId>),
+    /// Have a volume without a workload, on this node where it is one of a node.
+    CreateVolume(Arc<ManagedVolume>, Option<NodeId>),
+    /// Have a volume no more, with its data.
+    DeleteVolume(VolumeKey),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
@@ -134,6 +140,8 @@ impl Ask {
             Self::RemoveNode(node) => ("remove", None, Some(node)),
             Self::ReleaseBrake => ("release the brake", None, None),
             Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
+            Self::CreateVolume(_, node) => ("create a disk", None, node.as_ref()),
+            Self::DeleteVolume(_) => ("delete a disk", None, None),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {
                     OrphanVerdict::Adopt => "adopt",

@@ -9,6 +9,7 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Epoch, EventSeq};
+use persys_model::volume::{Attachment, Volume, VolumeKey};
 use persys_model::workload::Workload;
 
 /// The counters of the whole cluster. It is written with every transaction, which compares it
@@ -57,6 +58,14 @@ pub enum Write {
     PutDrift(Arc<Drift>),
     /// `/drifts/<node>/<workload>/<kind>` goes.
     DeleteDrift(NodeId, WorkloadId, DriftKind),
+    /// `/volumes/<driver>:<name>`
+    PutVolume(Arc<Volume>),
+    /// `/volumes/<driver>:<name>` goes.
+    DeleteVolume(VolumeKey),
+    /// `/attachments/<node>/<workload>/<driver>:<name>`
+    PutAttachment(Arc<Attachment>),
+    /// `/attachments/<node>/<workload>/<driver>:<name>` goes.
+    DeleteAttachment(NodeId, WorkloadId, VolumeKey),
     /// `/events/<time>-<seq>`
     PutEvent(Arc<Event>),
 }
@@ -87,4 +96,8 @@ pub struct Snapshot {
     pub graves: Vec<Arc<Grave>>,
     /// All open differences.
     pub drifts: Vec<Arc<Drift>>,
+    /// All volumes.
+    pub volumes: Vec<Arc<Volume>>,
+    /// All volumes on nodes.
+    pub attachments: Vec<Arc<Attachment>>,
 }

@@ -10,6 +10,7 @@ use crate::node::Condition;
 use crate::phase::Phase;
 use crate::time::WallMillis;
 use crate::token::{Epoch, EventSeq};
+use crate::volume::{VolumeKey, VolumePhase};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +107,15 @@ pub enum Happening {
         kind: DriftKind,
         /// `false` when it is noticed, `true` when it is settled.
         resolved: bool,
+    },
+    /// A volume came to have, or lost, a life of its own.
+    Volume {
+        /// Which.
+        key: VolumeKey,
+        /// How it is now; `None` when it is gone.
+        to: Option<VolumePhase>,
+        /// The node that has its data, where one does.
+        node: Option<NodeId>,
     },
     /// Somebody changed something that shows in no other event.
     Asked {

@@ -116,6 +116,13 @@ name!(
     DriverName, 63
 );
 
+impl WorkloadId {
+    /// The name of an order that is about a volume; see [`crate::volume::VolumeKey::order_id`].
+    pub(crate) fn of_volume(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
 /// A client's name for one version of a spec, or the hash we gave it. Shown and compared, never
 /// part of a path: any visible ASCII up to 128 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,5 +23,6 @@ pub mod retry;
 pub mod spec;
 pub mod time;
 pub mod token;
+pub mod volume;
 pub mod workload;
 pub mod zoo;

@@ -14,6 +14,7 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Term};
+use persys_model::volume::{Attachment, Volume, VolumeKey};
 use persys_model::workload::Workload;
 
 use crate::clock::Clock;
@@ -28,6 +29,8 @@ pub(crate) struct Contents {
     pub(crate) retries: BTreeMap<WorkloadId, Arc<Retry>>,
     pub(crate) graves: BTreeMap<(NodeId, WorkloadId), Arc<Grave>>,
     pub(crate) drifts: BTreeMap<(NodeId, WorkloadId, DriftKind), Arc<Drift>>,
+    pub(crate) volumes: BTreeMap<VolumeKey, Arc<Volume>>,
+    pub(crate) attachments: BTreeMap<(NodeId, WorkloadId, VolumeKey), Arc<Attachment>>,
 }
 
 impl Contents {
@@ -84,6 +87,19 @@ impl Contents {
             Write::DeleteDrift(node, workload, kind) => {
                 self.drifts.remove(&(node.clone(), workload.clone(), *kind));
             }
+            Write::PutVolume(volume) => {
+                self.volumes.insert(volume.key.clone(), Arc::clone(volume));
+            }
+            Write::DeleteVolume(key) => {
+                self.volumes.remove(key);
+            }
+            Write::PutAttachment(one) => {
+                let key = (one.node.clone(), one.workload.clone(), one.volume.clone());
+                self.attachments.insert(key, Arc::clone(one));
+            }
+            Write::DeleteAttachment(node, workload, volume) => {
+                self.attachments.remove(&(node.clone(), workload.clone(), volume.clone()));
+            }
             Write::PutEvent(_) => {}
         }
     }
@@ -98,6 +114,8 @@ impl Contents {
             retries: self.retries.values().cloned().collect(),
             graves: self.graves.values().cloned().collect(),
             drifts: self.drifts.values().cloned().collect(),
+            volumes: self.volumes.values().cloned().collect(),
+            attachments: self.attachments.values().cloned().collect(),
         }
     }
 

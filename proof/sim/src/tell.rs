@@ -45,6 +45,15 @@ fn record(write: &Write) -> String {
         }
         Write::DeleteDrift(node, id, kind) => format!(" [no drift {kind:?} {id} on {node}]"),
         Write::DeleteNode(id) => format!(" [node {id} removed]"),
+        Write::PutVolume(volume) => {
+            let home = volume.home.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+            format!(" [{} {:?}{home}]", volume.key, volume.phase)
+        }
+        Write::DeleteVolume(key) => format!(" [no {key}]"),
+        Write::PutAttachment(one) => {
+            format!(" [{} {:?} on {} for {}]", one.volume, one.phase, one.node, one.workload)
+        }
+        Write::DeleteAttachment(node, id, key) => format!(" [no {key} on {node} for {id}]"),
         Write::DeleteAssignment(_) => String::new(),
     }
 }

@@ -7,6 +7,7 @@ use persys_model::fault::Faults;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::draft::ApplyDraft;
 use persys_model::token::{Epoch, Session, Term};
+use persys_model::volume::order_id;
 
 use super::at::{At, reading};
 use super::held::{DESIRED, desired_word};
@@ -120,8 +121,10 @@ pub fn from_delete(
     request: &agent::DeleteWorkloadRequest,
 ) -> Result<Said<Command, WorkloadId>, Faults> {
     reading(|at| {
-        let workload = name(&at.field("id"), &request.id, WorkloadId::new);
-        if (request.term, request.session, request.epoch) == (0, 0, 0) {
+        let legacy = (request.term, request.session, request.epoch) == (0, 0, 0);
+        let named = if legacy { WorkloadId::new } else { order_id };
+        let workload = name(&at.field("id"), &request.id, named);
+        if legacy {
             return workload.map(Said::Legacy);
         }
         let tokens = tokens(at, request.term, request.session, request.epoch);
@@ -166,7 +169,7 @@ enum Action {
 pub fn from_stream(message: control::AgentCommand) -> Result<(u64, Command), Faults> {
     reading(|at| {
         let tokens = tokens(at, message.term, message.session, message.epoch);
-        let workload = name(&at.field("workload_id"), &message.workload_id, WorkloadId::new);
+        let workload = name(&at.field("workload_id"), &message.workload_id, order_id);
         let actions = &[("apply", Action::Apply), ("remove", Action::Remove)];
         let action = word(&at.field("action"), &message.action, actions);
         let id = message.command_id;

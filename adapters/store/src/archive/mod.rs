@@ -126,6 +126,8 @@ impl Archive {
                 | Noun::Retry
                 | Noun::Grave
                 | Noun::Drift
+                | Noun::Volume
+                | Noun::Attachment
                 | Noun::Other
                 | Noun::Foreign => {
                     book.take(key, bytes, loaded);
@@ -185,6 +187,8 @@ fn kind(key: &str) -> &'static str {
         Noun::Retry => "retries",
         Noun::Grave => "graves",
         Noun::Drift => "drifts",
+        Noun::Volume => "volumes",
+        Noun::Attachment => "attachments",
         Noun::Event => "events",
         Noun::Other => "quarantine",
         Noun::Foreign => "foreign",

@@ -6,6 +6,7 @@
 //! writing it again and comparing, so that fields of a newer release survive being rewritten.
 
 mod assignment;
+mod attachment;
 mod drift;
 mod event;
 mod grave;
@@ -18,6 +19,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod volume;
 mod workload;
 
 use persys_model::id::NameError;

@@ -12,7 +12,9 @@ use persys_store::archive::{self, Archive, BadArchive, NewFile};
 use persys_store::{Embedded, Memory, Pairs, Settings, Store};
 
 use crate::contract::faulty::Chance;
-use crate::contract::sample::{Pen, assignment, drift, grave, node, retry, running, workload};
+use crate::contract::sample::{
+    Pen, assignment, attachment, drift, grave, node, retry, running, volume, workload,
+};
 
 async fn sample() -> Archive {
     let store = Memory::new(Settings::default()).unwrap();
@@ -27,6 +29,8 @@ async fn sample() -> Archive {
             Write::PutRetry(retry(1)),
             Write::PutGrave(grave(1, 7)),
             Write::PutDrift(drift(1, 8, DriftKind::OrphanOnAgent)),
+            Write::PutVolume(volume(1)),
+            Write::PutAttachment(attachment(1, 1)),
         ]),
         pen.unit(running(1, 1)),
         pen.unit(running(2, 2)),
@@ -66,6 +70,7 @@ async fn what_was_written_is_read_and_can_be_understood() {
     assert!(text.contains("\n{\"key\":\"/nodes/bad\",\"base64\":\"/wA=\"}\n"), "{text}");
     let counted = [
         ("assignments", 2),
+        ("attachments", 1),
         ("drifts", 1),
         ("events", 3),
         ("foreign", 1),
@@ -74,6 +79,7 @@ async fn what_was_written_is_read_and_can_be_understood() {
         ("nodes", 4),
         ("quarantine", 1),
         ("retries", 1),
+        ("volumes", 1),
         ("workloads", 2),
     ];
     let counted: BTreeMap<_, _> = counted.map(|(kind, count)| (kind.to_owned(), count)).into();
@@ -91,6 +97,8 @@ async fn what_was_written_is_read_and_can_be_understood() {
         retries: vec![retry(1)],
         graves: vec![grave(1, 7)],
         drifts: vec![drift(1, 8, DriftKind::OrphanOnAgent)],
+        volumes: vec![volume(1)],
+        attachments: vec![attachment(1, 1)],
     };
     assert_eq!(snapshot, expected);
     assert_eq!(snapshot.head.unwrap().seq, CommitSeq(3));

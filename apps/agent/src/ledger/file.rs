@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_model::id::WorkloadId;
 use persys_model::time::{Millis, WallMillis};
+use persys_model::volume::order_id;
 use persys_node::ledger::{Ledger, LedgerChange};
 use persys_store::embedded::{FileDisk, OpenError as DiskError};
 use redb::{
@@ -338,8 +339,7 @@ fn read_ledger(database: &Database) -> Result<Ledger, Refused> {
 }
 
 fn workload(key: &str) -> Result<WorkloadId, Unreadable> {
-    WorkloadId::new(key)
-        .map_err(|error| Unreadable::Damaged(format!("the key of a record {error}")))
+    order_id(key).map_err(|error| Unreadable::Damaged(format!("the key of a record {error}")))
 }
 
 fn each(

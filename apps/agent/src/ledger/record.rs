@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::RevisionId;
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
+use persys_model::volume::order_id;
 use persys_node::ledger::{Buried, Goal, Intent};
 use persys_store::StoredSpec;
 use serde::de::DeserializeOwned;
@@ -211,7 +212,7 @@ pub(super) fn action(action: &Action) -> serde_json::Result<Vec<u8>> {
 
 pub(super) fn read_action(id: u64, bytes: &[u8]) -> Result<Action, Unreadable> {
     let shape = read::<ActionShape>(bytes)?;
-    let workload = WorkloadId::new(&shape.workload)
+    let workload = order_id(&shape.workload)
         .map_err(|error| Unreadable::Damaged(format!("workload {error}")))?;
     Ok(Action {
         id,

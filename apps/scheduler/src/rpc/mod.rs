@@ -306,7 +306,7 @@ impl AgentControl for Control {
         &self,
         request: Request<wire::CreateDiskRequest>,
     ) -> Answer<wire::CreateDiskResponse> {
-        Self::create_disk_alone(request.get_ref()).map(Response::new)
+        answer!(self.create_disk_alone(request.into_inner()))
     }
 
     async fn list_disks(

@@ -45,6 +45,8 @@ impl World {
             | Ask::ReleaseBrake
             | Ask::Orphan(..)
             | Ask::CheckDrift(_)) => self.operate(request, ask),
+            Ask::CreateVolume(asked, node) => self.create_volume(request, &asked, node),
+            Ask::DeleteVolume(key) => self.delete_volume(request, &key),
         }
     }
 
@@ -70,6 +72,9 @@ impl World {
                 "{node} already has a workload {id} that nobody here knows: adopt it, delete it, or \
                  choose another name"
             );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        if let Some(why) = self.volume_conflict(&id, &spec) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         if self.waiting.len() >= self.settings.pending_limit {
@@ -164,6 +169,14 @@ impl World {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");
         }
+        let id = current.id.clone();
+        if let Some(spec) = spec.as_ref().filter(|_| new_version)
+            && let Some(why) = self.volume_conflict(&id, spec)
+        {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = &slot.workload;
         if new_version
             && let Some(place) = &slot.assignment.place
             && place.version.is_none()

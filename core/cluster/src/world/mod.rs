@@ -29,6 +29,9 @@ mod settle;
 mod slots;
 mod timers;
 mod view;
+mod volume_asks;
+mod volume_records;
+mod volumes;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,6 +57,7 @@ pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};
+pub use volume_asks::Homes;
 
 use slots::{NodeSlot, Slab, WorkloadSlot};
 use timers::{Timer, Timers};
@@ -101,6 +105,8 @@ pub struct World {
     buried: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
     brake: bool,
     brake_released: bool,
+    /// What is stored of volumes.
+    volumes: volumes::Kept,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.
     heard: BTreeMap<NodeId, Registration>,
 

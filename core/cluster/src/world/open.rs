@@ -47,6 +47,7 @@ impl World {
             world.mode = Mode::Recovery;
             world.mode_why = why;
         } else {
+            world.look_at_all_volumes();
             world.settle_dirty();
             world.place_waiting();
         }
@@ -98,6 +99,7 @@ impl World {
             buried: BTreeMap::new(),
             brake: false,
             brake_released: false,
+            volumes: super::volumes::Kept::default(),
             heard: BTreeMap::new(),
             draft: journal::Draft::default(),
             audit: None,
@@ -214,6 +216,7 @@ impl World {
                 slot.drifts.insert((drift.workload.clone(), drift.kind), drift);
             }
         }
+        self.fill_volumes(snapshot.volumes, snapshot.attachments);
         self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
     }
 

@@ -147,6 +147,7 @@ impl World {
             self.close_unit();
             self.mark_dirty(at);
         }
+        self.write_volumes();
     }
 
     fn write_drifts(&mut self, at: NodeIndex) {
@@ -219,6 +220,7 @@ impl World {
                 }),
             );
         }
+        writes.extend(self.volume_erasure());
         writes
     }
 

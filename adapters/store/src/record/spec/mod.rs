@@ -6,7 +6,7 @@ mod compose;
 mod container;
 mod placement;
 mod vm;
-mod volume;
+pub(super) mod volume;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use persys_model::drift::Drift;
 use persys_model::event::Event;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
+use persys_model::volume::{Attachment, Volume};
 use persys_model::workload::Workload;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -87,6 +88,14 @@ proptest! {
         comes_back::<Head>(&head);
         comes_back::<Leader>(&leader);
         keeps_unknown(&drift);
+    }
+
+    #[test]
+    fn volumes_come_back(volume in draw::volume(), attachment in draw::attachment()) {
+        comes_back::<Volume>(&volume);
+        comes_back::<Attachment>(&attachment);
+        keeps_unknown(&volume);
+        keeps_unknown(&attachment);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use persys_model::token::CommitSeq;
 use persys_store::{Error, Settings};
 
 use super::sample::{
-    Pen, assignment, drift, event, grave, node, node_id, retry, running, workload, workload_id,
+    Pen, assignment, attachment, drift, event, grave, node, node_id, retry, running, volume,
+    volume_key, workload, workload_id,
 };
 use super::{Fixture, lead};
 
@@ -176,6 +177,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
             Write::PutGrave(grave(number, number)),
             Write::PutDrift(drift(number, number, DriftKind::MissingOnAgent)),
             Write::PutDrift(drift(number, number, DriftKind::OrphanOnAgent)),
+            Write::PutVolume(volume(number)),
+            Write::PutAttachment(attachment(number, number)),
             Write::PutEvent(event(number, number)),
         ]
     };
@@ -187,6 +190,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
             Write::DeleteRetry(workload_id(number)),
             Write::DeleteGrave(node_id(number), workload_id(number)),
             Write::DeleteDrift(node_id(number), workload_id(number), DriftKind::MissingOnAgent),
+            Write::DeleteVolume(volume_key(number)),
+            Write::DeleteAttachment(node_id(number), workload_id(number), volume_key(number)),
         ]
     };
     let units = vec![pen.unit(all(1)), pen.unit(all(2)), pen.unit(none(1))];
@@ -212,6 +217,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
             drift(2, 2, DriftKind::MissingOnAgent),
             drift(2, 2, DriftKind::OrphanOnAgent),
         ],
+        volumes: vec![volume(2)],
+        attachments: vec![attachment(2, 2)],
     };
     assert_eq!(loaded.snapshot, expected);
 }

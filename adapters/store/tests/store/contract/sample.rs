@@ -14,9 +14,11 @@ use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Resources};
 use persys_model::retry::Retry;
 use persys_model::spec::container::ContainerSpec;
+use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Placement, Spec, WorkloadType};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session};
+use persys_model::volume::{Attachment, AttachmentPhase, Volume, VolumeKey};
 use persys_model::workload::{Desired, Workload};
 
 /// Numbers units as the scheduler does.
@@ -170,6 +172,39 @@ pub fn drift(node: u64, workload: u64, kind: DriftKind) -> Arc<Drift> {
         epoch: Epoch(9),
         since: WallMillis(7),
         ignored: false,
+    })
+}
+
+pub fn volume_key(number: u64) -> VolumeKey {
+    VolumeKey::parse(&format!("local:data-{number:05}")).unwrap().unwrap()
+}
+
+pub fn volume(number: u64) -> Arc<Volume> {
+    let asked = ManagedVolume {
+        name: volume_key(number).name,
+        driver: VolumeDriver::Local,
+        size_gib: 3,
+        access: AccessMode::ReadWriteOnce,
+        fs_type: Arc::from(""),
+        mount_path: Arc::from("/data"),
+        read_only: false,
+        retain: true,
+    };
+    let users = BTreeSet::from([workload_id(number)]);
+    Arc::new(Volume { home: Some(node_id(1)), users, ..Volume::new(&asked, WallMillis(7)) })
+}
+
+pub fn attachment(node: u64, number: u64) -> Arc<Attachment> {
+    Arc::new(Attachment {
+        node: node_id(node),
+        workload: workload_id(number),
+        volume: volume_key(number),
+        mount_path: Arc::from("/data"),
+        read_only: false,
+        phase: AttachmentPhase::Attached,
+        last_error: Arc::from(""),
+        since: WallMillis(8),
+        created_at: WallMillis(7),
     })
 }
 

@@ -28,7 +28,8 @@ use std::sync::Arc;
 
 use self::at::At;
 use super::canonical::content_revision;
-use super::draft::{ApplyDraft, Draft, Texts};
+use super::draft::{ApplyDraft, Draft, Texts, VolumeDraft};
+use super::volume::ManagedVolume;
 use super::{Kind, Spec, WorkloadType};
 use crate::fault::Faults;
 use crate::id::{RevisionId, WorkloadId};
@@ -76,6 +77,18 @@ pub fn check_unfetched(draft: &ApplyDraft) -> Result<(), Faults> {
         compose.fetched = Some(compose::stand_in(&compose.git_path));
     }
     check_apply(&draft).map(|_| ())
+}
+
+/// A volume without a workload as a request means it, or everything that is wrong with it. Nothing
+/// said about its policy means that its data is kept: a volume made by itself is to last.
+pub fn check_volume(draft: &VolumeDraft) -> Result<ManagedVolume, Faults> {
+    let faults = RefCell::new(Faults::none());
+    let mut draft = draft.clone();
+    if draft.retain_policy.is_empty() {
+        "Retain".clone_into(&mut draft.retain_policy);
+    }
+    let checked = volume::alone(&At::root(&faults, "disk"), &draft);
+    conclude(checked, faults)
 }
 
 fn conclude<T>(checked: Option<T>, faults: RefCell<Faults>) -> Result<T, Faults> {
