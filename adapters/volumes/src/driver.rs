@@ -69,9 +69,8 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// Leaves nothing of it, unless somebody elsewhere has a claim to it.
     async fn delete(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error>;
 
-    /// Why it may not be deleted although nobody here uses it. Only a driver that several nodes share
-    /// knows of others.
-    async fn claimed(&self, _name: &VolumeName) -> Result<Option<String>, Error> {
-        Ok(None)
+    /// Leaves nothing of it, whoever once had a claim to it: who asks for this knows all workloads.
+    async fn destroy(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {
+        self.delete(name, by).await
     }
 }

@@ -130,16 +130,10 @@ impl Driver for Nfs {
         aside(name, "giving up a claim", disclaim).await
     }
 
-    async fn claimed(&self, name: &VolumeName) -> Result<Option<String>, Error> {
+    async fn destroy(&self, name: &VolumeName, _by: &WorkloadId) -> Result<(), Error> {
+        self.detach(name).await?;
         self.export(name).await?;
-        let claims = self.home(name).join("claims");
-        let look = move || match std::fs::read_dir(&claims) {
-            Ok(mut entries) => entries.next().transpose().map_err(disk(&claims)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(disk(&claims)(error)),
-        };
-        let found = aside(name, "looking who uses it", look).await?;
-        Ok(found.map(|claim| format!("{:?} has a claim to it on the server", claim.file_name())))
+        remove(self.home(name)).await
     }
 
     async fn delete(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {

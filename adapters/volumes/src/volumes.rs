@@ -162,12 +162,9 @@ impl Volumes {
         if let Some((user, _)) = manifest.claims.iter().find(|(_, attached)| **attached) {
             return refuse(format!("{user} has it attached"));
         }
-        if let Some(why) = driver.claimed(&key.name).await?.filter(|_| !manifest.deleting) {
-            return refuse(why);
-        }
         manifest.deleting = true;
         self.book.write(&key, &manifest)?;
-        driver.delete(&key.name, by).await?;
+        driver.destroy(&key.name, by).await?;
         self.book.forget(&key)
     }
 

@@ -259,9 +259,29 @@ fn what_moves_without_its_data_leaves_a_trace_that_its_deletion_clears() {
     c.step(persys_cluster::input::Input::Ask(request, author, ask));
     c.obey();
     assert_eq!(phase(&c, "data"), None);
-    for node in [first, second] {
-        assert!(c.agents[&node].tombstones.contains_key(&workload_id("db")), "{node}");
-    }
+    assert!(c.agents[&second].tombstones.contains_key(&workload_id("db")));
+    assert!(c.agents[&first].tombstones.contains_key(&key(Local, "data").order_id()));
+}
+
+#[test]
+fn data_that_a_waiting_workload_names_is_spared_and_goes_with_the_last_of_them() {
+    let mut c = Cluster::with_nodes(1, 1000, 8192);
+    let spec = || with_volume(volume(Local, "data", false));
+    c.apply("a", spec(), "r1");
+    c.apply("b", { Spec { resources: container(900, 64).resources, ..spec() } }, "r1");
+    assert_eq!(c.phase("b"), Some(Phase::Pending));
+    c.deaf.push(node_id(0));
+    c.ask(Ask::Delete(workload_id("a")));
+    let purges: Vec<_> = c.commands.drain(..).map(|(_, command)| command.order).collect();
+    assert!(purges.is_empty() || purges == [Order::Remove { purge: false }], "{purges:?}");
+    c.deaf.clear();
+    c.pass(20_000);
+    assert_eq!(c.node_of("b"), Some(node_id(0)), "it found what was spared for it");
+    assert_eq!(phase(&c, "data"), Some(VolumePhase::Attached));
+    c.ask(Ask::Delete(workload_id("b")));
+    c.pass(1_000);
+    assert_eq!(phase(&c, "data"), None);
+    assert!(c.agents[&node_id(0)].tombstones.contains_key(&key(Local, "data").order_id()));
 }
 
 #[test]

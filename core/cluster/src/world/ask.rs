@@ -243,6 +243,7 @@ impl World {
         workload.generation = workload.generation.next();
         workload.desired = Desired::Deleted;
         self.touch_intent(at);
+        self.spare_shared_data(id);
         self.waiting.leave(at, &mut self.workloads);
         self.set_phase(at, Phase::Deleting, ReasonCode::DeleteRequested, "", None);
         self.settle(at);

@@ -39,7 +39,9 @@ impl World {
             return;
         }
         let order = match (slot.workload.desired, slot.assignment.phase) {
-            (Desired::Deleted, _) => Order::Remove { purge: true },
+            (Desired::Deleted, _) => {
+                Order::Remove { purge: self.takes_data_along(&slot.workload.id, &place.node) }
+            }
             // What ended stays as it is: telling a node that forgot would start it again.
             (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
             (desired, _) => {
@@ -65,7 +67,8 @@ impl World {
             node.graves.values().map(|grave| (grave.workload.clone(), grave.epoch)).collect();
         let formers: Vec<_> = node.formers.iter().copied().collect();
         for (workload, epoch) in graves {
-            self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+            let purge = self.takes_data_along(&workload, &self.node_id(at));
+            self.send(at, workload, epoch, Order::Remove { purge }, false);
         }
         for workload in formers {
             self.order_former_removal(workload, at);
@@ -137,7 +140,8 @@ impl World {
         let Some(slot) = self.nodes.get(at.0) else { return false };
         let id = slot.node.facts.id.clone();
         if slot.graves.get(workload).is_some_and(|grave| grave.epoch == epoch) {
-            self.send(at, workload.clone(), epoch, Order::Remove { purge: true }, true);
+            let purge = self.takes_data_along(workload, &id);
+            self.send(at, workload.clone(), epoch, Order::Remove { purge }, true);
             return true;
         }
         let Some(index) = self.workload_by_id.get(workload).copied() else { return false };
@@ -342,6 +346,7 @@ impl World {
         self.buried.entry(workload.clone()).or_default().insert(at);
         slot.graves.insert(workload.clone(), grave);
         self.touch_volumes_of(&workload);
-        self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+        let purge = self.takes_data_along(&workload, &self.node_id(at));
+        self.send(at, workload, epoch, Order::Remove { purge }, false);
     }
 }

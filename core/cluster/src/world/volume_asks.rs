@@ -1,6 +1,6 @@
 //! What is asked of volumes: to be made, to be deleted, to keep workloads to where their data is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::assignment::Grave;
@@ -339,10 +339,11 @@ impl World {
     }
 
     /// The nodes that are told to delete the data of a volume.
-    fn who_deletes(&self, volume: &Volume) -> Vec<NodeIndex> {
+    pub(super) fn who_deletes(&self, volume: &Volume) -> BTreeSet<NodeIndex> {
+        let left = volume.home.iter().chain(&volume.left_on);
+        let mut left = left.filter_map(|node| self.node_at(node));
         if volume.key.driver.is_local() {
-            let nodes = volume.home.iter().chain(&volume.left_on);
-            return nodes.filter_map(|node| self.node_at(node)).collect();
+            return left.collect();
         }
         let driver = volume.key.driver.name();
         let able = self.node_by_id.values().copied().find(|at| {
@@ -350,6 +351,6 @@ impl World {
                 slot.node.condition == Condition::Ready && slot.node.facts.drivers.contains(&driver)
             })
         });
-        able.into_iter().collect()
+        able.or_else(|| left.next()).into_iter().collect()
     }
 }

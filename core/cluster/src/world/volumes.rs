@@ -342,15 +342,17 @@ impl World {
     /// A grave of this name was cleared by its node's proof.
     pub(super) fn volumes_given_up(&mut self, name: &WorkloadId, node: &NodeId) {
         let Some(key) = VolumeKey::ordered_by(name) else { return self.touch_volumes_of(name) };
-        if !self.buried.contains_key(name) {
-            return self.drop_volume(&key);
-        }
         let Some(mut volume) = self.volumes.get(&key).map(|volume| Volume::clone(volume)) else {
             return;
         };
+        let free = volume.users.is_empty() && self.volumes.spots(&key).next().is_none();
+        if free && !self.buried.contains_key(name) {
+            return self.drop_volume(&key);
+        }
         volume.left_on.remove(node);
         volume.home = volume.home.filter(|home| home != node);
         self.put_volume(volume);
+        self.refresh_volume(&key);
     }
 
     /// A copy left its node for another, and its data stays there.
@@ -366,34 +368,50 @@ impl World {
         }
     }
 
-    /// A workload is gone: what it left on other nodes goes too, where its policy lets it.
+    /// A workload is to go, and another one names a volume of it: its removal spares the data, which
+    /// goes with the last of them.
+    pub(super) fn spare_shared_data(&mut self, id: &WorkloadId) {
+        let keys = self.volumes.by_workload.get(id).cloned().unwrap_or_default();
+        for key in keys {
+            let Some(volume) = self.volumes.get(&key) else { continue };
+            let mut volume = Volume::clone(volume);
+            if volume.retain || !self.needed_beside(id, &volume) {
+                continue;
+            }
+            let mine = self.volumes.spots(&key).filter(|one| one.workload == *id);
+            volume.left_on.extend(mine.map(|one| one.node.clone()));
+            self.put_volume(volume);
+        }
+    }
+
+    /// Whether a workload that is to stay names this volume, beside one that is to go.
+    fn needed_beside(&self, id: &WorkloadId, volume: &Volume) -> bool {
+        volume.users.iter().filter(|user| *user != id).any(|user| {
+            let slot = self.workload_by_id.get(user).and_then(|at| self.workloads.get(at.0));
+            slot.is_some_and(|slot| slot.workload.desired != Desired::Deleted)
+        })
+    }
+
+    /// Whether the data of a workload that is gone goes with its removal from a node. What is to be
+    /// left there has a deletion of its own.
+    pub(super) fn takes_data_along(&self, id: &WorkloadId, node: &NodeId) -> bool {
+        let keys = self.volumes.by_workload.get(id).into_iter().flatten();
+        let mut volumes = keys.filter_map(|key| self.volumes.get(key));
+        !volumes.any(|volume| volume.left_on.contains(node))
+    }
+
+    /// A workload is gone: what removals have left on nodes goes too, where its policy lets it.
     pub(super) fn bury_left_data(&mut self, id: &WorkloadId) {
         let keys = self.volumes.by_workload.get(id).cloned().unwrap_or_default();
         for key in keys {
             let Some(volume) = self.volumes.get(&key).map(Arc::clone) else { continue };
-            if volume.retain || volume.users.iter().any(|user| user != id) {
+            let kept = volume.retain || volume.users.iter().any(|user| user != id);
+            if kept || volume.left_on.is_empty() {
                 continue;
             }
-            let mut left = volume.left_on.clone();
-            left.retain(|node| self.node_by_id.contains_key(node));
-            for node in &left {
-                let wall = self.now.wall;
-                self.draft.attachments.insert((key.clone(), node.clone(), id.clone()));
-                self.volumes.attach(Arc::new(Attachment {
-                    node: node.clone(),
-                    workload: id.clone(),
-                    volume: key.clone(),
-                    mount_path: Arc::clone(&volume.mount_path),
-                    read_only: false,
-                    phase: AttachmentPhase::Detaching,
-                    last_error: Arc::from(""),
-                    since: wall,
-                    created_at: wall,
-                }));
-            }
-            for node in left {
+            for at in self.who_deletes(&volume) {
                 let epoch = self.draw_epoch(None);
-                let workload = id.clone();
+                let (workload, node) = (key.order_id(), self.node_id(at));
                 self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
             }
         }
@@ -432,9 +450,6 @@ fn note_home(volume: &mut Volume, slot: &WorkloadSlot) {
     }
     let assignment = &slot.assignment;
     let place = assignment.place.as_ref().map(|place| &place.node);
-    if let Some(place) = place {
-        volume.left_on.remove(place);
-    }
     let runs = assignment.phase == Phase::Running;
     let ends = slot.workload.desired == Desired::Deleted && volume.home.is_none();
     let known = assignment.data_on.as_ref().or_else(|| place.filter(|_| runs || ends));

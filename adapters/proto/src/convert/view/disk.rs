@@ -13,8 +13,9 @@ use crate::convert::time::timestamp;
 #[must_use]
 pub fn to_wire(volume: &Volume, nodes: &BTreeSet<NodeId>) -> wire::DiskView {
     let mut last_error = volume.last_error.to_string();
-    if let (true, false) = (last_error.is_empty(), volume.left_on.is_empty()) {
-        let left: Vec<_> = volume.left_on.iter().map(ToString::to_string).collect();
+    let left = volume.left_on.iter().filter(|node| volume.home.as_ref() != Some(*node));
+    let left: Vec<_> = left.map(ToString::to_string).collect();
+    if last_error.is_empty() && !left.is_empty() && volume.key.driver.is_local() {
         last_error = format!("earlier data of it was left on {}", left.join(", "));
     }
     wire::DiskView {
