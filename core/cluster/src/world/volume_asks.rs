@@ -237,7 +237,7 @@ impl World {
             let why = format!("there are {} disks already", self.volumes.len());
             return self.refuse(request, RefusalCode::Exhausted, why);
         }
-        volume.home = node.clone();
+        volume.home.clone_from(&node);
         let to = Some(VolumePhase::Available);
         self.happen(Happening::Volume { key: key.clone(), to, node });
         self.draft.volumes.insert(key);

@@ -180,11 +180,9 @@ impl World {
         if let Some(place) = &slot.assignment.place {
             // What another revision has no more keeps its claim until the workload is gone.
             let has = told(slot).iter().any(|volume| VolumeKey::of(volume) == *key);
-            let phase = match phase_at_place(slot.workload.desired, &slot.assignment) {
-                AttachmentPhase::Detaching => AttachmentPhase::Detaching,
-                phase if has => phase,
-                _ => AttachmentPhase::Resting,
-            };
+            let at_place = phase_at_place(slot.workload.desired, &slot.assignment);
+            let leaves = at_place == AttachmentPhase::Detaching;
+            let phase = if has || leaves { at_place } else { AttachmentPhase::Resting };
             // A node that was told to rest attaches nothing it did not have.
             if before(&place.node) || phase > AttachmentPhase::Resting {
                 spots.insert(place.node.clone(), phase);
@@ -211,10 +209,8 @@ impl World {
         let error = self.storage_error(id);
         for (node, phase) in spots {
             let before = had.get(&(node.clone(), id.clone()));
-            let last_error = match phase {
-                AttachmentPhase::Error => Arc::clone(&error),
-                _ => Arc::from(""),
-            };
+            let failed = *phase == AttachmentPhase::Error;
+            let last_error = if failed { Arc::clone(&error) } else { Arc::from("") };
             let since = before.filter(|before| before.phase == *phase).map(|before| before.since);
             let seen = asked.map(|asked| (Arc::clone(&asked.mount_path), asked.read_only));
             let seen = seen.or_else(|| before.map(|b| (Arc::clone(&b.mount_path), b.read_only)));
