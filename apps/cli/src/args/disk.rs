@@ -14,7 +14,7 @@ pub(crate) enum DiskCommand {
         /// Its name, or driver:name.
         disk: String,
     },
-    /// Make a disk without a workload; one that names it in managed_volumes uses it.
+    /// Make a disk without a workload; one that names it in its spec uses it.
     Create(CreateDisk),
     /// Delete a disk that nobody uses, with its data.
     #[command(visible_alias = "rm")]
@@ -38,7 +38,7 @@ pub(crate) struct CreateDisk {
     /// The node that is to have it; only for local. Without one, the first workload decides.
     #[arg(long)]
     pub(crate) node: Option<String>,
-    /// Who may mount it: ReadWriteOnce, ReadOnlyMany or ReadWriteMany.
+    /// Who may mount it: RWO (one node), ROX (many, reading only) or RWX (many).
     #[arg(long)]
     pub(crate) access: Option<String>,
     /// Its file system; without one, the driver's own choice.
