@@ -96,19 +96,23 @@ async fn submit(
 ) -> Result<u8, Problem> {
     let mut marks = Vec::new();
     for one in wanted {
-        marks.push(wait::mark(client).await);
+        let before = wait::view(client, &one.request.workload_id);
+        marks.push(tokio::join!(wait::mark(client), before));
         send(client, &one.request).await?;
     }
     let mut shown = Vec::new();
     let mut code = 0;
-    for (one, mark) in wanted.iter().zip(marks) {
+    for (one, (mark, before)) in wanted.iter().zip(marks) {
         let id = &one.request.workload_id;
         if detach {
             detached(shell, id, &mut shown)?;
             continue;
         }
         let goal = goal_of(&one.request);
-        let ended = wait::wait(shell, client, (id, goal), mark).await?;
+        let ended = match wait::unmoved(client, before.as_deref()).await {
+            Some(view) if goal == Goal::Running => Ended::Verdict(Verdict::Done, Some(view)),
+            Some(_) | None => wait::wait(shell, client, (id, goal), mark).await?,
+        };
         let ports = ports_of(&one.request);
         let interrupted = matches!(ended, Ended::Interrupted);
         code = code.max(tell(shell, client, (id, goal), (ended, ports), &mut shown).await?);
