@@ -31,6 +31,7 @@ pub mod host;
 mod http;
 pub mod ledger;
 mod life;
+mod memory;
 mod node;
 pub mod rpc;
 pub mod runtimes;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use persys_model::id::{DriverName, WorkloadId};
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Spec};
-use persys_node::input::Seen as Held;
+use persys_node::input::{Observation, Seen as Held};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Runtime, Start};
 use persys_volumes::{Seen, Volumes};
@@ -105,6 +105,10 @@ impl Runtime for WithVolumes {
 
     async fn list(&self) -> Result<Vec<Held>, Error> {
         self.inner.list().await
+    }
+
+    async fn observe(&self) -> Observation {
+        self.inner.observe().await
     }
 
     async fn health(&self) -> Result<Health, Error> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Command, Order, Refusal};
 use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::WorkloadType;
 use persys_model::time::Now;
 use persys_model::token::Epoch;
 use persys_model::zoo::Bug;
@@ -78,8 +79,20 @@ impl Agent {
 
     /// A new decision.
     fn take(&mut self, workload: &WorkloadId, epoch: Epoch, order: Order, effects: &mut Effects) {
-        let slot = self.slots.entry(workload.clone()).or_insert_with(|| self.watch.unlisted());
+        let wanted = match &order {
+            Order::Apply(apply) => Some(&*apply.spec),
+            Order::Remove { .. } => None,
+        };
+        let unlisted = || self.watch.unlisted(wanted);
+        let slot = self.slots.entry(workload.clone()).or_insert_with(unlisted);
         let held = self.journal.ledger().intents.get(workload);
+        if let (Some(held), Some(wanted)) = (held, wanted) {
+            // What was of another type before is there until it is seen to be gone.
+            let before = held.spec.as_ref().map(|spec| spec.workload_type());
+            let types =
+                WorkloadType::ALL.into_iter().filter(|kind| *kind != wanted.workload_type());
+            slot.elsewhere.extend(types.filter(|kind| before.is_none_or(|before| before == *kind)));
+        }
         let intent = match order {
             Order::Apply(apply) => Intent {
                 epoch,

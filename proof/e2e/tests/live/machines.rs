@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use persys_e2e::engine::Engine;
 use persys_e2e::part::{Libvirt, Pace};
-use persys_e2e::processes::Stack;
+use persys_e2e::processes::{Stack, Wish};
 use persys_proto::compute::v1 as compute;
 use persys_proto::compute::v1::compute_client::ComputeClient;
 use persys_proto::control::v1 as api;
 
 use self::daemon::{Daemon, open_to_all};
+use crate::lifecycle::only;
 use crate::program;
 use crate::typed::{done, typed};
 
@@ -160,6 +161,8 @@ async fn the_whole_life_of_a_machine() {
     assert_eq!(scene.fact(&id, "marker_vda", 3).await, "on-ours");
     assert_eq!(scene.fact(&id, "marker_vdb", 3).await, "on-mine");
 
+    while_libvirt_is_away(&mut scene, &id).await;
+
     done(&scene.stack, &format!("delete {id}"), "").await;
     scene.stack.delete(&id).await;
     assert_eq!(scene.daemon.virsh(&["list", "--all", "--name"]), "");
@@ -168,4 +171,33 @@ async fn the_whole_life_of_a_machine() {
     assert_eq!(scene.files("mine"), ["data.img"]);
     let kept = std::fs::read(&mine).unwrap();
     assert!(kept.windows(7).any(|bytes| bytes == b"on-mine"), "with what was on it");
+}
+
+/// The machine is unknown and left alone; the container beside it is looked after as ever.
+async fn while_libvirt_is_away(scene: &mut Scene, machine: &str) {
+    const SILENT: &str = "the runtime of its node does not answer";
+    let born = scene.daemon.virsh(&["domid", &format!("persys-{machine}")]);
+    let web = scene.stack.id("web");
+    scene.stack.apply(&Wish::runs(&web).request()).await;
+    scene.stack.until_status(&web, "Running").await;
+
+    scene.daemon.kill().await;
+    let deadline = Instant::now() + PATIENCE;
+    while !done(&scene.stack, &format!("why {machine}"), "").await.contains(SILENT) {
+        scene.stack.wait_a_little(deadline, "the machine is not said to be unknown").await;
+    }
+    let told = done(&scene.stack, &format!("why {web}"), "").await;
+    assert!(!told.contains(SILENT), "{told}");
+    let container = only(&scene.stack, &web).await;
+    Engine::shared().kill(&container.id).await;
+    scene.stack.until(&web, |view| view.restarts == 1 && view.status == "Running").await;
+    scene.stack.delete(&web).await;
+    assert_eq!(Engine::shared().containers(&scene.stack.cluster).await, []);
+
+    scene.daemon.start_again().await;
+    let deadline = Instant::now() + PATIENCE;
+    while done(&scene.stack, &format!("why {machine}"), "").await.contains(SILENT) {
+        scene.stack.wait_a_little(deadline, "the machine is still unknown").await;
+    }
+    assert_eq!(scene.daemon.virsh(&["domid", &format!("persys-{machine}")]), born, "left alone");
 }
