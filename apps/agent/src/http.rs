@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use persys_model::id::NodeId;
 use persys_model::inventory::Held;
-use persys_node::agent::Agent;
+use persys_node::agent::{Agent, Collected};
 use persys_proto::convert::report::word_of;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -134,15 +134,17 @@ async fn health(State(pages): State<Pages>) -> Response {
 
 async fn metrics(State(pages): State<Pages>) -> Response {
     let look = |agent: &Agent, history: &History| {
-        (Standing::of(agent), agent.inventory().held, history.tallies().clone(), history.open())
+        let held = (agent.inventory().held, agent.collected());
+        (Standing::of(agent), held, history.tallies().clone(), history.open())
     };
-    let (standing, held, tallies, open) = match pages.handle.read(look).await {
+    let (standing, (held, collected), tallies, open) = match pages.handle.read(look).await {
         Ok(found) => found,
         Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
     };
     let runtimes = pages.runtimes.told().await;
     let mut text = String::new();
     workloads(&mut text, &held);
+    garbage(&mut text, &held, collected);
     actions(&mut text, &tallies, open);
     let well = runtimes.iter().map(|(kind, how)| (kind.as_str(), u64::from(how == HEALTHY)));
     gauges(&mut text, "runtime_health_status", "runtime_type", &well.collect());
@@ -181,6 +183,21 @@ fn workloads(text: &mut String, held: &[Held]) {
     for ((state, kind), count) in counts {
         let labels = format_args!("state=\"{state}\",type=\"{kind}\"").to_string();
         line(text, format_args!("persys_agent_workload_count{{{labels}}} {count}"));
+    }
+}
+
+/// What nobody ordered: how often it was looked for, what was found of it, and what became of that.
+fn garbage(text: &mut String, held: &[Held], collected: Collected) {
+    let kept = held.iter().filter(|held| held.spec.is_none()).count();
+    let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+    for (name, kind, value) in [
+        ("runs_total", "counter", collected.looks),
+        ("orphaned_resources_found_total", "counter", collected.found),
+        ("orphaned_resources_quarantined", "gauge", kept),
+        ("resources_deleted_total", "counter", collected.cleared),
+    ] {
+        line(text, format_args!("# TYPE persys_agent_garbage_collection_{name} {kind}"));
+        line(text, format_args!("persys_agent_garbage_collection_{name} {value}"));
     }
 }
 

@@ -140,7 +140,24 @@ impl Watch {
     }
 }
 
+/// What was done in this life about what nobody ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// How often all that exists was gone through.
+    pub looks: u64,
+    /// Things that were found, written down and left alone until somebody decides.
+    pub found: u64,
+    /// Leftovers of ordered removals that were cleared away.
+    pub cleared: u64,
+}
+
 impl Agent {
+    /// What was done in this life about what nobody ordered.
+    #[must_use]
+    pub fn collected(&self) -> Collected {
+        self.collected
+    }
+
     /// Types whose runtimes did not answer when they were last asked, while others did.
     #[must_use]
     pub fn blind(&self) -> &BTreeSet<WorkloadType> {
@@ -187,6 +204,7 @@ impl Agent {
                 || slot.view != View::Absent
         });
         self.forget_old(now, effects);
+        self.collected.looks = self.collected.looks.saturating_add(1);
         self.line.looked(now.mono);
         self.touch_all();
     }
@@ -277,6 +295,7 @@ impl Agent {
         };
         slot.ran = goal == Goal::Run;
         slot.met = true;
+        self.collected.found = self.collected.found.saturating_add(1);
         self.put(workload, intent, effects);
         self.line.tell_all();
     }

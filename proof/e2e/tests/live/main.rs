@@ -16,6 +16,8 @@ mod idle;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod machines;
 #[cfg(test)]
 mod refusals;

@@ -115,6 +115,9 @@ impl Asked<'_> {
             Phase::Running if self.view.assignment.reason.code == ReasonCode::UpdateWaits => {
                 format!("{id} runs{on} in its old version; the new one waits: {}", self.waits_for())
             }
+            Phase::Running if self.is_hidden() => {
+                format!("{id} ran{on} when last seen; the runtime of its node does not answer")
+            }
             Phase::Running => format!("{id} runs{on}, since {since}"),
             Phase::Restarting => format!("{id} ended and is started again{on}: {reason}"),
             Phase::Stopping => format!("{id} is being stopped{on}, since {since}"),
@@ -126,6 +129,11 @@ impl Asked<'_> {
             Phase::Failed => format!("{id} failed: {reason}"),
             Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
         }
+    }
+
+    /// Whether its node answers and what runs it there does not.
+    fn is_hidden(&self) -> bool {
+        self.view.seen.is_some_and(|report| report.state == State::Unknown)
     }
 
     fn starting(&self, since: &str) -> String {
