@@ -25,9 +25,8 @@ use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
-use persys_volumes::Volumes;
 pub use persys_volumes::{
-    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools,
+    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools, Volumes,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

@@ -317,9 +317,11 @@ impl Agent {
         slot.failures = 0;
         let reset_ms = self.settings.restart_reset_ms;
         let intent = self.journal.ledger().intents.get(workload);
-        match &flight.doing {
+        if flight.doing == Doing::Clear {
+            self.collected.cleared = self.collected.cleared.saturating_add(1);
+        }
+        match flight.doing {
             Doing::Start(revision) => {
-                let revision = revision.clone();
                 let view = View::There { epoch: flight.epoch, revision, state: Existing::Running };
                 slot.see(view, now.mono, reset_ms);
                 slot.ran = true;
@@ -336,8 +338,6 @@ impl Agent {
             Doing::Replace | Doing::Clear => {
                 slot.see(View::Absent, now.mono, reset_ms);
                 slot.ran = false;
-                let cleared = u64::from(flight.doing == Doing::Clear);
-                self.collected.cleared = self.collected.cleared.saturating_add(cleared);
             }
             Doing::Remove => {
                 slot.see(View::Absent, now.mono, reset_ms);

@@ -96,8 +96,8 @@ async fn submit(
 ) -> Result<u8, Problem> {
     let mut marks = Vec::new();
     for one in wanted {
-        let before = wait::view(client, &one.request.workload_id);
-        marks.push(tokio::join!(wait::mark(client), before));
+        let before = Box::pin(wait::view(client, &one.request.workload_id));
+        marks.push(tokio::join!(Box::pin(wait::mark(client)), before));
         send(client, &one.request).await?;
     }
     let mut shown = Vec::new();
@@ -109,9 +109,9 @@ async fn submit(
             continue;
         }
         let goal = goal_of(&one.request);
-        let ended = match wait::unmoved(client, before.as_deref()).await {
+        let ended = match Box::pin(wait::unmoved(client, before.as_deref())).await {
             Some(view) if goal == Goal::Running => Ended::Verdict(Verdict::Done, Some(view)),
-            Some(_) | None => wait::wait(shell, client, (id, goal), mark).await?,
+            Some(_) | None => Box::pin(wait::wait(shell, client, (id, goal), mark)).await?,
         };
         let ports = ports_of(&one.request);
         let interrupted = matches!(ended, Ended::Interrupted);
