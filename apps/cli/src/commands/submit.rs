@@ -24,12 +24,12 @@ const LAST_LINES: u32 = 10;
 /// `run`.
 pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     if let Some(apply) = compose_file(run)? {
-        return self::apply(shell, &apply).await;
+        return Box::pin(self::apply(shell, &apply)).await;
     }
     let request = manifest::options::request(&shell.world, run)?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
-    submit(shell, &client, &[wanted], run.detach).await
+    Box::pin(submit(shell, &client, &[wanted], run.detach)).await
 }
 
 /// `run compose.yaml` means the stack in that file, if there is such a file.
@@ -84,7 +84,7 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         return Ok(0);
     }
     let client = shell.client()?;
-    submit(shell, &client, &wanted, apply.detach).await
+    Box::pin(submit(shell, &client, &wanted, apply.detach)).await
 }
 
 /// Sends all, then waits for each; the exit code is that of the worst.
