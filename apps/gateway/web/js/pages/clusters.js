@@ -1,0 +1,44 @@
+// The clusters this gateway knows, and how each answers. One that is away says so, and hides nothing else.
+
+import { h } from '../dom.js';
+import { badge } from '../parts/badge.js';
+import { empty, head, held, panel, table } from '../parts/frame.js';
+import { state } from '../state.js';
+
+export function clusterId(cluster) {
+  return cluster.id ?? cluster.cluster_id ?? cluster.name ?? '';
+}
+
+export function clustersPage(chooseCluster) {
+  return {
+    title: () => 'Clusters',
+    wants: () => ['clusters'],
+    view: () => [
+      head('Clusters', { under: 'Known to this gateway' }),
+      panel('', { key: 'list' }, held(state.clusters, (all) => (all.length === 0 ? empty('This gateway serves one cluster', 'More are named in its cluster.yaml.') : list(all, chooseCluster)))),
+    ],
+  };
+}
+
+function list(all, chooseCluster) {
+  return table('Clusters', [{ name: 'Cluster' }, { name: 'Health' }, { name: 'Routing' }, { name: 'Schedulers' }, { name: 'Actions', class: 'right' }], all.map((cluster) => {
+    const id = clusterId(cluster);
+    const shown = id === (state.cluster || state.standing.data?.cluster);
+    const schedulers = cluster.schedulers ?? [];
+    return {
+      key: id,
+      cells: [
+        [h('span', { class: 'name' }, cluster.name || id), shown && h('span', { class: 'tag' }, 'shown')],
+        badge(healthy(cluster) ? 'Ready' : 'NotReady'),
+        cluster.routing_strategy || cluster.routing || '–',
+        schedulers.map((one) => h('div', { key: one.id ?? one.address ?? String(one) }, one.address ?? one.id ?? String(one), one.leader || one.is_leader ? h('span', { class: 'tag' }, 'leads') : '')),
+        shown ? '' : h('button', { class: 'button small', type: 'button', onclick: () => chooseCluster(id) }, 'Show'),
+      ],
+    };
+  }));
+}
+
+function healthy(cluster) {
+  if (typeof cluster.healthy === 'boolean') return cluster.healthy;
+  return (cluster.schedulers ?? []).some((one) => one.healthy ?? true);
+}

@@ -1,0 +1,45 @@
+// Logging in: with a token, or with the one-time link that `persys dev` and `persys login` print.
+
+import { session } from '../api.js';
+import { h } from '../dom.js';
+import { changed } from '../state.js';
+
+const form = { busy: false, problem: null, tried: '' };
+
+// `entered` is called with the session once there is one.
+export function loginPage(link, entered) {
+  if (link && form.tried !== link) {
+    form.tried = link;
+    enter({ link }, entered);
+  }
+  return h('main', { id: 'content', class: 'login', key: 'login' },
+    h('div', { class: 'login-card' },
+      h('img', { src: '/assets/icon.svg', alt: '', width: 44, height: 44 }),
+      h('h1', { id: 'title', tabindex: -1 }, 'Log in to Persys'),
+      h('p', { class: 'muted' }, 'With a token, or with the one-time link that ', h('code', null, 'persys dev'), ' prints.'),
+      form.problem && h('div', { class: 'notice bad', role: 'alert' }, h('p', { class: 'notice-title' }, form.problem.title || 'That did not work'), h('p', null, form.problem.message), form.problem.next && h('p', null, form.problem.next)),
+      h('form', { onsubmit: (event) => submit(event, entered) },
+        h('label', { class: 'field' }, h('span', null, 'Token'),
+          h('input', { id: 'token', type: 'password', name: 'token', autocomplete: 'current-password', required: true, spellcheck: 'false' })),
+        h('button', { type: 'submit', class: 'button primary wide', disabled: form.busy }, form.busy ? 'Logging in' : 'Log in')),
+      h('p', { class: 'muted small' }, 'No token yet? ', h('code', null, 'persys token create NAME --role operator'))));
+}
+
+function submit(event, entered) {
+  event.preventDefault();
+  const token = event.target.elements.token.value.trim();
+  if (token) enter({ token }, entered);
+}
+
+async function enter(body, entered) {
+  Object.assign(form, { busy: true, problem: null });
+  changed();
+  try {
+    const found = await session.open(body);
+    form.busy = false;
+    entered(found);
+  } catch (problem) {
+    Object.assign(form, { busy: false, problem });
+    changed();
+  }
+}
