@@ -14,13 +14,14 @@ import { node, nodes } from './pages/nodes.js';
 import { overview } from './pages/overview.js';
 import { workload } from './pages/workload/index.js';
 import { workloads } from './pages/workloads.js';
-import { head, notice } from './parts/frame.js';
+import { head, notice, problemTitle } from './parts/frame.js';
 import { shape } from './parts/shape.js';
 import { go, link, route } from './router.js';
 import { changed, refresh, state, switchTo, watch } from './state.js';
 import { clock, nodeStatus } from './words.js';
 
 const TICK_MS = 1000;
+const ASK_AGAIN_MS = 2000;
 
 const lost = {
   title: () => 'Not found',
@@ -65,11 +66,16 @@ function draw() {
   const root = document.getElementById('app');
   if (state.loggedOut || !state.session) {
     document.title = 'Log in – Persys';
-    const link = current.parts[0] === 'login' ? current.parts[1] : '';
-    render(root, state.begun ? loginPage(link, entered) : h('p', { class: 'boot', key: 'boot' }, 'Persys is loading.'));
+    const code = current.parts[0] === 'login' ? current.parts[1] : '';
+    render(root, state.begun ? loginPage(code, entered) : loading());
     return;
   }
   render(root, h('div', { class: 'frame', key: 'frame' }, side(), h('main', { id: 'content', key: current.parts[0] ?? 'overview' }, banner(), current.page.view(current.parts, current.query))));
+}
+
+function loading() {
+  const problem = state.bootProblem;
+  return h('main', { id: 'content', class: 'login', key: 'boot' }, problem ? notice('bad', problemTitle(problem), problem.message) : h('p', { class: 'muted' }, 'Persys is loading.'));
 }
 
 function side() {
@@ -110,9 +116,9 @@ function connection() {
 // What concerns every page.
 function banner() {
   const standing = state.standing;
-  if (state.link === 'away' && (standing.problem?.away ?? true)) {
-    const problem = state.linkProblem;
-    return h('div', { key: 'banner' }, notice('bad', problem?.status ? problem.title || 'The scheduler does not answer' : 'The gateway does not answer', problem?.message, standing.at ? `Shown is what was known at ${clock(standing.at)}. It is tried again by itself.` : 'It is tried again by itself.'));
+  if (state.link === 'away') {
+    const old = standing.at ? `Shown is what was known at ${clock(standing.at)}.` : '';
+    return h('div', { key: 'banner' }, notice('bad', problemTitle(state.linkProblem), state.linkProblem.message, `${old} It is tried again by itself.`.trim()));
   }
   const mode = standing.data?.mode;
   if (mode && mode !== 'normal' && current.parts.length > 0) return h('div', { key: 'banner' }, notice('bad', `The cluster is in mode ${mode}`, standing.data.reason));
@@ -168,16 +174,25 @@ async function boot() {
   listen(switchTheme);
   setInterval(changed, TICK_MS);
   arrive();
-  if (current.parts[0] !== 'login') {
-    try {
-      state.session = await session.get();
-    } catch (problem) {
-      if (!problem.loggedOut) state.bootProblem = problem;
-    }
-  }
+  if (current.parts[0] !== 'login') await findSession();
   state.begun = true;
   if (state.session) entered(state.session);
   else changed();
+}
+
+// Who is logged in, if anybody. Asked until somebody answers.
+async function findSession() {
+  for (;;) {
+    try {
+      state.session = await session.get();
+      return;
+    } catch (problem) {
+      if (problem.loggedOut) return;
+      state.bootProblem = problem;
+      changed();
+      await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+    }
+  }
 }
 
 boot();

@@ -13,6 +13,7 @@ import { state } from '../state.js';
 import { age, cores, count, gib, look, mib, nodeStatus, reason, STATES } from '../words.js';
 
 const MOST_ALARMS = 8;
+const LATEST = 12;
 
 export const overview = {
   title: () => 'Overview',
@@ -21,12 +22,14 @@ export const overview = {
     const standing = state.standing.data ?? {};
     return [
       head('Overview', { under: summary(standing) }),
-      h('div', { class: 'overview', key: 'body' },
-        attention(),
-        panel('Capacity', { key: 'capacity', class: 'capacity' }, held(state.nodes, capacity)),
-        panel('Workloads', { key: 'workloads', aside: h('a', { href: link('workloads') }, 'All workloads') }, held(state.workloads, byState)),
-        panel('Nodes', { key: 'nodes', aside: h('a', { href: link('nodes') }, 'All nodes') }, held(state.nodes, tiles)),
-        panel('Latest events', { key: 'events', aside: h('a', { href: link('events') }, 'All events') }, held(state.events, (events) => (events.length === 0 ? empty('Nothing happened yet') : timeline(events.slice(0, 10)))))),
+      attention(),
+      panel('Capacity', { key: 'capacity', class: 'capacity' }, held(state.nodes, capacity)),
+      h('div', { class: 'columns even', key: 'columns' },
+        h('div', { key: 'left' },
+          panel('Workloads', { aside: h('a', { href: link('workloads') }, 'All workloads') }, held(state.workloads, byState)),
+          panel('Nodes', { aside: h('a', { href: link('nodes') }, 'All nodes') }, held(state.nodes, tiles))),
+        h('div', { key: 'right' },
+          panel('Latest events', { aside: h('a', { href: link('events') }, 'All events') }, held(state.events, (events) => (events.length === 0 ? empty('Nothing happened yet') : timeline(events.slice(0, LATEST))))))),
     ];
   },
 };

@@ -2,6 +2,7 @@
 // something is wrong.
 
 import { h } from '../dom.js';
+import { state } from '../state.js';
 import { clock } from '../words.js';
 
 export function head(title, { above, under, actions } = {}) {
@@ -44,16 +45,23 @@ export function notice(tone, title, ...words) {
 }
 
 export function problemNotice(problem, at) {
-  const title = problem.away ? 'The scheduler does not answer' : problem.forbidden ? 'Your role does not allow this' : problem.title || 'That did not work';
-  return notice('bad', title, problem.message, problem.next, at ? `Shown is what was known at ${clock(at)}.` : '');
+  return notice('bad', problemTitle(problem), problem.message, problem.next, at ? `Shown is what was known at ${clock(at)}.` : '');
+}
+
+export function problemTitle(problem) {
+  if (problem.status === 0) return 'The gateway does not answer';
+  if (problem.away) return 'The scheduler does not answer';
+  return problem.forbidden ? 'Your role does not allow this' : problem.title || 'That did not work';
 }
 
 // A part of the state: what is wrong with it, a placeholder while it is first read, or what `view` makes
 // of it.
 export function held(part, view) {
   const known = part.at > 0;
+  // That nobody answers is said once, above every page.
+  const said = part.problem?.away && state.link === 'away';
   return [
-    part.problem && h('div', { key: 'problem' }, problemNotice(part.problem, part.at)),
+    part.problem && !said && h('div', { key: 'problem' }, problemNotice(part.problem, part.at)),
     known ? view(part.data) : !part.problem && h('div', { class: 'placeholder', key: 'placeholder', 'aria-busy': 'true' }, h('span', { class: 'unseen' }, 'Loading'), [0, 1, 2].map((row) => h('div', { class: 'placeholder-row', key: row }))),
   ];
 }
