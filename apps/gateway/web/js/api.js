@@ -39,14 +39,15 @@ const AWAY = {
 export async function ask(path, { method = 'GET', body, signal, accept = 'application/json' } = {}) {
   const headers = { Accept: accept };
   if (cluster) headers['X-Persys-Cluster-ID'] = cluster;
-  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  const isForm = body instanceof URLSearchParams;
+  if (body !== undefined && !isForm) headers['Content-Type'] = 'application/json';
   let response;
   try {
     response = await fetch(path, {
       method,
       headers,
       signal,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || isForm ? body : JSON.stringify(body),
       credentials: 'same-origin',
       cache: 'no-store',
     });
@@ -80,8 +81,9 @@ const drop = (path) => json(path, { method: 'DELETE' });
 
 export const session = {
   get: () => json('/v1/session'),
-  open: (body) => json('/v1/session', { method: 'POST', body }),
-  close: () => json('/v1/session', { method: 'DELETE' }),
+  // The answer leads to the first page; what counts is the cookie that came with it.
+  open: (token) => ask('/login', { method: 'POST', body: new URLSearchParams({ token }), accept: 'application/problem+json' }),
+  close: () => ask('/logout', { method: 'POST' }),
 };
 
 export const read = {

@@ -66,8 +66,8 @@ function draw() {
   const root = document.getElementById('app');
   if (state.loggedOut || !state.session) {
     document.title = 'Log in – Persys';
-    const code = current.parts[0] === 'login' ? current.parts[1] : '';
-    render(root, state.begun ? loginPage(code, entered) : loading());
+    const word = current.parts[0] === 'login' ? current.parts[1] : '';
+    render(root, state.begun ? loginPage(word, entered) : loading());
     return;
   }
   render(root, h('div', { class: 'frame', key: 'frame' }, side(), h('main', { id: 'content', key: current.parts[0] ?? 'overview' }, banner(), current.page.view(current.parts, current.query))));
@@ -89,14 +89,14 @@ function side() {
     h('div', { class: 'side-foot' },
       connection(),
       h('div', { class: 'who' },
-        h('div', { class: 'who-name' }, h('span', null, state.session.user || state.session.name || 'somebody'), h('span', { class: 'muted small' }, roleWord())),
+        h('div', { class: 'who-name' }, h('span', null, state.session.user || state.session.caller || 'somebody'), h('span', { class: 'muted small' }, roleWord())),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Light or dark', title: 'Light or dark (t)', onclick: switchTheme }, shape(isDark() ? 'sun' : 'moon')),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Keys', title: 'Keys (?)', onclick: help }, h('span', { 'aria-hidden': 'true' }, '?')),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Log out', title: 'Log out', onclick: logOut }, shape('leave')))));
 }
 
 function roleWord() {
-  return [state.session.role, ...(state.session.roles ?? [])].filter(Boolean).join(', ');
+  return (state.session.roles ?? []).join(', ');
 }
 
 function clusterChoice() {
@@ -174,7 +174,7 @@ async function boot() {
   listen(switchTheme);
   setInterval(changed, TICK_MS);
   arrive();
-  if (current.parts[0] !== 'login') await findSession();
+  await findSession();
   state.begun = true;
   if (state.session) entered(state.session);
   else changed();

@@ -1,7 +1,7 @@
 // Keeps the state fresh: follows the events of the cluster and reads again what they are about.
 // What no event tells, such as usage and heartbeats, is read every few seconds while somebody looks.
 
-import { read, streams } from './api.js';
+import { Problem, read, streams } from './api.js';
 import { addEvent, changed, refresh, refreshOne, state } from './state.js';
 import { follow } from './stream.js';
 
@@ -78,6 +78,10 @@ function setLink(link, problem = null) {
 }
 
 function hear(message) {
+  if (message.event === 'state') {
+    hearState(message.data);
+    return;
+  }
   let event;
   try {
     event = JSON.parse(message.data);
@@ -90,6 +94,14 @@ function hear(message) {
   if (event.node_id) touched.nodes.add(event.node_id);
   if (!event.workload_id && !event.node_id) refresh('standing');
   gathering ??= setTimeout(readTouched, GATHER_MS);
+}
+
+// The gateway is there, and tells whether its scheduler is.
+function hearState(data) {
+  const { connected, why } = JSON.parse(data);
+  if (connected && state.link === 'away') lookNow();
+  if (connected) setLink('live');
+  else setLink('away', new Problem({ status: 503, detail: why }));
 }
 
 function readTouched() {

@@ -123,9 +123,14 @@ export function switchTo(id) {
   changed();
 }
 
+// Ids of events are numbers, longer ones later.
+export function laterFirst(a, b) {
+  return b.id.length - a.id.length || (a.id < b.id ? 1 : -1);
+}
+
 function newestFirst(events) {
   const once = new Map(events.map((event) => [event.id, event]));
-  return [...once.values()].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, EVENTS);
+  return [...once.values()].sort(laterFirst).slice(0, EVENTS);
 }
 
 function sample(workload) {

@@ -3,10 +3,12 @@
 import { h } from '../dom.js';
 import { badge } from '../parts/badge.js';
 import { empty, head, held, panel, table } from '../parts/frame.js';
+import { shape } from '../parts/shape.js';
 import { state } from '../state.js';
+import { ago } from '../words.js';
 
 export function clusterId(cluster) {
-  return cluster.id ?? cluster.cluster_id ?? cluster.name ?? '';
+  return cluster.id ?? '';
 }
 
 export function clustersPage(chooseCluster) {
@@ -30,8 +32,8 @@ function list(all, chooseCluster) {
       cells: [
         [h('span', { class: 'name' }, cluster.name || id), shown && h('span', { class: 'tag' }, 'shown')],
         badge(healthy(cluster) ? 'Ready' : 'NotReady'),
-        cluster.routing_strategy || cluster.routing || '–',
-        schedulers.map((one) => h('div', { key: one.id ?? one.address ?? String(one) }, one.address ?? one.id ?? String(one), one.leader || one.is_leader ? h('span', { class: 'tag' }, 'leads') : '')),
+        cluster.routing_strategy || '–',
+        schedulers.map((one) => h('div', { key: one.id }, shape(one.healthy ? 'disc' : 'cross'), ' ', one.address, !one.healthy && h('span', { class: 'muted' }, one.last_seen ? `, last seen ${ago(one.last_seen)}` : ', never seen'))),
         shown ? '' : h('button', { class: 'button small', type: 'button', onclick: () => chooseCluster(id) }, 'Show'),
       ],
     };
@@ -39,6 +41,5 @@ function list(all, chooseCluster) {
 }
 
 function healthy(cluster) {
-  if (typeof cluster.healthy === 'boolean') return cluster.healthy;
-  return (cluster.schedulers ?? []).some((one) => one.healthy ?? true);
+  return (cluster.healthy_schedulers ?? 0) > 0;
 }

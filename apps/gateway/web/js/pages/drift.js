@@ -2,7 +2,7 @@
 
 import { act } from '../api.js';
 import { h } from '../dom.js';
-import { mayChange, perform } from '../parts/actions.js';
+import { mayOperate, perform } from '../parts/actions.js';
 import { confirm } from '../parts/dialog.js';
 import { empty, head, held, panel, table } from '../parts/frame.js';
 import { link } from '../router.js';
@@ -20,7 +20,7 @@ export const drift = {
   title: () => 'Drift',
   wants: () => ['drifts'],
   view: () => [
-    head('Drift', { under: 'What is recorded against what nodes really have', actions: mayChange() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.checkDrift, 'all nodes are asked', event.currentTarget) }, 'Check now') }),
+    head('Drift', { under: 'What is recorded against what nodes really have', actions: mayOperate() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.checkDrift, 'all nodes are asked', event.currentTarget) }, 'Check now') }),
     panel('', { key: 'list' }, held(state.drifts, (all) => (all.length === 0 ? empty('No difference', 'What is recorded is what the nodes have.') : list(all)))),
   ],
 };
@@ -38,7 +38,7 @@ function list(all) {
       one.found || '–',
       one.remedy || '–',
       ago(one.since),
-      mayChange() && one.kind === 'orphan_on_agent' ? h('div', { class: 'row-actions' }, verdicts(one)) : '',
+      mayOperate() && one.kind === 'orphan_on_agent' ? h('div', { class: 'row-actions' }, verdicts(one)) : '',
     ],
   })));
 }

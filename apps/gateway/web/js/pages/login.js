@@ -4,19 +4,19 @@ import { session } from '../api.js';
 import { h } from '../dom.js';
 import { changed } from '../state.js';
 
-const form = { busy: false, problem: null, tried: '' };
+const form = { busy: false, problem: null };
 
-// `entered` is called with the session once there is one.
-export function loginPage(link, entered) {
-  if (link && form.tried !== link) {
-    form.tried = link;
-    enter({ link }, entered);
-  }
+// Where a link that cannot be used any more leads.
+export const GONE = 'gone';
+
+// `word` is what the address says beside `login`. `entered` is called with the session once there is one.
+export function loginPage(word, entered) {
   return h('main', { id: 'content', class: 'login', key: 'login' },
     h('div', { class: 'login-card' },
       h('img', { src: '/assets/icon.svg', alt: '', width: 44, height: 44 }),
       h('h1', { id: 'title', tabindex: -1 }, 'Log in to Persys'),
       h('p', { class: 'muted' }, 'With a token, or with the one-time link that ', h('code', null, 'persys dev'), ' prints.'),
+      word === GONE && !form.problem && h('div', { class: 'notice bad', role: 'alert', key: 'gone' }, h('p', { class: 'notice-title' }, 'This link was used already, or is too old'), h('p', null, 'Ask for a new one.')),
       form.problem && h('div', { class: 'notice bad', role: 'alert' }, h('p', { class: 'notice-title' }, form.problem.title || 'That did not work'), h('p', null, form.problem.message), form.problem.next && h('p', null, form.problem.next)),
       h('form', { onsubmit: (event) => submit(event, entered) },
         h('label', { class: 'field' }, h('span', null, 'Token'),
@@ -28,14 +28,15 @@ export function loginPage(link, entered) {
 function submit(event, entered) {
   event.preventDefault();
   const token = event.target.elements.token.value.trim();
-  if (token) enter({ token }, entered);
+  if (token) enter(token, entered);
 }
 
-async function enter(body, entered) {
+async function enter(token, entered) {
   Object.assign(form, { busy: true, problem: null });
   changed();
   try {
-    const found = await session.open(body);
+    await session.open(token);
+    const found = await session.get();
     form.busy = false;
     entered(found);
   } catch (problem) {

@@ -2,7 +2,7 @@
 
 import { read } from '../api.js';
 import { h } from '../dom.js';
-import { mayChange, nodeActions } from '../parts/actions.js';
+import { mayOperate, nodeActions } from '../parts/actions.js';
 import { nodeBadge, workloadBadge } from '../parts/badge.js';
 import { bar, smallBar } from '../parts/bar.js';
 import { empty, head, held, notice, pairs, panel, problemNotice, table } from '../parts/frame.js';
@@ -25,7 +25,7 @@ export const nodes = {
 };
 
 function list(all) {
-  const columns = [{ name: 'Node' }, { name: 'Status' }, { name: 'Workloads', class: 'right' }, { name: 'CPU reserved' }, { name: 'Memory reserved' }, { name: 'Runs', class: 'extra' }, { name: 'Heard', class: 'right' }, ...(mayChange() ? [{ name: 'Actions', class: 'right' }] : [])];
+  const columns = [{ name: 'Node' }, { name: 'Status' }, { name: 'Workloads', class: 'right' }, { name: 'CPU reserved' }, { name: 'Memory reserved' }, { name: 'Runs', class: 'extra' }, { name: 'Heard', class: 'right' }, ...(mayOperate() ? [{ name: 'Actions', class: 'right' }] : [])];
   return table('Nodes', columns, all.map((node) => ({
     key: node.node_id,
     tone: nodeStatus(node) === 'Ready' ? '' : 'dimmed',
@@ -37,7 +37,7 @@ function list(all) {
       smallBar({ label: 'Memory', total: Number(node.total_memory_mb) || 0, reserved: reserved(node, 'total_memory_mb', 'available_memory_mb'), words: mib }),
       (node.supported_workload_types ?? []).join(', ') || '–',
       ago(node.last_heartbeat),
-      ...(mayChange() ? [h('div', { class: 'row-actions' }, nodeActions(node))] : []),
+      ...(mayOperate() ? [h('div', { class: 'row-actions' }, nodeActions(node))] : []),
     ],
   })));
 }

@@ -2,7 +2,7 @@
 
 import { h } from '../dom.js';
 import { act } from '../api.js';
-import { mayChange, perform } from '../parts/actions.js';
+import { mayOperate, perform } from '../parts/actions.js';
 import { nodeBadge } from '../parts/badge.js';
 import { bar } from '../parts/bar.js';
 import { empty, head, held, panel } from '../parts/frame.js';
@@ -52,7 +52,7 @@ function alarms() {
     found.push({ tone: 'bad', title: `The cluster is in mode ${standing.mode}`, text: `${standing.reason ?? ''} What runs goes on running; nothing is started, moved or stopped.`.trim() });
   }
   if (standing.brake) {
-    found.push({ tone: 'bad', title: 'So many nodes are silent that nothing is moved', text: 'Work moves again when they are back, or when an operator says so.', action: mayChange() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.releaseBrake, 'the brake is released', event.currentTarget) }, 'Release the brake') });
+    found.push({ tone: 'bad', title: 'So many nodes are silent that nothing is moved', text: 'Work moves again when they are back, or when an operator says so.', action: mayOperate() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.releaseBrake, 'the brake is released', event.currentTarget) }, 'Release the brake') });
   }
   for (const node of state.nodes.data.filter((one) => ['NotReady', 'Lost'].includes(nodeStatus(one)))) {
     found.push({ tone: 'bad', title: `Node ${node.node_id} is ${nodeStatus(node) === 'Lost' ? 'lost' : 'not ready'}`, text: `${node.status_reason ?? ''}; ${count(node.workloads ?? 0, 'workload')} placed there`, to: link('nodes', node.node_id) });

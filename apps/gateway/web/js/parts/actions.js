@@ -7,13 +7,18 @@ import { lookNow } from '../live.js';
 import { state } from '../state.js';
 import { confirm, toast } from './dialog.js';
 
-// Roles that may change something.
-const MAY_CHANGE = ['operator', 'admin'];
+// Roles that only look. Where the gateway does not say what somebody is, the server's word decides.
+const ONLY_LOOK = ['viewer', 'auditor'];
 
 export function mayChange() {
-  const session = state.session ?? {};
-  const roles = [session.role, ...(session.roles ?? [])].filter(Boolean).map((role) => role.toLowerCase());
-  return roles.some((role) => MAY_CHANGE.includes(role));
+  const roles = state.session?.roles ?? [];
+  return roles.length === 0 || roles.some((role) => !ONLY_LOOK.includes(role));
+}
+
+// Nodes and what nobody knows are the business of those who look after the cluster.
+export function mayOperate() {
+  const roles = state.session?.roles ?? [];
+  return roles.length === 0 || roles.includes('admin');
 }
 
 // Does it, and says how it went. `under` is the button, which is dead meanwhile.
@@ -61,7 +66,7 @@ export function workloadActions(view, { gone } = {}) {
 }
 
 export function nodeActions(node) {
-  if (!mayChange()) return [];
+  if (!mayOperate()) return [];
   const id = node.node_id;
   if (node.status === 'Draining') {
     return [button('Undrain', (under) => perform(() => act.undrain(id), `${id} takes work again`, under), { primary: true })];

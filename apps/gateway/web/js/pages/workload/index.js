@@ -7,7 +7,7 @@ import { workloadBadge } from '../../parts/badge.js';
 import { empty, head, held, notice, panel, problemNotice } from '../../parts/frame.js';
 import { timeline } from '../../parts/timeline.js';
 import { go, link } from '../../router.js';
-import { fill, heldPart, state } from '../../state.js';
+import { fill, heldPart, laterFirst, state } from '../../state.js';
 import { age } from '../../words.js';
 import { details } from './details.js';
 import { logs } from './logs.js';
@@ -87,7 +87,7 @@ function recent(view, most) {
   return held(own.events, (read) => {
     const heard = state.events.data.filter((event) => event.workload_id === view.workload_id);
     const once = new Map([...read, ...heard].map((event) => [event.id, event]));
-    const all = [...once.values()].sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, most);
+    const all = [...once.values()].sort(laterFirst).slice(0, most);
     return all.length === 0 ? empty('Nothing is remembered of it') : timeline(all, { subject: false });
   });
 }

@@ -81,33 +81,23 @@ async function run(view, id, signal) {
 
 function clear(view) {
   view.box.replaceChildren();
-  Object.assign(view, { lines: 0, rest: ['', ''], decoders: [new TextDecoder(), new TextDecoder()] });
+  Object.assign(view, { lines: 0, rest: ['', ''] });
 }
 
 function show(view, message) {
-  if (message.event === 'error') {
-    view.state.textContent = words(message.data);
+  if (message.event === 'problem') {
+    view.state.textContent = JSON.parse(message.data).detail;
     return;
   }
   const chunk = JSON.parse(message.data);
   const which = chunk.stream === 2 ? 1 : 0;
-  const bytes = Uint8Array.from(atob(chunk.data ?? ''), (char) => char.charCodeAt(0));
-  const text = view.rest[which] + view.decoders[which].decode(bytes, { stream: true });
-  const lines = text.split('\n');
+  const lines = (view.rest[which] + (chunk.text ?? '')).split('\n');
   view.rest[which] = lines.pop();
   const atEnd = view.box.scrollHeight - view.box.scrollTop - view.box.clientHeight < SLACK;
   view.box.append(...lines.map((line) => lineOf(line, which, view)));
   view.lines += lines.length;
   for (; view.lines > MOST_LINES; view.lines -= 1) view.box.firstChild.remove();
   if (atEnd) view.box.scrollTop = view.box.scrollHeight;
-}
-
-function words(data) {
-  try {
-    return JSON.parse(data).detail ?? data;
-  } catch {
-    return data;
-  }
 }
 
 function lineOf(text, which, view) {

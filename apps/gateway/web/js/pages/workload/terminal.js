@@ -8,7 +8,7 @@ import { Terminal } from '../../parts/terminal.js';
 
 export function terminal(view) {
   if (view.status !== 'Running') return panel('Terminal', {}, empty('It does not run', 'A shell can be opened once it is Running.'));
-  return hosted('Terminal', view, (id, size) => sockets.exec(id, [['argv', '/bin/sh'], ['tty', 'true'], ['rows', size.rows], ['columns', size.columns]]));
+  return hosted('Terminal', view, (id, size) => sockets.exec(id, [['argv', '/bin/sh'], ['terminal', 'true'], ['rows', size.rows], ['columns', size.columns]]));
 }
 
 export function consoleTab(view) {
@@ -42,7 +42,7 @@ function mount(frame, title, id, open) {
     said.textContent = 'connecting';
     socket = talk(open(id, terminal.size, force), terminal, said, (refusal) => {
       again.hidden = false;
-      if (refusal?.code === 'held') takeOver(id).then((sure) => sure && connect(true));
+      if (/held/.test(refusal?.problem?.detail ?? '')) takeOver(id).then((sure) => sure && connect(true));
     });
   };
   again.onclick = () => connect(false);
@@ -62,7 +62,8 @@ function talk(socket, terminal, said, ended) {
     terminal.focus();
   };
   socket.onmessage = ({ data }) => {
-    if (typeof data !== 'string') return terminal.write(new Uint8Array(data));
+    // The first byte says which output it is; on a terminal both are one.
+    if (typeof data !== 'string') return terminal.write(new Uint8Array(data, 1));
     last = JSON.parse(data);
     return undefined;
   };
@@ -75,7 +76,7 @@ function talk(socket, terminal, said, ended) {
 
 function farewell(last, event) {
   if (last?.exit_code !== undefined) return `ended with code ${last.exit_code}`;
-  return last?.detail || last?.error || event.reason || 'the connection is closed';
+  return last?.problem?.detail || event.reason || 'the connection is closed';
 }
 
 function takeOver(id) {
