@@ -26,6 +26,7 @@ pub mod names;
 pub mod peer;
 pub mod tls;
 pub mod watch;
+pub mod web;
 
 mod disk;
 

@@ -104,7 +104,7 @@ pub fn client_config(
 
 /// Our own certificate, and whom a server believes.
 #[derive(Debug)]
-struct Live(Credentials);
+pub(crate) struct Live(pub(crate) Credentials);
 
 impl ResolvesServerCert for Live {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {

@@ -169,6 +169,12 @@ impl Stack {
         endpoint.connect_with_connector(connector).await.expect("a connection")
     }
 
+    /// A file with a certificate of this cluster; none where there are no certificates.
+    #[must_use]
+    pub fn certificate(&self, role: Role, name: &str) -> Option<Source> {
+        Some(keep(self.authority.as_ref()?, &self.folder, role, name))
+    }
+
     /// How far the store has come; it moves with every write.
     pub async fn head(&self) -> Head {
         self.scheduler.handle.read(|world| world.head().clone()).await.expect("a leader")

@@ -1,0 +1,49 @@
+//! Small matters of text.
+
+use std::fmt::Write as _;
+
+use percent_encoding::percent_decode_str;
+
+/// Most parameters of one query.
+const MOST_PARAMETERS: usize = 64;
+
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let written = write!(text, "{byte:02x}");
+        debug_assert!(written.is_ok(), "writing to a text failed");
+    }
+    text
+}
+
+/// The parameters of a query in their order; `None` for one that is not text, or too long.
+pub(crate) fn query(raw: &str) -> Option<Vec<(String, String)>> {
+    let parts: Vec<_> = raw.split('&').filter(|part| !part.is_empty()).collect();
+    if parts.len() > MOST_PARAMETERS {
+        return None;
+    }
+    let plain = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    };
+    let pair = |part: &str| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        Some((plain(name)?, plain(value)?))
+    };
+    parts.into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_taken_apart() {
+        let pairs = query("a=1&b=x+y%2Fz&c&&a=2").unwrap();
+        let wanted = [("a", "1"), ("b", "x y/z"), ("c", ""), ("a", "2")];
+        assert_eq!(pairs, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert!(query("a=%ff").is_none());
+        assert!(query(&"a&".repeat(65)).is_none());
+    }
+}
