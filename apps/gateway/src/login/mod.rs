@@ -26,23 +26,19 @@ use crate::who::{COOKIE, Who, cookie, is_from_our_pages};
 
 /// Bytes of a form.
 const FORM: usize = 8 * 1024;
+/// The page that says that a link was used already, or is too old.
+const GONE: &str = "/#/login/gone";
 /// What anybody may ask who may ask anything.
 const TRIAL: &str = "/persys.compute.v1.Compute/Standing";
-
-const PAGE: &str = include_str!("../../web/login.html");
 
 /// The routes of logging in and out.
 pub(crate) fn router() -> Router<Gateway> {
     Router::new()
-        .route("/login", get(page).post(login))
+        .route("/login", post(login))
         .route("/login/{secret}", get(redeem))
         .route("/logout", post(logout))
         .route("/v1/login-links", post(link))
         .route("/v1/session", get(session))
-}
-
-async fn page() -> Html<&'static str> {
-    Html(PAGE)
 }
 
 /// `POST /login` with a form's `token`: the scheduler says whether it is good.
@@ -87,9 +83,7 @@ async fn redeem(
     Path(secret): Path<String>,
 ) -> Result<Response, Problem> {
     let Some(caller) = gateway.sessions.redeem(&secret, Instant::now()) else {
-        let sentence = "this link was used already, or is too old";
-        let next = "ask for a new link";
-        return Err(Problem::new(StatusCode::GONE, "link_gone", sentence, next));
+        return Ok(Redirect::to(GONE).into_response());
     };
     // A page of ours that goes on, not a redirect: the browser would not send the new cookie along
     // when another site led it here.

@@ -66,7 +66,8 @@ function draw() {
   const root = document.getElementById('app');
   if (state.loggedOut || !state.session) {
     document.title = 'Log in – Persys';
-    const word = current.parts[0] === 'login' ? current.parts[1] : '';
+    if (state.loggedOut) end();
+    const word = current.parts[0] === 'login' ? current.parts[1] : state.session ? 'over' : '';
     render(root, state.begun ? loginPage(word, entered) : loading());
     return;
   }

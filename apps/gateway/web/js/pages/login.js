@@ -2,12 +2,16 @@
 
 import { session } from '../api.js';
 import { h } from '../dom.js';
+import { notice, problemNotice } from '../parts/frame.js';
 import { changed } from '../state.js';
 
 const form = { busy: false, problem: null };
 
-// Where a link that cannot be used any more leads.
-export const GONE = 'gone';
+// What has to be said before anything was tried.
+const SAID = {
+  gone: ['This link was used already, or is too old', 'Ask for a new one.'],
+  over: ['Your login is over', 'Log in again; you come back to where you were.'],
+};
 
 // `word` is what the address says beside `login`. `entered` is called with the session once there is one.
 export function loginPage(word, entered) {
@@ -16,8 +20,8 @@ export function loginPage(word, entered) {
       h('img', { src: '/assets/icon.svg', alt: '', width: 44, height: 44 }),
       h('h1', { id: 'title', tabindex: -1 }, 'Log in to Persys'),
       h('p', { class: 'muted' }, 'With a token, or with the one-time link that ', h('code', null, 'persys dev'), ' prints.'),
-      word === GONE && !form.problem && h('div', { class: 'notice bad', role: 'alert', key: 'gone' }, h('p', { class: 'notice-title' }, 'This link was used already, or is too old'), h('p', null, 'Ask for a new one.')),
-      form.problem && h('div', { class: 'notice bad', role: 'alert' }, h('p', { class: 'notice-title' }, form.problem.title || 'That did not work'), h('p', null, form.problem.message), form.problem.next && h('p', null, form.problem.next)),
+      SAID[word] && !form.problem && h('div', { key: 'said' }, notice('bad', ...SAID[word])),
+      form.problem && h('div', { key: 'problem' }, problemNotice(form.problem)),
       h('form', { onsubmit: (event) => submit(event, entered) },
         h('label', { class: 'field' }, h('span', null, 'Token'),
           h('input', { id: 'token', type: 'password', name: 'token', autocomplete: 'current-password', required: true, spellcheck: 'false' })),

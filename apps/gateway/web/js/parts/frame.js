@@ -51,6 +51,7 @@ export function problemNotice(problem, at) {
 export function problemTitle(problem) {
   if (problem.status === 0) return 'The gateway does not answer';
   if (problem.away) return 'The scheduler does not answer';
+  if (problem.loggedOut) return 'You are not let in';
   return problem.forbidden ? 'Your role does not allow this' : problem.title || 'That did not work';
 }
 

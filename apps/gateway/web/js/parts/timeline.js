@@ -10,7 +10,7 @@ export function timeline(events, { subject = true } = {}) {
     return h('li', { key: event.id, class: eventTone(event) },
       h('time', { datetime: event.timestamp }, clock(event.timestamp)),
       h('div', null,
-        h('p', null, subject && subjectOf(event), h('span', { class: 'what' }, what), !subject && event.node_id && h('span', { class: 'muted' }, ' on ', nodeLink(event.node_id))),
+        h('p', null, subject && subjectOf(event), h('span', { class: 'what' }, subject && !event.workload_id ? what.replace(/^node /, '') : what), !subject && event.node_id && h('span', { class: 'muted' }, ' on ', nodeLink(event.node_id))),
         why && h('p', { class: 'muted' }, why),
         by && h('p', { class: 'muted' }, by)));
   }));

@@ -1,0 +1,196 @@
+//! A cluster in this process with a gateway in front of it: scheduler, agent and gateway as they run
+//! anywhere, over mTLS, on free ports of this machine.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use persys_agent::app as agent;
+use persys_cluster::settings::Settings;
+use persys_gateway::app as gateway;
+use persys_gateway::caller::Caller;
+use persys_gateway::clusters::file::{ClusterPlan, Plan, SchedulerPlan};
+use persys_gateway::clusters::order::Routing;
+use persys_gateway::limits::Limits;
+use persys_identity::authority::Validity;
+use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
+use persys_node::settings::AgentSettings;
+use persys_scheduler::app as scheduler;
+use persys_scheduler::discovery::Discovery;
+use tempfile::TempDir;
+
+/// The node of the house.
+pub const NODE: &str = "n1";
+const LIFETIME: Duration = Duration::from_hours(1);
+
+/// A cluster with its gateway.
+#[derive(Debug)]
+pub struct House {
+    /// Where everything is kept; it goes with the house.
+    _folder: TempDir,
+    scheduler: Option<scheduler::Running>,
+    agent: agent::Running,
+    gateway: gateway::Running,
+}
+
+impl House {
+    /// Builds one that runs containers on Docker.
+    pub async fn build() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cluster = format!("browser-{}", std::process::id());
+        let certificates = Certificates::make(folder.path(), &cluster);
+        let scheduler = start_scheduler(folder.path(), &cluster, &certificates).await;
+        let agent = start_agent(folder.path(), &cluster, &certificates, scheduler.grpc).await;
+        let gateway = start_gateway(&cluster, &certificates, scheduler.grpc).await;
+        Self { _folder: folder, scheduler: Some(scheduler), agent, gateway }
+    }
+
+    /// Where the dashboard is.
+    pub fn address(&self) -> String {
+        format!("http://{}/", self.gateway.public)
+    }
+
+    /// A link with which the operator can log in once.
+    pub fn link(&self) -> String {
+        let operator =
+            Caller::Certified { role: Role::Operator, name: Name::new("alice").expect("a name") };
+        self.gateway.login_link(operator).expect("a link")
+    }
+
+    /// Ends the scheduler, as if its machine had gone.
+    pub async fn lose_scheduler(&mut self) {
+        self.scheduler.take().expect("it is there").stop().await;
+    }
+
+    /// Ends everything.
+    pub async fn leave(self) {
+        self.gateway.stop().await;
+        self.agent.stop().await;
+        if let Some(scheduler) = self.scheduler {
+            scheduler.stop().await;
+        }
+    }
+}
+
+/// Who everybody is.
+struct Certificates {
+    scheduler: PathBuf,
+    agent: PathBuf,
+    gateway: PathBuf,
+}
+
+impl Certificates {
+    fn make(folder: &Path, cluster: &str) -> Self {
+        let now = SystemTime::now();
+        let domain = TrustDomain::new("persys.local").expect("a domain");
+        let cluster = ClusterName::new(cluster).expect("a cluster");
+        let authority = Authority::open_or_create(&folder.join("ca"), &domain, &cluster, now)
+            .expect("an authority");
+        let issue = |role, who: &str| {
+            let grant = Grant::new(role, Name::new(who).expect("a name")).on_loopback();
+            let path = folder.join(format!("{who}.pem"));
+            let bundle = authority.issue(&grant, Validity { now, lifetime: LIFETIME });
+            let source = Source::Bundle(path.clone());
+            source.save(&bundle.expect("a certificate")).expect("it is kept");
+            path
+        };
+        Self {
+            scheduler: issue(Role::Scheduler, "scheduler"),
+            agent: issue(Role::Agent, NODE),
+            gateway: issue(Role::Operator, "gateway"),
+        }
+    }
+}
+
+fn anywhere() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+}
+
+async fn start_scheduler(
+    folder: &Path,
+    cluster: &str,
+    certificates: &Certificates,
+) -> scheduler::Running {
+    let config = scheduler::Config {
+        grpc: anywhere(),
+        http: anywhere(),
+        advertise: scheduler::Advertise::default(),
+        state_dir: folder.join("scheduler"),
+        store: persys_scheduler::place::Place::File,
+        cluster: cluster.to_owned(),
+        security: scheduler::Security::Mtls(Source::Bundle(certificates.scheduler.clone())),
+        settings: Settings::default(),
+        git: scheduler::GitSettings::default(),
+        discovery: Discovery::default(),
+    };
+    scheduler::start(config).await.expect("the scheduler starts")
+}
+
+async fn start_agent(
+    folder: &Path,
+    cluster: &str,
+    certificates: &Certificates,
+    scheduler: SocketAddr,
+) -> agent::Running {
+    let state_dir = folder.join("agent");
+    let config = agent::Config {
+        node: Some(NODE.to_owned()),
+        grpc: anywhere(),
+        reach: agent::Reach::Called,
+        advertise: None,
+        schedulers: vec![scheduler.to_string()],
+        volumes: agent::VolumeSettings::within(&state_dir, agent::Limit::Auto),
+        state_dir,
+        cluster: cluster.to_owned(),
+        runtime: agent::RuntimeChoice::Docker { host: std::env::var("DOCKER_HOST").ok() },
+        security: agent::Security::Mtls(Source::Bundle(certificates.agent.clone())),
+        labels: BTreeMap::from([("zone".to_owned(), "cellar".to_owned())]),
+        // How busy the machine is must not decide whether a test passes.
+        settings: AgentSettings {
+            admit_percent: 0,
+            admit_disk_percent: 0,
+            ..AgentSettings::default()
+        },
+        watchdog: None,
+        compose: agent::ComposeChoice::default(),
+        registry_auth: None,
+        machines: None,
+        http: None,
+    };
+    agent::start(config).await.expect("the agent starts")
+}
+
+async fn start_gateway(
+    cluster: &str,
+    certificates: &Certificates,
+    scheduler: SocketAddr,
+) -> gateway::Running {
+    let schedulers = vec![SchedulerPlan {
+        id: "scheduler".to_owned(),
+        address: scheduler.to_string(),
+        is_leader: true,
+    }];
+    let plan = Plan {
+        default: cluster.to_owned(),
+        clusters: vec![ClusterPlan {
+            id: cluster.to_owned(),
+            name: "cellar".to_owned(),
+            routing: Routing::LeaderOnly,
+            schedulers,
+            identity: None,
+        }],
+        repositories: BTreeMap::new(),
+    };
+    let config = gateway::Config {
+        inner: None,
+        public: anywhere(),
+        security: gateway::Security::Mtls(Source::Bundle(certificates.gateway.clone())),
+        public_is_plain: true,
+        plan,
+        request_timeout: Duration::from_secs(5),
+        health_interval: Duration::from_millis(500),
+        limits: Limits::default(),
+    };
+    gateway::start(config).await.expect("the gateway starts")
+}
