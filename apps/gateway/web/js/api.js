@@ -9,9 +9,9 @@ export function choose(id) {
 }
 
 export class Problem extends Error {
-  constructor({ status = 0, title = '', detail = '', next = '', code = '' }) {
+  constructor({ status = 0, title = '', detail = '', next = '', code = '', faults = [] }) {
     super(detail || title || 'The gateway answered with something unexpected.');
-    Object.assign(this, { status, title, next, code });
+    Object.assign(this, { status, title, next, code, faults });
   }
 
   get loggedOut() {
@@ -67,6 +67,7 @@ async function problemOf(response) {
     detail: said.detail,
     next: said.next_step,
     code: said.code,
+    faults: said.faults,
   });
 }
 

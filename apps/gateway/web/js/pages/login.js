@@ -26,7 +26,7 @@ export function loginPage(word, entered) {
         h('label', { class: 'field' }, h('span', null, 'Token'),
           h('input', { id: 'token', type: 'password', name: 'token', autocomplete: 'current-password', required: true, spellcheck: 'false' })),
         h('button', { type: 'submit', class: 'button primary wide', disabled: form.busy }, form.busy ? 'Logging in' : 'Log in')),
-      h('p', { class: 'muted small' }, 'No token yet? ', h('code', null, 'persys token create NAME --role operator'))));
+      h('p', { class: 'muted small' }, 'No token yet? ', h('code', null, 'persys access token create NAME --role operator --cluster'))));
 }
 
 function submit(event, entered) {

@@ -41,11 +41,14 @@ export function empty(title, ...words) {
 
 export function notice(tone, title, ...words) {
   return h('div', { class: `notice ${tone}`, role: tone === 'bad' ? 'alert' : 'status' },
-    h('p', { class: 'notice-title' }, title), words.filter(Boolean).map((word) => h('p', null, word)));
+    h('p', { class: 'notice-title' }, title), words.filter(Boolean).map((word) => (word.tag === 'ul' ? word : h('p', null, word))));
 }
 
 export function problemNotice(problem, at) {
-  return notice('bad', problemTitle(problem), problem.message, problem.next, at ? `Shown is what was known at ${clock(at)}.` : '');
+  // Where every fault is named, the sentence that strings them together says nothing more.
+  const faults = problem.faults ?? [];
+  const said = faults.length === 0 ? problem.message : h('ul', { class: 'plain' }, faults.map((fault) => h('li', { key: fault.path + fault.problem }, fault.path && h('code', null, fault.path), ` ${fault.problem}`)));
+  return notice('bad', problemTitle(problem), said, problem.next, at ? `Shown is what was known at ${clock(at)}.` : '');
 }
 
 export function problemTitle(problem) {
