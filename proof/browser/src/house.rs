@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use persys_agent::app as agent;
@@ -20,6 +21,8 @@ use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
 use tempfile::TempDir;
 
+/// The label that names the cluster of a container.
+const CLUSTER: &str = "persys.cluster";
 /// The node of the house.
 pub const NODE: &str = "n1";
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -29,6 +32,8 @@ const LIFETIME: Duration = Duration::from_hours(1);
 pub struct House {
     /// Where everything is kept; it goes with the house.
     _folder: TempDir,
+    /// Goes too, however the test ends.
+    _containers: Containers,
     scheduler: Option<scheduler::Running>,
     agent: agent::Running,
     gateway: gateway::Running,
@@ -43,7 +48,9 @@ impl House {
         let scheduler = start_scheduler(folder.path(), &cluster, &certificates).await;
         let agent = start_agent(folder.path(), &cluster, &certificates, scheduler.grpc).await;
         let gateway = start_gateway(&cluster, &certificates, scheduler.grpc).await;
-        Self { _folder: folder, scheduler: Some(scheduler), agent, gateway }
+        let containers = Containers { cluster };
+        let scheduler = Some(scheduler);
+        Self { _folder: folder, _containers: containers, scheduler, agent, gateway }
     }
 
     /// Where the dashboard is.
@@ -73,6 +80,25 @@ impl House {
     }
 }
 
+/// The containers of a house, until it goes.
+#[derive(Debug)]
+struct Containers {
+    cluster: String,
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        let filter = format!("label={CLUSTER}={}", self.cluster);
+        let docker = |words: &[&str]| Command::new("docker").args(words).output();
+        let Ok(listed) = docker(&["ps", "-aq", "--filter", &filter]) else { return };
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        for id in listed.lines() {
+            // What cannot be removed is no fault of the dashboard.
+            drop(docker(&["rm", "-f", "-v", id]));
+        }
+    }
+}
+
 /// Who everybody is.
 struct Certificates {
     scheduler: PathBuf,
@@ -88,7 +114,8 @@ impl Certificates {
         let authority = Authority::open_or_create(&folder.join("ca"), &domain, &cluster, now)
             .expect("an authority");
         let issue = |role, who: &str| {
-            let grant = Grant::new(role, Name::new(who).expect("a name")).on_loopback();
+            let grant = Grant::new(role, Name::new(who).expect("a name"));
+            let grant = if role == Role::Scheduler { grant.on_loopback() } else { grant };
             let path = folder.join(format!("{who}.pem"));
             let bundle = authority.issue(&grant, Validity { now, lifetime: LIFETIME });
             let source = Source::Bundle(path.clone());

@@ -10,8 +10,11 @@ use persys_browser::looks::assert_sound;
 use persys_browser::tab::{Screen, Tab};
 use serde_json::json;
 
-const WEB: &str = "browser-web";
-const HUGE: &str = "browser-huge";
+const WEB: &str = "shop-web";
+const HUGE: &str = "trainer";
+const BROKEN: &str = "importer";
+/// What else runs in the house.
+const OTHERS: [&str; 4] = ["shop-api", "shop-cache", "mail", "metrics"];
 
 /// A container that prints and goes on.
 fn web() -> String {
@@ -31,7 +34,7 @@ fn request(id: &str, memory: u64, command: &[&str]) -> String {
 async fn apply(tab: &Tab, request: &str) {
     tab.go_within("#/apply").await;
     tab.fill("#manifest", request).await;
-    tab.press("Apply").await;
+    tab.click_on("form.apply button[type=submit]").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,33 +48,36 @@ async fn a_person_runs_a_container_and_learns_why_another_waits() {
     assert_eq!(tab.run_to_end(include_str!("terminal.js")).await, json!([]));
     sees_the_node(&tab).await;
     starts_a_container(&tab).await;
+    others_are_there(&tab).await;
     follows_its_output(&tab).await;
     types_in_its_terminal(&tab).await;
     learns_why_another_waits(&tab).await;
     finds_the_way_by_keys(&tab).await;
     looks_on_a_phone_and_in_the_dark(&tab).await;
-    stops_and_deletes_it(&tab).await;
+    stops_it(&tab).await;
     let complaints = tab.complaints().await;
     assert!(complaints.is_empty(), "{complaints:#?}");
 
+    deletes_both(&tab).await;
     loses_the_scheduler(&mut house, &tab).await;
     logs_out(&tab).await;
     tab.close().await;
     house.leave().await;
 }
 
-/// A wrong token is refused in words; a link lets in, and only once.
+/// A link lets in, and only once.
 async fn logs_in(house: &House, tab: &Tab) {
     tab.go(&house.address()).await;
     tab.sees("h1", "Log in to Persys").await;
     assert_sound(tab, "login").await;
-    tab.fill("#token", "persys_wrong").await;
-    tab.press("Log in").await;
-    tab.sees(".notice.bad", "").await;
-    tab.keep("login-refused").await;
     let link = house.link();
     tab.go(&link).await;
     tab.sees("h1", "Overview").await;
+    let other = Tab::open().await;
+    other.go(&link).await;
+    other.sees(".notice.bad", "used already").await;
+    other.keep("login-refused").await;
+    other.close().await;
     tab.sees(".connection", "Live").await;
     // What was refused on purpose is no complaint.
     drop(tab.complaints().await);
@@ -106,6 +112,29 @@ async fn starts_a_container(tab: &Tab) {
     );
     assert_sound(tab, "workload").await;
     tab.keep("workload-running").await;
+}
+
+/// What others ask for shows by itself; a failure with what was left of it.
+async fn others_are_there(tab: &Tab) {
+    let mut requests: Vec<_> =
+        OTHERS.iter().map(|id| request(id, 48, &["sleep", "100000"])).collect();
+    let fails = "echo 'reading 3 files'; echo 'catalogue.csv: no such file' >&2; exit 3";
+    requests.push(request(BROKEN, 32, &["sh", "-c", fails]));
+    for request in requests {
+        let script = format!(
+            "const done = arguments[arguments.length - 1];
+             const headers = {{ 'Content-Type': 'application/json' }};
+             fetch('/v1/workloads', {{ method: 'POST', headers, body: {} }}).then((answer) => done(answer.status))",
+            json!(request)
+        );
+        assert_eq!(tab.run_to_end(&script).await, json!(200));
+    }
+    tab.go_within(&format!("#/workloads/{BROKEN}")).await;
+    tab.sees(".why-panel .evidence", "catalogue.csv: no such file").await;
+    assert_sound(tab, "failure").await;
+    tab.keep("failure").await;
+    tab.go_within(&format!("#/workloads/{WEB}")).await;
+    tab.sees("h1", WEB).await;
 }
 
 async fn follows_its_output(tab: &Tab) {
@@ -153,11 +182,11 @@ async fn finds_the_way_by_keys(tab: &Tab) {
     tab.types("gw").await;
     tab.sees("h1", "Workloads").await;
     tab.types("/").await;
-    tab.types("huge").await;
+    tab.types("trai").await;
     tab.until("return document.querySelectorAll('tbody tr').length === 1", "one row").await;
     tab.sees("tbody", HUGE).await;
     let address = tab.run("return location.hash").await;
-    assert_eq!(address, json!("#/workloads?q=huge"), "what is searched for can be linked to");
+    assert_eq!(address, json!("#/workloads?q=trai"), "what is searched for can be linked to");
     tab.run("document.activeElement.blur()").await;
     tab.types("?").await;
     tab.sees("dialog", "Workloads").await;
@@ -194,11 +223,14 @@ async fn looks_on_a_phone_and_in_the_dark(tab: &Tab) {
     tab.on(Screen::LAPTOP).await;
 }
 
-async fn stops_and_deletes_it(tab: &Tab) {
+async fn stops_it(tab: &Tab) {
     tab.go_within(&format!("#/workloads/{WEB}")).await;
     tab.press("Stop").await;
     tab.sees(".head .badge", "Stopped").await;
     tab.sees(".actions", "Start").await;
+}
+
+async fn deletes_both(tab: &Tab) {
     for id in [WEB, HUGE] {
         tab.go_within(&format!("#/workloads/{id}")).await;
         tab.sees("h1", id).await;

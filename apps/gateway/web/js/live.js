@@ -2,7 +2,7 @@
 // What no event tells, such as usage and heartbeats, is read every few seconds while somebody looks.
 
 import { Problem, read, streams } from './api.js';
-import { addEvent, changed, refresh, refreshOne, state } from './state.js';
+import { addEvent, changed, forget, refresh, refreshOne, state } from './state.js';
 import { follow } from './stream.js';
 
 const LOOK_AGAIN_MS = 5000;
@@ -90,7 +90,8 @@ function hear(message) {
   }
   if (!event.type) return;
   addEvent(event);
-  if (event.workload_id) touched.workloads.add(event.workload_id);
+  if (event.type === 'WorkloadDeleted') forget('workloads', 'workload_id', event.workload_id);
+  else if (event.workload_id) touched.workloads.add(event.workload_id);
   if (event.node_id) touched.nodes.add(event.node_id);
   if (!event.workload_id && !event.node_id) refresh('standing');
   gathering ??= setTimeout(readTouched, GATHER_MS);

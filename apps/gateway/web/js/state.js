@@ -94,10 +94,14 @@ export async function refreshOne(list, key, id, reader) {
   try {
     put(list, key, await reader(id));
   } catch (problem) {
-    if (problem.missing) state[list].data = state[list].data.filter((item) => item[key] !== id);
+    if (problem.missing) forget(list, key, id);
     if (problem.loggedOut) state.loggedOut = true;
   }
   changed();
+}
+
+export function forget(list, key, id) {
+  state[list].data = state[list].data.filter((item) => item[key] !== id);
 }
 
 function put(list, key, item) {

@@ -137,7 +137,7 @@ const PROGRESS = {
 // An event in words: what happened, and why and by whom where that adds something.
 export function eventText(event) {
   const what = PROGRESS[event.type] ?? apart(event.type);
-  const plain = !event.reason || event.reason === event.details?.code;
+  const plain = !event.reason || event.reason === event.details?.code || event.reason === `on ${event.node_id}`;
   const by = event.details?.by;
   const because = event.details?.because;
   return {

@@ -8,15 +8,21 @@ export function details(view, part) {
   return held(part, (found) => pairs([
     ['Wanted', view.desired_state],
     ['Address', lines((found.addresses ?? []).map(address))],
-    ['Revision', h('code', null, view.revision_id)],
-    ['Running', view.running_revision_id && h('code', null, view.running_revision_id)],
+    ['Revision', revision(view.revision_id)],
+    ['Running', view.running_revision_id && revision(view.running_revision_id)],
     ['Tries', view.retry_attempts > 0 && `${view.retry_attempts} of ${view.retry_max_attempts}`],
     ['Created', clock(view.created_at)],
     ['Changed', clock(view.last_updated)],
     ['Old copies', lines((found.former_copies ?? []).map((copy) => `${copy.node_id} (decision ${copy.epoch})`))],
     ...spec(found.spec ?? {}),
-    ...inside(found),
+    ...(view.assigned_node_id ? inside(found) : []),
   ].filter(([, value]) => value)));
+}
+
+// The whole of it can be read when it is pointed at.
+function revision(text) {
+  const short = text.length > 20 ? `${text.slice(0, 20)}…` : text;
+  return h('code', { title: text }, short);
 }
 
 function lines(items) {

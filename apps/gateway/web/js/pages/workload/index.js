@@ -15,6 +15,8 @@ import { consoleTab, terminal } from './terminal.js';
 import { usage } from './usage.js';
 import { why } from './why.js';
 
+const ASK_AGAIN_MS = 15000;
+
 const own = { id: '', seen: '', why: heldPart(), described: heldPart(), events: heldPart([]) };
 
 const TABS = [
@@ -57,7 +59,9 @@ export const workload = {
 
 // Reads the rest of it again whenever the workload itself changed.
 function follow(view) {
-  const now = [view.status, view.last_updated, view.epoch, view.restarts, view.why].join(' ');
+  // Answers tell how long something lasts, so they are asked for again now and then.
+  const turn = Math.floor(Date.now() / ASK_AGAIN_MS);
+  const now = [view.status, view.last_updated, view.epoch, view.restarts, view.why, turn].join(' ');
   if (own.seen === now) return;
   own.seen = now;
   const id = view.workload_id;
