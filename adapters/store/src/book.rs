@@ -10,6 +10,7 @@ use std::sync::Arc;
 use persys_cluster::record::{Head, Unit, Write};
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::Drift;
+use persys_model::entry::Entry;
 use persys_model::event::Event;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
@@ -17,7 +18,7 @@ use persys_model::workload::Workload;
 
 use crate::error::Error;
 use crate::key::{Keys, Noun};
-use crate::record::{Record, Unknown, decode, encode};
+use crate::record::{Record, Unknown, decode, decode_entry, encode, encode_entry};
 use crate::store::{Loaded, Quarantined};
 
 /// One change of one key.
@@ -88,6 +89,10 @@ impl Book {
                 let of = |drift: &Drift| keys.drift(&drift.node, &drift.workload, drift.kind);
                 self.read(key, bytes, &mut snapshot.drifts, of)
             }
+            Noun::Entry(kind) => decode_entry(kind, bytes).and_then(|read| {
+                let of = |entry: &Entry| keys.entry(&entry.key());
+                self.put_in(key, read, &mut snapshot.entries, of)
+            }),
         };
         if let Err(why) = taken {
             self.aside.insert(key.to_owned());
@@ -102,7 +107,16 @@ impl Book {
         into: &mut Vec<Arc<R>>,
         key_of: impl Fn(&R) -> String,
     ) -> Result<(), String> {
-        let (record, unknown) = decode::<R>(bytes)?;
+        self.put_in(key, decode::<R>(bytes)?, into, key_of)
+    }
+
+    fn put_in<R>(
+        &mut self,
+        key: &str,
+        (record, unknown): (R, Option<Unknown>),
+        into: &mut Vec<Arc<R>>,
+        key_of: impl Fn(&R) -> String,
+    ) -> Result<(), String> {
         let own_key = key_of(&record);
         if own_key != key {
             return Err(format!("belongs under {own_key}"));
@@ -156,6 +170,11 @@ impl Book {
                 let key = keys.drift(&drift.node, &drift.workload, drift.kind);
                 return self.put(key, &**drift);
             }
+            Write::PutEntry(entry) => {
+                let key = keys.entry(&entry.key());
+                let bytes = encode_entry(entry, self.unknown.get(&key));
+                return Ok(Edit::Put(key, bytes.map_err(Error::unavailable)?));
+            }
             Write::PutEvent(event) => {
                 let bytes = encode(&**event, None).map_err(Error::unavailable)?;
                 return Ok(Edit::Event(Arc::clone(event), bytes));
@@ -166,6 +185,7 @@ impl Book {
             Write::DeleteRetry(id) => keys.retry(id),
             Write::DeleteGrave(node, workload) => keys.grave(node, workload),
             Write::DeleteDrift(node, workload, kind) => keys.drift(node, workload, *kind),
+            Write::DeleteEntry(key) => keys.entry(key),
         };
         self.unknown.remove(&key);
         Ok(Edit::Delete(key))

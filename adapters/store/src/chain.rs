@@ -179,6 +179,7 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             | Noun::Retry
             | Noun::Grave
             | Noun::Drift
+            | Noun::Entry(_)
             | Noun::Other
             | Noun::Foreign => shelf.put(&key, &bytes)?,
         }

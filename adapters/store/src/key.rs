@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use persys_model::drift::DriftKind;
+use persys_model::entry::{EntryKey, EntryKind};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, EventSeq};
@@ -34,6 +35,7 @@ pub(crate) enum Noun {
     Retry,
     Grave,
     Drift,
+    Entry(EntryKind),
     Event,
     /// What was moved aside, leases, and whatever is not below the root: not read.
     Other,
@@ -129,6 +131,12 @@ impl Keys {
         format!("{}/drifts/{node}/{workload}/{}", self.root, kind.word())
     }
 
+    /// `/<kind, in the plural>/<name>`
+    #[must_use]
+    pub fn entry(&self, key: &EntryKey) -> String {
+        format!("{}/{}/{}", self.root, key.kind.folder(), key.name)
+    }
+
     /// `/events/<time>-<seq>`
     #[must_use]
     pub fn event(&self, at: WallMillis, seq: EventSeq) -> String {
@@ -178,7 +186,8 @@ impl Keys {
             Some(("drifts", _)) => Noun::Drift,
             Some(("events", _)) => Noun::Event,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
-            Some(_) | None => Noun::Foreign,
+            Some((folder, _)) => EntryKind::of_folder(folder).map_or(Noun::Foreign, Noun::Entry),
+            None => Noun::Foreign,
         }
     }
 }
@@ -237,6 +246,7 @@ mod tests {
             ("/nodes/n1", Noun::Node),
             ("/nodes/n1/lease", Noun::Other),
             ("/meta/head", Noun::Head),
+            ("/namespaces/web", Noun::Entry(EntryKind::Namespace)),
             ("/meta/other", Noun::Foreign),
             ("/quarantine/nodes/n1@7", Noun::Other),
             ("elsewhere", Noun::Other),

@@ -35,7 +35,7 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
+use crate::rpc::{Compute, Control, Doors, Forward, Guarded, LARGEST};
 use crate::standing::Standing;
 
 pub use crate::advertise::Advertise;
@@ -244,6 +244,7 @@ pub async fn start_with(
 
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
+    let doors = Doors::new(handle.clone(), Arc::clone(&clock));
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
@@ -255,7 +256,7 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, forward);
+    let services = (control, compute, forward, doors);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
@@ -284,7 +285,7 @@ pub async fn start_with(
 
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, forward): (Control, Compute, Arc<Forward>),
+    (control, compute, forward, doors): (Control, Compute, Arc<Forward>, Arc<Doors>),
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -305,10 +306,10 @@ fn serve_grpc(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
-        .add_service(Guarded::new(control, metrics, &forward))
-        .add_service(Guarded::new(compute, metrics, &forward))
-        .add_service(Guarded::new(health, metrics, &forward))
-        .add_service(Guarded::new(reflection, metrics, &forward));
+        .add_service(Guarded::new(control, metrics, &forward, &doors))
+        .add_service(Guarded::new(compute, metrics, &forward, &doors))
+        .add_service(Guarded::new(health, metrics, &forward, &doors))
+        .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {
         if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
             tracing::error!(%fault, "requests are no longer served");

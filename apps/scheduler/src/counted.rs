@@ -94,6 +94,8 @@ fn is_event(write: &Write) -> bool {
         | Write::PutGrave(_)
         | Write::DeleteGrave(..)
         | Write::PutDrift(_)
-        | Write::DeleteDrift(..) => false,
+        | Write::DeleteDrift(..)
+        | Write::PutEntry(_)
+        | Write::DeleteEntry(_) => false,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Answer;
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Author;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
@@ -113,6 +114,10 @@ pub enum Ask {
     Orphan(NodeId, WorkloadId, OrphanVerdict),
     /// Compare all that this node, or every node, holds with what is recorded, now.
     CheckDrift(Option<NodeId>),
+    /// Keep this record, in place of the one that has its key.
+    Keep(Arc<Entry>),
+    /// Keep it no more.
+    Forget(EntryKey),
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
@@ -133,6 +138,8 @@ impl Ask {
             Self::ConfirmGone(node) => ("confirm that it is gone", None, Some(node)),
             Self::RemoveNode(node) => ("remove", None, Some(node)),
             Self::ReleaseBrake => ("release the brake", None, None),
+            Self::Keep(_) => ("keep a record", None, None),
+            Self::Forget(_) => ("forget a record", None, None),
             Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Event;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
@@ -57,6 +58,10 @@ pub enum Write {
     PutDrift(Arc<Drift>),
     /// `/drifts/<node>/<workload>/<kind>` goes.
     DeleteDrift(NodeId, WorkloadId, DriftKind),
+    /// `/<kind, in the plural>/<name>`
+    PutEntry(Arc<Entry>),
+    /// `/<kind, in the plural>/<name>` goes.
+    DeleteEntry(EntryKey),
     /// `/events/<time>-<seq>`
     PutEvent(Arc<Event>),
 }
@@ -87,4 +92,6 @@ pub struct Snapshot {
     pub graves: Vec<Arc<Grave>>,
     /// All open differences.
     pub drifts: Vec<Arc<Drift>>,
+    /// All records that are neither workloads nor nodes.
+    pub entries: Vec<Arc<Entry>>,
 }

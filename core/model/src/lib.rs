@@ -7,6 +7,7 @@
 pub mod assignment;
 pub mod command;
 pub mod drift;
+pub mod entry;
 pub mod event;
 pub mod failure;
 pub mod fault;

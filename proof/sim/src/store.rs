@@ -10,6 +10,7 @@ use persys_cluster::record::{Head, Snapshot, Unit, Write};
 use persys_cluster::store::{HighWater, StoreCall, StoreReply};
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
 use persys_model::retry::Retry;
@@ -28,6 +29,7 @@ pub(crate) struct Contents {
     pub(crate) retries: BTreeMap<WorkloadId, Arc<Retry>>,
     pub(crate) graves: BTreeMap<(NodeId, WorkloadId), Arc<Grave>>,
     pub(crate) drifts: BTreeMap<(NodeId, WorkloadId, DriftKind), Arc<Drift>>,
+    pub(crate) entries: BTreeMap<EntryKey, Arc<Entry>>,
 }
 
 impl Contents {
@@ -84,6 +86,12 @@ impl Contents {
             Write::DeleteDrift(node, workload, kind) => {
                 self.drifts.remove(&(node.clone(), workload.clone(), *kind));
             }
+            Write::PutEntry(entry) => {
+                self.entries.insert(entry.key(), Arc::clone(entry));
+            }
+            Write::DeleteEntry(key) => {
+                self.entries.remove(key);
+            }
             Write::PutEvent(_) => {}
         }
     }
@@ -98,6 +106,7 @@ impl Contents {
             retries: self.retries.values().cloned().collect(),
             graves: self.graves.values().cloned().collect(),
             drifts: self.drifts.values().cloned().collect(),
+            entries: self.entries.values().cloned().collect(),
         }
     }
 

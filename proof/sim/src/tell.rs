@@ -44,6 +44,8 @@ fn record(write: &Write) -> String {
             format!(" [drift {:?} {} on {}]", drift.kind, drift.workload, drift.node)
         }
         Write::DeleteDrift(node, id, kind) => format!(" [no drift {kind:?} {id} on {node}]"),
+        Write::PutEntry(entry) => format!(" [{}]", entry.key()),
+        Write::DeleteEntry(key) => format!(" [no {key}]"),
         Write::DeleteNode(id) => format!(" [node {id} removed]"),
         Write::DeleteAssignment(_) => String::new(),
     }

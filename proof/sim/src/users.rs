@@ -94,7 +94,11 @@ impl Subject {
             | Ask::DeleteLabel(node, _)
             | Ask::ConfirmGone(node)
             | Ask::RemoveNode(node) => Self::Node(node.clone()),
-            Ask::ReleaseBrake | Ask::CheckDrift(_) | Ask::Recover(_) => Self::Cluster,
+            Ask::ReleaseBrake
+            | Ask::CheckDrift(_)
+            | Ask::Keep(_)
+            | Ask::Forget(_)
+            | Ask::Recover(_) => Self::Cluster,
         }
     }
 }

@@ -126,6 +126,7 @@ impl Archive {
                 | Noun::Retry
                 | Noun::Grave
                 | Noun::Drift
+                | Noun::Entry(_)
                 | Noun::Other
                 | Noun::Foreign => {
                     book.take(key, bytes, loaded);
@@ -185,6 +186,7 @@ fn kind(key: &str) -> &'static str {
         Noun::Retry => "retries",
         Noun::Grave => "graves",
         Noun::Drift => "drifts",
+        Noun::Entry(kind) => kind.folder(),
         Noun::Event => "events",
         Noun::Other => "quarantine",
         Noun::Foreign => "foreign",

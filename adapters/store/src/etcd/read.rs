@@ -316,6 +316,7 @@ async fn join(all: &mut (Book, Loaded), page: JoinHandle<(Book, Loaded)>) -> Res
     into.retries.append(&mut from.retries);
     into.graves.append(&mut from.graves);
     into.drifts.append(&mut from.drifts);
+    into.entries.append(&mut from.entries);
     all.1.quarantined.append(&mut page.quarantined);
     Ok(())
 }

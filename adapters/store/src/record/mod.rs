@@ -7,6 +7,7 @@
 
 mod assignment;
 mod drift;
+mod entry;
 mod event;
 mod grave;
 mod head;
@@ -24,6 +25,7 @@ use persys_model::id::NameError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use entry::{decode_entry, encode_entry};
 pub use leader::Leader;
 pub use spec::StoredSpec;
 pub(crate) use unknown::Unknown;

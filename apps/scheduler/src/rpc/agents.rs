@@ -85,6 +85,7 @@ impl Control {
             Said::Ours(registration) => registration,
             Said::Legacy(node) => registration_of(node, life),
         };
+        access::own_labels(&registration.facts.labels)?;
         let node = registration.facts.id.clone();
         let answer = self.handle.register(registration).await?;
         let now = self.now();

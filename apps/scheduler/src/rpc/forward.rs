@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use persys_access::By;
 use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
 use persys_model::time::Millis;
 use tonic::Status;
@@ -16,7 +17,6 @@ use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service as _;
 
-use super::access::By;
 use super::on_behalf;
 use super::refusal::unavailable;
 use crate::handle::Handle;
@@ -96,10 +96,10 @@ impl Forward {
         leader: Arc<str>,
         by: By,
     ) -> Result<Response<Body>, Status> {
-        let Some(ConnectInfo { peer, .. }) = request.extensions().get().cloned() else {
+        let Some(info) = request.extensions().get::<ConnectInfo>().cloned() else {
             return Err(Status::unauthenticated("nobody knows who is calling"));
         };
-        on_behalf::name(request.headers_mut(), &peer)?;
+        on_behalf::name(request.headers_mut(), &info)?;
         let mut channel = self.channel(&leader)?;
         let mut standing = self.handle.standing();
         let call = async {

@@ -11,6 +11,7 @@
 
 mod access;
 mod agents;
+mod attempts;
 mod automation;
 mod compute;
 mod disks;
@@ -20,6 +21,7 @@ mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod secret;
 mod sources;
 mod stream;
 #[cfg(test)]
@@ -49,6 +51,7 @@ use crate::links::streams::Streams;
 use crate::standing::Role;
 use crate::usages::Usages;
 
+pub(crate) use access::Doors;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
@@ -299,7 +302,7 @@ impl AgentControl for Control {
         &self,
         request: Request<wire::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
-        self.follow_events(request.into_inner()).map(Response::new)
+        self.follow_events(request.into_inner()).await.map(Response::new)
     }
 
     async fn create_disk(

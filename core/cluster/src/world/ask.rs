@@ -30,6 +30,8 @@ impl World {
             },
             Ask::Delete(workload) => self.ask_delete(request, &workload),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Keep(entry) => self.keep(request, entry),
+            Ask::Forget(key) => self.forget(request, &key),
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);
@@ -64,6 +66,9 @@ impl World {
         let Some(revision) = revision else {
             return self.refuse(request, RefusalCode::Invalid, "a spec needs a revision");
         };
+        if let Some((code, why)) = self.unfit(&spec) {
+            return self.refuse(request, code, why);
+        }
         if let Some(node) = self.orphans.get(&id).and_then(|nodes| nodes.first()) {
             let node = self.node_id(*node);
             let why = format!(
@@ -160,6 +165,22 @@ impl World {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         let new_version = spec.is_some() && !same_revision;
+        if let Some(spec) = spec.as_ref().filter(|_| new_version) {
+            let (here, there) = (current.spec.namespace(), spec.namespace());
+            if here != there {
+                let why = format!(
+                    "{} is in the namespace {here} and does not move to {there}: delete it and apply \
+                     it there",
+                    current.id
+                );
+                return self.refuse(request, RefusalCode::Conflict, why);
+            }
+            if let Some((code, why)) = self.unfit(spec) {
+                return self.refuse(request, code, why);
+            }
+        }
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = &slot.workload;
         if !new_version && current.desired == desired {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");

@@ -14,6 +14,7 @@ mod check;
 mod copy;
 mod drift;
 mod drift_view;
+mod entries;
 mod journal;
 mod judge;
 mod liveness;
@@ -34,6 +35,7 @@ mod waiting;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::entry::Entries;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::link::Registration;
 use persys_model::mode::Mode;
@@ -87,6 +89,8 @@ pub struct World {
     node_by_id: BTreeMap<NodeId, NodeIndex>,
     workloads: Slab<WorkloadSlot>,
     workload_by_id: BTreeMap<WorkloadId, WorkloadIndex>,
+    /// Records that are neither workloads nor nodes; shared with those who judge by them.
+    entries: Arc<Entries>,
     index: Index,
     waiting: WaitingRoom,
     /// Room may have appeared since the waiting room was last looked at.

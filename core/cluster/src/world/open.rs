@@ -42,6 +42,7 @@ impl World {
         let head = snapshot.head.clone();
         let mut world = Self::empty(settings, lease_term, head, known, fresh_cluster, now);
         world.fill(snapshot);
+        world.tell_entries();
         if let Some(why) = loss {
             world.mark(Mark::RecoveryEntered);
             world.mode = Mode::Recovery;
@@ -88,6 +89,7 @@ impl World {
             node_by_id: BTreeMap::new(),
             workloads: Slab::new(),
             workload_by_id: BTreeMap::new(),
+            entries: Arc::default(),
             index: Index::new(),
             waiting: WaitingRoom::default(),
             room_changed: true,
@@ -214,6 +216,7 @@ impl World {
                 slot.drifts.insert((drift.workload.clone(), drift.kind), drift);
             }
         }
+        self.entries = Arc::new(snapshot.entries.into_iter().collect());
         self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
     }
 

@@ -59,7 +59,12 @@ impl World {
                 self.judge_orphan(request, &node, &workload, verdict);
             }
             Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
-            Ask::Apply { .. } | Ask::Delete(_) | Ask::Retry(_) | Ask::Recover(_) => {}
+            Ask::Apply { .. }
+            | Ask::Delete(_)
+            | Ask::Retry(_)
+            | Ask::Keep(_)
+            | Ask::Forget(_)
+            | Ask::Recover(_) => {}
         }
     }
 
@@ -261,6 +266,9 @@ impl World {
         if self.workload_by_id.contains_key(id) {
             let why = format!("there is a workload {id} already; this copy of it can only go");
             return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        if let Some((code, why)) = self.unfit(&spec) {
+            return self.refuse(request, code, why);
         }
         // Its own share is already counted against the node; whatever is free beyond that is more.
         let capacity = self.index.capacity(at);

@@ -41,7 +41,11 @@ impl World {
     pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
         let (plan, old) = match recovery {
             Recovery::FromAgents => (Some(self.recovery_plan(&Recovery::FromAgents)), Vec::new()),
-            Recovery::AcceptEmpty => (None, self.replace_by(Snapshot::default())),
+            Recovery::AcceptEmpty => {
+                // Who may do what, and who no longer may, is not what was lost.
+                let entries = self.entries.iter().cloned().collect();
+                (None, self.replace_by(Snapshot { entries, ..Snapshot::default() }))
+            }
             Recovery::FromSnapshot(snapshot) => (None, self.replace_by(*snapshot)),
         };
         self.mark(Mark::RebuiltFromAgents);
@@ -129,6 +133,12 @@ impl World {
 
     /// The store may hold nothing, or something older: everything in memory is written.
     fn write_everything(&mut self) {
+        let entries: Vec<_> = self.entries.iter().cloned().collect();
+        for entry in entries {
+            self.write(Write::PutEntry(entry));
+            self.close_unit();
+        }
+        self.tell_entries();
         let nodes: Vec<_> = self.node_by_id.values().copied().collect();
         for at in nodes {
             self.touch_node(at);
@@ -199,7 +209,7 @@ impl World {
 
     /// What it takes to erase every record there is.
     fn erasure(&self) -> Vec<Write> {
-        let mut writes = Vec::new();
+        let mut writes: Vec<_> = self.entries.keys().cloned().map(Write::DeleteEntry).collect();
         for (id, at) in &self.workload_by_id {
             writes.push(Write::DeleteWorkload(id.clone()));
             writes.push(Write::DeleteAssignment(id.clone()));

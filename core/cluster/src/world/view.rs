@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::assignment::Assignment;
+use persys_model::entry::Entries;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::Report;
 use persys_model::mode::Mode;
@@ -73,6 +74,11 @@ impl World {
     /// Whether so many nodes are silent that nothing is moved.
     pub fn brake(&self) -> bool {
         self.brake
+    }
+
+    /// Records that are neither workloads nor nodes.
+    pub fn entries(&self) -> &Arc<Entries> {
+        &self.entries
     }
 
     /// Nodes whose inventory was heard in recovery.

@@ -154,6 +154,11 @@ impl Store {
                 Write::DeleteDrift(node, id, kind) => {
                     s.drifts.retain(|d| (&d.node, &d.workload, d.kind) != (node, id, *kind));
                 }
+                Write::PutEntry(entry) => {
+                    s.entries.retain(|e| e.key() != entry.key());
+                    s.entries.push(Arc::clone(entry));
+                }
+                Write::DeleteEntry(key) => s.entries.retain(|e| e.key() != *key),
                 Write::PutEvent(event) => self.events.push(Arc::clone(event)),
             }
         }
@@ -268,7 +273,7 @@ impl Cluster {
                 Outbound::Reply(request, reply) => {
                     self.replies.insert(request, reply);
                 }
-                Outbound::Publish(_) => {}
+                Outbound::Publish(_) | Outbound::Entries(_) => {}
             }
         }
         if let Some(last) = last {

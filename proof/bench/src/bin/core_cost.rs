@@ -199,7 +199,8 @@ impl Cluster {
                 | Outbound::Registered(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
-                | Outbound::Publish(_) => None,
+                | Outbound::Publish(_)
+                | Outbound::Entries(_) => None,
             })
             .collect()
     }

@@ -83,6 +83,8 @@ impl Check {
                 Write::DeleteRetry(_)
                 | Write::PutDrift(_)
                 | Write::DeleteDrift(..)
+                | Write::PutEntry(_)
+                | Write::DeleteEntry(_)
                 | Write::PutEvent(_) => {}
             }
         }

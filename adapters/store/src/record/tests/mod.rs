@@ -1,6 +1,7 @@
 //! Every record comes back as it was, and what cannot be read says why.
 
 mod draw;
+mod draw_entry;
 mod draw_spec;
 
 use persys_cluster::record::Head;
@@ -13,7 +14,7 @@ use persys_model::workload::Workload;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Leader, Record, decode, encode};
+use super::{Leader, Record, decode, decode_entry, encode, encode_entry};
 
 /// What is written is read back, nothing in it is unknown, and writing it again changes no byte.
 fn comes_back<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
@@ -87,6 +88,15 @@ proptest! {
         comes_back::<Head>(&head);
         comes_back::<Leader>(&leader);
         keeps_unknown(&drift);
+    }
+
+    #[test]
+    fn other_records_come_back(entry in draw_entry::entry()) {
+        let bytes = encode_entry(&entry, None).unwrap();
+        let (back, unknown) = decode_entry(entry.key().kind, &bytes).unwrap();
+        prop_assert_eq!(&back, &entry);
+        prop_assert_eq!(unknown, None);
+        prop_assert_eq!(encode_entry(&back, None).unwrap(), bytes);
     }
 
     #[test]

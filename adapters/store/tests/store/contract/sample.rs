@@ -7,8 +7,11 @@ use persys_cluster::record::{Head, Snapshot, Unit, Write};
 use persys_cluster::store::HighWater;
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{
+    Allowance, Binding, Entry, Namespace, Scope, Subject, TokenHash, UserRole, UserToken,
+};
 use persys_model::event::{Event, Happening};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{EntryName, NamespaceName, NodeId, RevisionId, SubjectName, WorkloadId};
 use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Resources};
@@ -171,6 +174,37 @@ pub fn drift(node: u64, workload: u64, kind: DriftKind) -> Arc<Drift> {
         since: WallMillis(7),
         ignored: false,
     })
+}
+
+/// One record of every kind, in the order they are read back.
+pub fn entries(number: u64) -> Vec<Arc<Entry>> {
+    let namespace = NamespaceName::new(&format!("space-{number:05}")).unwrap();
+    let allowance = Allowance {
+        host_network: true,
+        host_paths: BTreeSet::from([Arc::from("/srv/data")]),
+        ..Allowance::default()
+    };
+    let scope = Scope::Namespaces(BTreeSet::from([namespace.clone()]));
+    let user = SubjectName::new("ada@example.com").unwrap();
+    let name = |kind: &str| EntryName::new(&format!("{kind}-{number:05}")).unwrap();
+    vec![
+        Arc::new(Entry::Namespace(Namespace { name: namespace, allowance })),
+        Arc::new(Entry::Binding(Binding {
+            name: name("bind"),
+            subject: Subject::Group(user.clone()),
+            role: UserRole::Operator,
+            scope,
+        })),
+        Arc::new(Entry::UserToken(UserToken {
+            id: name("token"),
+            user,
+            hash: TokenHash([0xa5; 32]),
+            role: UserRole::Viewer,
+            scope: Scope::Cluster,
+            created_at: WallMillis(1),
+            expires_at: WallMillis(number),
+        })),
+    ]
 }
 
 pub fn event(seq: u64, at: u64) -> Arc<Event> {

@@ -112,7 +112,8 @@ impl Rig {
                 Outbound::Probe(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
-                | Outbound::Publish(_) => {}
+                | Outbound::Publish(_)
+                | Outbound::Entries(_) => {}
             }
         }
         if let Some(unit) = effects.units.last() {

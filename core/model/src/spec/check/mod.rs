@@ -31,7 +31,7 @@ use super::canonical::content_revision;
 use super::draft::{ApplyDraft, Draft, Texts};
 use super::{Kind, Spec, WorkloadType};
 use crate::fault::Faults;
-use crate::id::{RevisionId, WorkloadId};
+use crate::id::{NamespaceName, RevisionId, WorkloadId};
 use crate::resources::Compute;
 use crate::workload::Desired;
 
@@ -130,7 +130,13 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     let kind = kind(at, draft);
     let resources = at.field("resources");
     let asked = resources::asked(&resources, &draft.resources);
-    let metadata = metadata(&at.field("metadata"), &draft.metadata);
+    let words = at.field("metadata");
+    if let Some(name) = draft.metadata.get(super::NAMESPACE_KEY)
+        && let Err(error) = NamespaceName::new(name)
+    {
+        words.key(super::NAMESPACE_KEY).fault(error.to_string());
+    }
+    let metadata = metadata(&words, &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
     let (kind, services) = kind?;
     let resources = resources::reserved(&resources, asked?, &kind, services);
