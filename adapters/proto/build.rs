@@ -6,21 +6,23 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     "persys/agent/v1/agent.proto",
+    "persys/compute/v1/access.proto",
     "persys/compute/v1/compute.proto",
     "persys/control/v1/control.proto",
 ];
 
 /// Messages that carry passwords, keys or whole files of a user. Printing one shows its name only;
 /// the crate writes that by hand for exactly these.
-const SECRET: [&str; 13] = [
+const SECRET: [&str; 14] = [
     ".persys.agent.v1.CloudInitConfig",
     ".persys.agent.v1.ComposeSpec",
     ".persys.agent.v1.ContainerSpec",
     ".persys.agent.v1.VMSpec",
     ".persys.agent.v1.WorkloadSpec",
     ".persys.agent.v1.WorkloadSpec.spec",
+    ".persys.compute.v1.CreateUserTokenResponse",
     ".persys.control.v1.BucketAccess",
     ".persys.control.v1.CloudInitConfig",
     ".persys.control.v1.ComposeSpec",

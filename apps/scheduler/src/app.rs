@@ -15,6 +15,7 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
+use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
@@ -35,7 +36,7 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{Compute, Control, Doors, Forward, Guarded, LARGEST};
+use crate::rpc::{Compute, Control, Doors, Forward, Guarded, LARGEST, Rights};
 use crate::standing::Standing;
 
 pub use crate::advertise::Advertise;
@@ -245,6 +246,7 @@ pub async fn start_with(
     let (stop, stopping) = watch::channel(false);
     let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
     let doors = Doors::new(handle.clone(), Arc::clone(&clock));
+    let rights = Rights::new(handle.clone(), Arc::clone(&clock));
     let control = Control::new(
         handle.clone(),
         Arc::clone(&store),
@@ -256,7 +258,7 @@ pub async fn start_with(
     let compute = Compute::new(&control, links, &config.cluster);
     let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, forward, doors);
+    let services = (control, compute, rights, forward, doors);
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
@@ -283,9 +285,12 @@ pub async fn start_with(
     })
 }
 
+/// What is served, and what stands before it.
+type Services = (Control, Compute, Rights, Arc<Forward>, Arc<Doors>);
+
 fn serve_grpc(
     incoming: Incoming,
-    (control, compute, forward, doors): (Control, Compute, Arc<Forward>, Arc<Doors>),
+    (control, compute, rights, forward, doors): Services,
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -308,6 +313,7 @@ fn serve_grpc(
         .max_concurrent_streams(MOST_STREAMS)
         .add_service(Guarded::new(control, metrics, &forward, &doors))
         .add_service(Guarded::new(compute, metrics, &forward, &doors))
+        .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(health, metrics, &forward, &doors))
         .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {

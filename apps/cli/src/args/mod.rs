@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod access;
 mod disk;
 mod global;
 mod legacy;
@@ -11,6 +12,9 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub(crate) use access::{
+    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, UserTokenCommand, Where,
+};
 pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};
 pub(crate) use legacy::{
@@ -93,6 +97,14 @@ pub(crate) enum Command {
     /// Look at the disks of workloads.
     #[command(subcommand, visible_alias = "disks")]
     Disk(DiskCommand),
+    /// Parts of the cluster, and what is allowed in each.
+    #[command(subcommand, visible_alias = "ns")]
+    Namespace(NamespaceCommand),
+    /// Who has which role where, and the tokens they use.
+    #[command(subcommand)]
+    Access(AccessCommand),
+    /// Say who you are to the cluster, and what you may.
+    Whoami,
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -244,6 +256,13 @@ mod tests {
             "node drain n1 --reason x",
             "node taint n1 a=b:NoSchedule",
             "node label n1 a=b c-",
+            "namespace create web --allow-host-path /srv/web",
+            "ns ls",
+            "access bind --user ada --role operator -n web -n db",
+            "access bind --group ops --role admin --cluster",
+            "access token create ci --role operator --namespace web --ttl 30d",
+            "access token revoke 00ff",
+            "whoami",
             "disk list -o json",
             "disk get local:db",
             "disk create db --driver nfs --size 5",

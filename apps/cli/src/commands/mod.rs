@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod access;
 mod compose;
 mod config;
 mod console;
@@ -80,6 +81,9 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
         Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
+        Command::Namespace(command) => Box::pin(access::namespace(shell, command)),
+        Command::Access(command) => Box::pin(access::access(shell, command)),
+        Command::Whoami => Box::pin(access::whoami(shell)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),

@@ -1,5 +1,7 @@
 //! `run` and `apply`: ask, wait, and tell how it ended.
 
+use persys_model::id::NamespaceName;
+use persys_model::spec::NAMESPACE_KEY;
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::workload_spec::Workload;
@@ -26,7 +28,8 @@ pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     if let Some(apply) = compose_file(run)? {
         return self::apply(shell, &apply).await;
     }
-    let request = manifest::options::request(&shell.world, run)?;
+    let mut request = manifest::options::request(&shell.world, run)?;
+    put_in(&mut request, run.namespace.as_deref())?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
     submit(shell, &client, &[wanted], run.detach).await
@@ -56,6 +59,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
     Ok(Some(Apply {
         named: vec![file],
         files: Vec::new(),
+        namespace: run.namespace.clone(),
         env: run.env.clone(),
         env_file: run.env_file.clone(),
         id: run.name.clone(),
@@ -76,7 +80,10 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
         folder: manifest::compose::Folder::default(),
     };
-    let wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
+    let mut wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
+    for one in &mut wanted {
+        put_in(&mut one.request, apply.namespace.as_deref())?;
+    }
     if apply.check {
         for one in &wanted {
             shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;
@@ -85,6 +92,20 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
     }
     let client = shell.client()?;
     submit(shell, &client, &wanted, apply.detach).await
+}
+
+/// Puts a workload into a namespace, unless it names one itself.
+fn put_in(
+    request: &mut wire::ApplyWorkloadRequest,
+    namespace: Option<&str>,
+) -> Result<(), Problem> {
+    let Some(name) = namespace else { return Ok(()) };
+    NamespaceName::new(name)
+        .map_err(|why| Problem::usage(format!("the namespace {name:?} {why}")))?;
+    if let Some(spec) = &mut request.spec {
+        spec.metadata.entry(NAMESPACE_KEY.to_owned()).or_insert_with(|| name.to_owned());
+    }
+    Ok(())
 }
 
 /// Sends all, then waits for each; the exit code is that of the worst.

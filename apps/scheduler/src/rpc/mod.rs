@@ -21,6 +21,7 @@ mod guard;
 mod nodes;
 mod on_behalf;
 mod refusal;
+mod rights;
 mod secret;
 mod sources;
 mod stream;
@@ -55,6 +56,7 @@ pub(crate) use access::Doors;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
+pub(crate) use rights::Rights;
 
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
