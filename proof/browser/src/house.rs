@@ -125,7 +125,7 @@ impl Certificates {
         Self {
             scheduler: issue(Role::Scheduler, "scheduler"),
             agent: issue(Role::Agent, NODE),
-            gateway: issue(Role::Operator, "gateway"),
+            gateway: issue(Role::Gateway, "gateway"),
         }
     }
 }

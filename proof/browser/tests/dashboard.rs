@@ -65,11 +65,14 @@ async fn a_person_runs_a_container_and_learns_why_another_waits() {
     house.leave().await;
 }
 
-/// A link lets in, and only once.
+/// A wrong token is refused in words; a link lets in, and only once.
 async fn logs_in(house: &House, tab: &Tab) {
     tab.go(&house.address()).await;
     tab.sees("h1", "Log in to Persys").await;
     assert_sound(tab, "login").await;
+    tab.fill("#token", "persys_wrong").await;
+    tab.press("Log in").await;
+    tab.sees(".notice.bad", "You are not let in").await;
     let link = house.link();
     tab.go(&link).await;
     tab.sees("h1", "Overview").await;
@@ -79,6 +82,8 @@ async fn logs_in(house: &House, tab: &Tab) {
     other.keep("login-refused").await;
     other.close().await;
     tab.sees(".connection", "Live").await;
+    tab.sees(".who", "alice").await;
+    tab.sees(".who", "admin").await;
     // What was refused on purpose is no complaint.
     drop(tab.complaints().await);
     assert_sound(tab, "overview").await;

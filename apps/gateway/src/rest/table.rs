@@ -34,6 +34,12 @@ macro_rules! compute {
     };
 }
 
+macro_rules! access {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Access/", $method)
+    };
+}
+
 macro_rules! bare {
     () => {
         false
@@ -129,6 +135,7 @@ pub const NEW: &[Row] = &[
     row!(Delete "/v1/disks/{id}", control "DeleteDisk", bare, DISK_FORCE, DONE, "Deletes a disk"),
     row!(Get "/v1/summary", control "GetClusterSummary", bare, &[], Plain, "Counts nodes and workloads"),
     row!(Get "/v1/standing", compute "Standing", bare, &[], Plain, "Shows the mode of the scheduler, who leads, and what it waits for"),
+    row!(Get "/v1/whoami", access "WhoAmI", bare, &[], Plain, "Shows who is asking, and which roles they hold"),
     row!(Post "/v1/operate", compute "Operate", body, &[], Plain, "Says what only an operator can say"),
 ];
 

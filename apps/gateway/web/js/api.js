@@ -81,7 +81,15 @@ const post = (path, body) => json(path, { method: 'POST', body });
 const drop = (path) => json(path, { method: 'DELETE' });
 
 export const session = {
-  get: () => json('/v1/session'),
+  // Who is logged in, and as what the scheduler knows them. Where no scheduler answers, only who.
+  get: async () => {
+    const { caller } = await json('/v1/session');
+    const known = await json('/v1/whoami').catch((problem) => {
+      if (problem.loggedOut) throw problem;
+      return {};
+    });
+    return { user: known.who ?? caller, roles: (known.roles ?? []).map((held) => held.role) };
+  },
   // The answer leads to the first page; what counts is the cookie that came with it.
   open: (token) => ask('/login', { method: 'POST', body: new URLSearchParams({ token }), accept: 'application/problem+json' }),
   close: () => ask('/logout', { method: 'POST' }),

@@ -90,14 +90,14 @@ function side() {
     h('div', { class: 'side-foot' },
       connection(),
       h('div', { class: 'who' },
-        h('div', { class: 'who-name' }, h('span', null, state.session.user || state.session.caller || 'somebody'), h('span', { class: 'muted small' }, roleWord())),
+        h('div', { class: 'who-name' }, h('span', null, state.session.user), h('span', { class: 'muted small' }, roleWord())),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Light or dark', title: 'Light or dark (t)', onclick: switchTheme }, shape(isDark() ? 'sun' : 'moon')),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Keys', title: 'Keys (?)', onclick: help }, h('span', { 'aria-hidden': 'true' }, '?')),
         h('button', { type: 'button', class: 'icon-button', 'aria-label': 'Log out', title: 'Log out', onclick: logOut }, shape('leave')))));
 }
 
 function roleWord() {
-  return (state.session.roles ?? []).join(', ');
+  return state.session.roles.join(', ');
 }
 
 function clusterChoice() {

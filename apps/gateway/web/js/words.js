@@ -100,7 +100,8 @@ export function settled(view) {
 }
 
 export function reason(view) {
-  const message = view.reason?.message ?? '';
+  // Only the first line: what was left of a failure is shown where there is room for it.
+  const message = (view.reason?.message ?? '').split('\n')[0];
   const text = view.why || message;
   const failure = view.failure_reason ?? '';
   if (!failure && !text) return settled(view) ? '' : (view.reason?.code ?? '');
@@ -142,7 +143,7 @@ export function eventText(event) {
   const because = event.details?.because;
   return {
     what,
-    why: plain ? '' : event.reason,
+    why: plain ? '' : event.reason.split('\n')[0],
     by: by ? `by ${by}${because ? `: ${because}` : ''}` : '',
   };
 }
