@@ -6,10 +6,11 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/compute.proto",
+    "persys/compute/v1/sources.proto",
     "persys/control/v1/control.proto",
 ];
 

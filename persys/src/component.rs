@@ -36,6 +36,14 @@ const AGENT: Component = Component {
     file: "/etc/persys/agent.yaml",
 };
 
+const GATEWAY: Component = Component {
+    name: "persys gateway",
+    about: settings::gateway::ABOUT,
+    table: settings::gateway::TABLE,
+    unused: settings::gateway::UNUSED,
+    file: "/etc/persys/gateway.yaml",
+};
+
 /// Runs a scheduler.
 pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
     let values = match prepare(&SCHEDULER, words) {
@@ -87,6 +95,31 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Runs a gateway.
+pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
+    let values = match prepare(&GATEWAY, words) {
+        Ok(values) => values,
+        Err(code) => return code,
+    };
+    let config = match settings::gateway::config(&values) {
+        Ok(config) => config,
+        Err(faults) => return tell::faults(GATEWAY.name, &faults),
+    };
+    if matches!(config.security, persys_gateway::app::Security::Insecure) {
+        warn_insecure(persys_identity::Exposure::Loopback);
+    }
+    match persys_gateway::app::start(config).await {
+        Ok(running) => {
+            let inner = running.inner.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+            tracing::info!(inner, public = %running.public, "the gateway serves");
+            until_told().await;
+            running.stop().await;
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&GATEWAY, &error),
+    }
+}
+
 /// Runs the watchdog of an agent.
 pub(crate) async fn watchdog(words: Vec<OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
@@ -112,7 +145,12 @@ pub(crate) fn commands() -> Vec<clap::Command> {
     let of = |name, component: &Component| {
         settings::command(name, component.about, component.table).no_binary_name(false)
     };
-    vec![crate::dev::command(), of("scheduler", &SCHEDULER), of("agent", &AGENT)]
+    vec![
+        crate::dev::command(),
+        of("scheduler", &SCHEDULER),
+        of("agent", &AGENT),
+        of("gateway", &GATEWAY),
+    ]
 }
 
 /// Reads the settings and starts the log; or what the process ends with.
@@ -130,7 +168,7 @@ fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCo
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.is_empty())
         .collect();
-    let variable = |name: &str| set.get(name).cloned();
+    let variable = |name: &str| settings::said(&set, name);
     let remarks = settings::unused(component.unused, &set);
     let file = Path::new(component.file);
     let values = settings::resolve(component.table, &typed, variable, Some(file))

@@ -3,6 +3,7 @@
 //! ```text
 //!   persys dev            everything in one process, for trying and developing
 //!   persys scheduler      also under the name persys-scheduler
+//!   persys gateway        also under the name persys-gateway
 //!   persys agent          also under the name persys-agent
 //!   persys …              the commands of people, also under the name persysctl
 //! ```
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         match program {
             Program::Scheduler => component::scheduler(words).await,
             Program::Agent => component::agent(words).await,
+            Program::Gateway => component::gateway(words).await,
             Program::Dev => dev::run(words).await,
             Program::Watchdog => component::watchdog(words).await,
             Program::Commands(name) => {

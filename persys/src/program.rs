@@ -8,6 +8,7 @@ use std::path::Path;
 pub(crate) enum Program {
     Scheduler,
     Agent,
+    Gateway,
     Dev,
     /// Stops exclusive work when the agent cannot; started by the agent.
     Watchdog,
@@ -21,6 +22,7 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
     match name {
         "persys-scheduler" => return (Program::Scheduler, words),
         "persys-agent" => return (Program::Agent, words),
+        "persys-gateway" => return (Program::Gateway, words),
         "persysctl" => return (Program::Commands("persysctl"), words),
         _ => {}
     }
@@ -30,6 +32,7 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
         // `scheduler summary` and `agent health` are commands of people; a component gets flags.
         ("scheduler", next) if is_for_component(next) => Program::Scheduler,
         ("agent", next) if is_for_component(next) => Program::Agent,
+        ("gateway", next) if is_for_component(next) => Program::Gateway,
         _ => return (Program::Commands("persys"), words),
     };
     words.remove(0);
@@ -65,6 +68,8 @@ mod tests {
             ("persys scheduler -insecure", Program::Scheduler, 1),
             ("persys scheduler summary", Program::Commands("persys"), 2),
             ("persys agent --node-id n1", Program::Agent, 2),
+            ("persys-gateway -insecure", Program::Gateway, 1),
+            ("persys gateway config", Program::Gateway, 1),
             ("persys dev down", Program::Dev, 1),
             ("persys run web", Program::Commands("persys"), 2),
             ("persys", Program::Commands("persys"), 0),

@@ -1,5 +1,6 @@
 //! One gateway process: everything put together, started and stopped.
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,9 +23,10 @@ use crate::clusters::{Cluster, Clusters, health};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::limits::Limits;
-use crate::login::sessions::NoSession;
+pub use crate::login::sessions::NoSession;
 use crate::serve::{Door, Listening};
-use crate::{login, pages, probes, rest};
+use crate::webhooks::{self, LedgerError, Webhooks};
+use crate::{login, openapi, pages, probes, rest};
 
 /// How long everything has to end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -48,6 +50,8 @@ pub struct Config {
     pub health_interval: Duration,
     /// How much of everything there may be.
     pub limits: Limits,
+    /// Webhooks, if they are taken or sent.
+    pub webhooks: Option<webhooks::Settings>,
 }
 
 /// How it proves who it is.
@@ -83,6 +87,17 @@ pub enum Error {
     /// Others could get in without TLS.
     #[error("{0} can be reached from elsewhere; without TLS listen on 127.0.0.1")]
     Exposed(SocketAddr),
+    /// The folder of what is kept cannot be made.
+    #[error("{} cannot be made", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What is kept cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A scheduler's address is none.
     #[error(transparent)]
     NoWay(#[from] NoWay),
@@ -148,7 +163,18 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         Security::Mtls(source) => Some(credentials(source, &mut aside)?),
     };
     let clusters = Arc::new(clusters(&config, own.as_ref(), &mut aside)?);
-    let gateway = Gateway::new(Arc::clone(&clusters), config.limits.clone(), own.is_none());
+    let (webhooks, beside) = match config.webhooks.clone() {
+        None => (None, None),
+        Some(settings) => {
+            fs::create_dir_all(&settings.folder)
+                .map_err(|source| Error::Folder { path: settings.folder.clone(), source })?;
+            let (webhooks, beside) = Webhooks::open(settings)?;
+            (Some(webhooks), Some(beside))
+        }
+    };
+    let limits = config.limits.clone();
+    let gateway = Gateway::new(Arc::clone(&clusters), limits, webhooks, own.is_none());
+    aside.extend(beside.map(|beside| Task::spawn(beside.run(gateway.clone()))));
     aside.push(Task::spawn(health::watch(clusters, config.health_interval)));
 
     let (stop, stopping) = watch::channel(false);
@@ -184,13 +210,17 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     Ok(Running { inner: inner_at, public: public_at, is_private, gateway, stop, servers, aside })
 }
 
+fn everywhere() -> Router<Gateway> {
+    let all = rest::router().merge(probes::router());
+    all.merge(login::router()).merge(openapi::router())
+}
+
 fn inner_routes(gateway: &Gateway) -> Router {
-    front::before(rest::router().merge(probes::router()).merge(login::router()), gateway)
+    front::before(everywhere(), gateway)
 }
 
 fn public_routes(gateway: &Gateway) -> Router {
-    let all = rest::router().merge(probes::router()).merge(login::router());
-    front::before(all.merge(pages::router()), gateway)
+    front::before(everywhere().merge(pages::router()).merge(webhooks::router()), gateway)
 }
 
 fn clusters(
@@ -219,7 +249,7 @@ fn credentials(source: &Source, aside: &mut Vec<Task>) -> Result<Credentials, Er
     let watcher = Watcher::open(source.clone(), SystemTime::now())?;
     let credentials = watcher.credentials();
     let found = credentials.current().identity().clone();
-    if !matches!(found.role, Role::Gateway | Role::Operator) {
+    if found.role != Role::Gateway {
         return Err(Error::WrongIdentity(Box::new(found)));
     }
     aside.push(Task::spawn(watcher.run(SystemTime::now, reporter())));

@@ -11,6 +11,7 @@ use crate::limits::{Connections, Limits, Rates};
 use crate::login::sessions::Sessions;
 use crate::metrics::Metrics;
 use crate::rest::keys::Answers;
+use crate::webhooks::Webhooks;
 
 /// Everything a request may need. Copies are the same.
 #[derive(Debug, Clone)]
@@ -37,13 +38,20 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Room for streams and terminals.
     pub streams: Arc<Semaphore>,
+    /// Webhooks, where they are taken.
+    pub webhooks: Option<Webhooks>,
     /// Whether there are no certificates, and so no callers to tell apart.
     pub is_open: bool,
 }
 
 impl Gateway {
     /// A gateway to these clusters.
-    pub fn new(clusters: Arc<Clusters>, limits: Limits, is_open: bool) -> Self {
+    pub fn new(
+        clusters: Arc<Clusters>,
+        limits: Limits,
+        webhooks: Option<Webhooks>,
+        is_open: bool,
+    ) -> Self {
         Self(Arc::new(Parts {
             clusters,
             sessions: Sessions::default(),
@@ -54,6 +62,7 @@ impl Gateway {
             streams: Arc::new(Semaphore::new(limits.streams)),
             limits,
             metrics: Arc::default(),
+            webhooks,
             is_open,
         }))
     }

@@ -15,7 +15,9 @@
 //! | what stands before every route | `front.rs` |
 //! | who asks, and how that is passed on | `who.rs`, `caller.rs`, `login/` |
 //! | the interface for programs | `rest/` |
+//! | how that is described | `openapi/` |
 //! | what happens, as it happens | `events/` |
+//! | pushes of others, and what others are told | `webhooks/` |
 //! | which scheduler answers | `clusters/` |
 //! | the pages for people | `pages/`, and `web/` beside the sources |
 //! | how somebody is told no | `problem.rs` |
@@ -34,10 +36,12 @@ pub mod limits;
 pub mod login;
 pub mod metrics;
 mod moment;
+pub mod openapi;
 mod pages;
 mod probes;
 pub mod problem;
 pub mod rest;
 pub mod serve;
 mod text;
+pub mod webhooks;
 pub mod who;

@@ -17,6 +17,7 @@ use persys_identity::{
 };
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
 use persys_store::embedded::OpenError;
@@ -296,6 +297,7 @@ fn serve_grpc(
     stopping: watch::Receiver<bool>,
     aside: &mut Vec<Task>,
 ) -> Result<Task, Error> {
+    let sources = SourcesServer::new(control.clone());
     let control = AgentControlServer::new(control)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
@@ -313,6 +315,7 @@ fn serve_grpc(
         .max_concurrent_streams(MOST_STREAMS)
         .add_service(Guarded::new(control, metrics, &forward, &doors))
         .add_service(Guarded::new(compute, metrics, &forward, &doors))
+        .add_service(Guarded::new(sources, metrics, &forward, &doors))
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(health, metrics, &forward, &doors))
         .add_service(Guarded::new(reflection, metrics, &forward, &doors));

@@ -133,6 +133,7 @@ pub const TABLE: &[Row] = &[
     ("/persys.compute.v1.Compute/Snapshot", Who::Admins, By::Here),
     ("/persys.compute.v1.Compute/Recover", Who::Admins, By::Change),
     ("/persys.compute.v1.Compute/ListDrifts", Who::Viewers, By::Copy),
+    ("/persys.compute.v1.Sources/Refresh", Who::Operators, By::Change),
     ("/persys.compute.v1.Access/WhoAmI", Who::Users, By::Here),
     ("/persys.compute.v1.Access/ListNamespaces", Who::ClusterViewers, By::Leader),
     ("/persys.compute.v1.Access/PutNamespace", Who::Admins, By::Change),

@@ -17,6 +17,7 @@ const LIFETIME: Duration = Duration::from_hours(30 * 24);
 pub(super) struct Certificates {
     pub(super) scheduler: Source,
     pub(super) agent: Source,
+    pub(super) gateway: Source,
     pub(super) operator: PathBuf,
 }
 
@@ -39,6 +40,7 @@ pub(super) fn certify(folder: &Folder) -> Result<Certificates, Error> {
     Ok(Certificates {
         scheduler: Source::Bundle(issue(Role::Scheduler, "scheduler", true)?),
         agent: Source::Bundle(issue(Role::Agent, NODE, false)?),
+        gateway: Source::Bundle(issue(Role::Gateway, "gateway", true)?),
         operator: issue(Role::Operator, "admin", false)?,
     })
 }

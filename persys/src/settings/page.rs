@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{FILE_VARIABLE, Setting, Unused, agent, command, scheduler, with_two_dashes};
+use super::{FILE_VARIABLE, Setting, Unused, agent, command, gateway, scheduler, with_two_dashes};
 use crate::component;
 use crate::program::{Program, choose};
 
@@ -14,7 +14,8 @@ const HEADER: &str = "\
 
 Each setting is a flag (`--grpc-port`), a key of the configuration file (`grpc_port`) and, mostly, a
 variable. The first of flag, variable, file and default that says something counts; a variable that is
-set to nothing is not set. `persys scheduler config` and `persys agent config` tell what counts and who
+set to nothing is not set, and where `NAME` is not set the file that `NAME_FILE` names says it.
+`persys scheduler config`, `persys agent config` and `persys gateway config` tell what counts and who
 said it. The file is named by `--config` or `PERSYS_CONFIG_FILE`.
 
 Durations are written `30s`, `1m30s` or in bare seconds. This page is made from the program's own
@@ -46,6 +47,7 @@ fn the_page_of_settings_is_that_of_the_tables() {
     assert!(text.contains(FILE_VARIABLE));
     section(&mut text, "Scheduler", scheduler::TABLE, scheduler::UNUSED);
     section(&mut text, "Agent", agent::TABLE, agent::UNUSED);
+    section(&mut text, "Gateway", gateway::TABLE, gateway::UNUSED);
     let page = root("docs/settings.md");
     if std::env::var_os("PERSYS_BLESS").is_some() {
         std::fs::write(&page, &text).unwrap();
@@ -79,6 +81,7 @@ fn understood(line: &str) -> Result<(), String> {
         (Program::Scheduler, words) => {
             component("scheduler", scheduler::ABOUT, scheduler::TABLE, words)
         }
+        (Program::Gateway, words) => component("gateway", gateway::ABOUT, gateway::TABLE, words),
         (Program::Agent, words) => component("agent", agent::ABOUT, agent::TABLE, words),
         (Program::Dev, _) => Ok(()),
         (Program::Watchdog, _) => Err("nobody types that".to_owned()),

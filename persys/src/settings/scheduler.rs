@@ -94,7 +94,7 @@ const NO_SHARDS: &str =
 pub(super) const NO_TRACES: &str = "traces are not exported in this version yet; see /metrics";
 pub(super) const NO_VAULT: &str =
     "there is no Vault in this version yet: certificates come from files";
-pub(super) const NO_GATEWAY: &str = "there is no gateway in this version yet";
+pub(super) const NO_GATEWAY: &str = "it is a setting of `persys gateway`";
 
 /// Shortest intervals, so that no setting makes a scheduler that is busy with itself.
 const LEAST_LOOK_MS: u64 = 50;

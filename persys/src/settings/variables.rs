@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Debug;
 
-use super::{FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, resolve, scheduler};
+use super::{
+    FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, gateway, resolve, scheduler,
+};
 
 /// What the documents say a scheduler reads.
 const SCHEDULER: &[&str] = &[
@@ -70,7 +72,7 @@ const SCHEDULER: &[&str] = &[
     "PERSYS_RGW_SECRET_KEY",
     "PERSYS_RGW_ADMIN_PATH",
     "METER_REDIS_STREAM",
-    // Of a component that is not there yet, and may be set for all.
+    // Of another component, and may be set for all.
     "PERSYS_GATEWAY_CONFIG",
     "PERSYS_GATEWAY_CLUSTER_CONFIG",
     "PERSYS_GATEWAY_MONGO_URI",
@@ -126,6 +128,30 @@ const AGENT: &[&str] = &[
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_SERVICE_NAME",
     "PERSYS_GATEWAY_CONFIG",
+];
+
+/// What the documents say a gateway reads.
+const GATEWAY: &[&str] = &[
+    "PERSYS_GATEWAY_CONFIG",
+    "PERSYS_GATEWAY_CLUSTER_CONFIG",
+    "PERSYS_GATEWAY_MONGO_URI",
+    "PERSYS_GATEWAY_DB_NAME",
+    "PERSYS_GATEWAY_TLS_CERT_PATH",
+    "PERSYS_GATEWAY_TLS_KEY_PATH",
+    "PERSYS_GATEWAY_TLS_CA_PATH",
+    "PERSYS_GATEWAY_VAULT_ADDR",
+    "PERSYS_GATEWAY_VAULT_AUTH_METHOD",
+    "PERSYS_GATEWAY_VAULT_TOKEN",
+    "PERSYS_GATEWAY_VAULT_ROLE_ID",
+    "PERSYS_GATEWAY_VAULT_SECRET_ID",
+    "PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET",
+    "PERSYS_GATEWAY_GITHUB_CLIENT_ID",
+    "PERSYS_GATEWAY_GITHUB_CLIENT_SECRET",
+    "PERSYS_GATEWAY_FORGERY_GRPC_ADDR",
+    "PERSYS_GATEWAY_FORGERY_GRPC_SERVER_NAME",
+    "PERSYS_GATEWAY_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_JAEGER_ENDPOINT",
 ];
 
 /// A variable, a value, further flags it needs, and what of the configuration shows it.
@@ -219,6 +245,36 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
 ];
 
+#[rustfmt::skip]
+const GATEWAY_CASES: &[Case] = &[
+    ("PERSYS_GATEWAY_HTTP_ADDR", "127.0.0.9:1", "", "inner: Some(127.0.0.9:1)"),
+    ("PERSYS_GATEWAY_HTTP_ADDR_PUBLIC", ":2", "", "public: 0.0.0.0:2"),
+    ("PERSYS_GATEWAY_PUBLIC_PLAIN", "true", "", "public_is_plain: true"),
+    ("PERSYS_GATEWAY_CLUSTER_CONFIG", "/nowhere.yaml", "", "cluster-config = \"/nowhere.yaml\""),
+    ("PERSYS_CLUSTER_ID", "blue", "", "default: \"blue\""),
+    ("PERSYS_SCHEDULER_ADDR", "s1:1", "", "address: \"s1:1\""),
+    ("PERSYS_GATEWAY_REQUEST_TIMEOUT", "3s", "", "request_timeout: 3s"),
+    ("PERSYS_GATEWAY_HEALTH_CHECK_INTERVAL", "4s", "", "health_interval: 4s"),
+    ("PERSYS_STATE_DIR", "/srv/g", GITEA, "folder: \"/srv/g\""),
+    ("PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET", "a,b", "", "{Github: [***, ***]}"),
+    ("PERSYS_GATEWAY_GITLAB_WEBHOOK_SECRET", "a", "", "{Gitlab: [***]}"),
+    ("PERSYS_GATEWAY_GITEA_WEBHOOK_SECRET", "a", "", "{Gitea: [***]}"),
+    ("PERSYS_GATEWAY_WEBHOOK_USER", "robot", GITEA, "\"robot\""),
+    ("PERSYS_GATEWAY_WEBHOOK_REPLAY_TTL", "1h", GITEA, "window: 3600s"),
+    ("PERSYS_GATEWAY_WEBHOOK_LISTENERS", "/nowhere.yaml", "", "webhook-listeners = \"/nowhere.yaml\""),
+    ("PERSYS_GATEWAY_MAX_CONNECTIONS", "77", "", "connections: 77"),
+    ("PERSYS_GATEWAY_MAX_CONNECTIONS_PER_SOURCE", "78", "", "connections_per_source: 78"),
+    ("PERSYS_GATEWAY_REQUESTS_PER_SECOND", "79", "", "requests_per_second: 79"),
+    ("PERSYS_GATEWAY_MAX_BODY_BYTES", "80", "", "body: 80"),
+    ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
+    ("PERSYS_GATEWAY_TLS_CA_PATH", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
+    ("PERSYS_GATEWAY_TLS_CERT_PATH", "/own/g.crt", "", "certificate: \"/own/g.crt\""),
+    ("PERSYS_GATEWAY_TLS_KEY_PATH", "/own/g.key", "", "key: \"/own/g.key\""),
+];
+
+/// What other settings of webhooks need to count.
+const GITEA: &str = "--gitea-webhook-secret a";
+
 /// What the other settings of a driver need to count.
 const NFS: &str = "--storage-nfs-server nas --storage-nfs-export /e";
 const CEPH: &str = "--storage-ceph-pool p1";
@@ -233,7 +289,7 @@ struct Told {
     make: fn(&Values) -> String,
 }
 
-fn both() -> [Told; 2] {
+fn all() -> [Told; 3] {
     [
         Told {
             name: "scheduler",
@@ -252,6 +308,15 @@ fn both() -> [Told; 2] {
             documented: AGENT,
             cases: AGENT_CASES,
             make: |values| shown(agent::config(values)),
+        },
+        Told {
+            name: "gateway",
+            about: gateway::ABOUT,
+            table: gateway::TABLE,
+            unused: gateway::UNUSED,
+            documented: GATEWAY,
+            cases: GATEWAY_CASES,
+            make: |values| shown(gateway::config(values)),
         },
     ]
 }
@@ -279,7 +344,7 @@ impl Told {
 
 #[test]
 fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
-    for component in both() {
+    for component in all() {
         for name in component.documented {
             let unused = component.unused.iter().filter(|row| covers(row, name)).count();
             let known = usize::from(component.is_setting(name)) + unused;
@@ -294,7 +359,7 @@ fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
 
 #[test]
 fn every_variable_shows_in_what_a_component_is_told() {
-    for component in both() {
+    for component in all() {
         for (name, value, flags, wanted) in component.cases {
             let (without, with) =
                 (component.with(flags, None), component.with(flags, Some((name, value))));
@@ -311,7 +376,7 @@ fn every_variable_shows_in_what_a_component_is_told() {
 
 #[test]
 fn every_variable_that_means_nothing_is_told_with_the_reason() {
-    for component in both() {
+    for component in all() {
         for name in component.documented.iter().filter(|name| !component.is_setting(name)) {
             let set = BTreeMap::from([((*name).to_owned(), "x".to_owned())]);
             let told = super::unused(component.unused, &set);
@@ -324,7 +389,7 @@ fn every_variable_that_means_nothing_is_told_with_the_reason() {
 
 #[test]
 fn what_is_done_again_and_again_is_not_done_without_end() {
-    let [scheduler, agent] = both();
+    let [scheduler, agent, _] = all();
     for (component, name) in [
         (&scheduler, "SCHEDULER_RECONCILE_INTERVAL"),
         (&scheduler, "SCHEDULER_DRIFT_DETECT_INTERVAL"),

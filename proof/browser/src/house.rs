@@ -5,24 +5,31 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use persys_agent::app as agent;
+use persys_cluster::effects::Reply;
+use persys_cluster::input::Ask;
 use persys_cluster::settings::Settings;
 use persys_gateway::app as gateway;
 use persys_gateway::caller::Caller;
-use persys_gateway::clusters::file::{ClusterPlan, Plan, SchedulerPlan};
-use persys_gateway::clusters::order::Routing;
-use persys_gateway::limits::Limits;
 use persys_identity::authority::Validity;
 use persys_identity::{Authority, ClusterName, Grant, Name, Role, Source, TrustDomain};
+use persys_model::entry::{Binding, Entry, Scope, Subject, UserRole};
+use persys_model::id::{EntryName, SubjectName};
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
+use persys_scheduler::standing::Standing;
 use tempfile::TempDir;
 
 /// The label that names the cluster of a container.
 const CLUSTER: &str = "persys.cluster";
+/// Who may do everything.
+pub const ADMIN: &str = "alice";
+/// Who may only look.
+pub const VIEWER: &str = "vera";
 /// The node of the house.
 pub const NODE: &str = "n1";
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -46,6 +53,7 @@ impl House {
         let cluster = format!("browser-{}", std::process::id());
         let certificates = Certificates::make(folder.path(), &cluster);
         let scheduler = start_scheduler(folder.path(), &cluster, &certificates).await;
+        let_in(&scheduler).await;
         let agent = start_agent(folder.path(), &cluster, &certificates, scheduler.grpc).await;
         let gateway = start_gateway(&cluster, &certificates, scheduler.grpc).await;
         let containers = Containers { cluster };
@@ -58,11 +66,11 @@ impl House {
         format!("http://{}/", self.gateway.public)
     }
 
-    /// A link with which the operator can log in once.
-    pub fn link(&self) -> String {
-        let operator =
-            Caller::Certified { role: Role::Operator, name: Name::new("alice").expect("a name") };
-        self.gateway.login_link(operator).expect("a link")
+    /// A link with which somebody can log in once.
+    pub fn link(&self, user: &str) -> String {
+        let name = Name::new(user).expect("a name");
+        let caller = Caller::Certified { role: Role::User, name };
+        self.gateway.login_link(caller).expect("a link")
     }
 
     /// Ends the scheduler, as if its machine had gone.
@@ -193,31 +201,26 @@ async fn start_gateway(
     certificates: &Certificates,
     scheduler: SocketAddr,
 ) -> gateway::Running {
-    let schedulers = vec![SchedulerPlan {
-        id: "scheduler".to_owned(),
-        address: scheduler.to_string(),
-        is_leader: true,
-    }];
-    let plan = Plan {
-        default: cluster.to_owned(),
-        clusters: vec![ClusterPlan {
-            id: cluster.to_owned(),
-            name: "cellar".to_owned(),
-            routing: Routing::LeaderOnly,
-            schedulers,
-            identity: None,
-        }],
-        repositories: BTreeMap::new(),
-    };
     let config = gateway::Config {
         inner: None,
-        public: anywhere(),
         security: gateway::Security::Mtls(Source::Bundle(certificates.gateway.clone())),
-        public_is_plain: true,
-        plan,
-        request_timeout: Duration::from_secs(5),
-        health_interval: Duration::from_millis(500),
-        limits: Limits::default(),
+        ..persys_e2e::gateway::config(&[(cluster, scheduler)])
     };
     gateway::start(config).await.expect("the gateway starts")
+}
+
+/// Gives people their roles, once the scheduler leads.
+async fn let_in(scheduler: &scheduler::Running) {
+    let mut standing = scheduler.handle.standing();
+    standing.wait_for(Standing::is_normal).await.expect("the scheduler leads");
+    for (user, role) in [(ADMIN, UserRole::Admin), (VIEWER, UserRole::Viewer)] {
+        let binding = Binding {
+            name: EntryName::new(user).expect("a name"),
+            subject: Subject::User(SubjectName::new(user).expect("a name")),
+            role,
+            scope: Scope::Cluster,
+        };
+        let kept = scheduler.handle.ask(Ask::Keep(Arc::new(Entry::Binding(binding)))).await;
+        assert!(matches!(kept, Ok(Reply::Done { .. })), "{kept:?}");
+    }
 }

@@ -5,7 +5,7 @@
 
 #![expect(clippy::tests_outside_test_module, reason = "this file is a test")]
 
-use persys_browser::house::{House, NODE};
+use persys_browser::house::{ADMIN, House, NODE, VIEWER};
 use persys_browser::looks::assert_sound;
 use persys_browser::tab::{Screen, Tab};
 use serde_json::json;
@@ -54,6 +54,7 @@ async fn a_person_runs_a_container_and_learns_why_another_waits() {
     learns_why_another_waits(&tab).await;
     finds_the_way_by_keys(&tab).await;
     looks_on_a_phone_and_in_the_dark(&tab).await;
+    another_may_only_look(&house).await;
     stops_it(&tab).await;
     let complaints = tab.complaints().await;
     assert!(complaints.is_empty(), "{complaints:#?}");
@@ -73,7 +74,7 @@ async fn logs_in(house: &House, tab: &Tab) {
     tab.fill("#token", "persys_wrong").await;
     tab.press("Log in").await;
     tab.sees(".notice.bad", "You are not let in").await;
-    let link = house.link();
+    let link = house.link(ADMIN);
     tab.go(&link).await;
     tab.sees("h1", "Overview").await;
     let other = Tab::open().await;
@@ -82,7 +83,7 @@ async fn logs_in(house: &House, tab: &Tab) {
     other.keep("login-refused").await;
     other.close().await;
     tab.sees(".connection", "Live").await;
-    tab.sees(".who", "alice").await;
+    tab.sees(".who", ADMIN).await;
     tab.sees(".who", "admin").await;
     // What was refused on purpose is no complaint.
     drop(tab.complaints().await);
@@ -226,6 +227,23 @@ async fn looks_on_a_phone_and_in_the_dark(tab: &Tab) {
     }
     tab.prefers("light").await;
     tab.on(Screen::LAPTOP).await;
+}
+
+/// Who may only look sees everything and nothing to press.
+async fn another_may_only_look(house: &House) {
+    let tab = Tab::open().await;
+    tab.on(Screen::LAPTOP).await;
+    tab.go(&house.link(VIEWER)).await;
+    tab.sees(".who", VIEWER).await;
+    tab.go_within(&format!("#/workloads/{WEB}")).await;
+    tab.sees(".head .badge", "Running").await;
+    tab.sees(".why-summary", WEB).await;
+    let buttons = "return [...document.querySelectorAll('main button, .tabs a')].map((found) => found.textContent)";
+    assert_eq!(tab.run(buttons).await, json!(["Overview", "Timeline", "Logs", "Usage"]));
+    tab.go_within("#/nodes").await;
+    tab.sees("td .name", NODE).await;
+    assert_eq!(tab.run("return document.querySelectorAll('main button').length").await, json!(0));
+    tab.close().await;
 }
 
 async fn stops_it(tab: &Tab) {

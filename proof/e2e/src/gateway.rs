@@ -42,13 +42,14 @@ pub fn config(clusters: &[(&str, SocketAddr)]) -> Config {
         request_timeout: Duration::from_secs(5),
         health_interval: Duration::from_millis(200),
         limits: Limits::default(),
+        webhooks: None,
     }
 }
 
 /// A gateway to one stack, changed as a test wants it.
 pub async fn start(stack: &Stack, change: impl FnOnce(&mut Config)) -> app::Running {
     let mut config = config(&[("stack", stack.scheduler.grpc)]);
-    if let Some(source) = stack.certificate(Role::Operator, "gateway") {
+    if let Some(source) = stack.certificate(Role::Gateway, "gateway") {
         config.security = Security::Mtls(source);
     }
     change(&mut config);

@@ -3,6 +3,7 @@
 //! What one cluster costs is bounded by itself: so many calls at a time, each with its own deadline.
 //! A cluster that stands still uses up its own room and nobody else's.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use crate::caller::Caller;
 const MOST_CALLS: usize = 512;
 /// Largest answer that is taken.
 pub const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// From where a caller asks, for whoever judges and writes down.
+const SOURCE: &str = "persys-source";
 
 /// One cluster.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub struct Call<'a> {
     pub message: Bytes,
     /// For whom.
     pub caller: &'a Caller,
+    /// From where the caller asks.
+    pub source: Option<IpAddr>,
     /// Why, in the caller's words, as a header holds it.
     pub reason: Option<&'a str>,
     /// What it is told apart by.
@@ -61,6 +67,9 @@ impl Call<'_> {
     fn request(&self, longest: Duration) -> Request<Bytes> {
         let mut request = Request::new(self.message.clone());
         self.caller.attach(request.metadata_mut());
+        if let Some(source) = self.source.and_then(|source| source.to_string().parse().ok()) {
+            request.metadata_mut().insert(SOURCE, source);
+        }
         if let Some(reason) = self.reason.and_then(|text| text.parse().ok()) {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason);
         }

@@ -19,10 +19,10 @@ const LIST: &str = "/persys.control.v1.AgentControl/ListEvents";
 
 /// Which events somebody wants; what is empty does not matter.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
-    pub(super) kind: String,
-    pub(super) workload: String,
-    pub(super) node: String,
+pub(crate) struct Filter {
+    pub(crate) kind: String,
+    pub(crate) workload: String,
+    pub(crate) node: String,
 }
 
 impl Filter {
@@ -35,7 +35,7 @@ impl Filter {
 }
 
 /// What a follower is told.
-pub(super) enum Told {
+pub(crate) enum Told {
     Event(Arc<Shown>),
     /// The stream from the scheduler is there, or it is not.
     State {
@@ -46,7 +46,7 @@ pub(super) enum Told {
 }
 
 /// One who follows.
-pub(super) struct Follower {
+pub(crate) struct Follower {
     hub: Arc<Hub>,
     target: Target,
     filter: Filter,
@@ -61,7 +61,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(hub: Arc<Hub>, target: Target, filter: Filter, last: String) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, target: Target, filter: Filter, last: String) -> Self {
         let (recent, live) = hub.subscribe();
         let last = if last.is_empty() { last } else { format!("{last:0>20}") };
         // Who was away longer than what is kept here reads the rest from the scheduler.
@@ -72,7 +72,7 @@ impl Follower {
         Self { hub, target, filter, last, waiting, live, state, behind }
     }
 
-    pub(super) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> Told {
         loop {
             if let Some(event) = self.waiting.pop_front() {
                 if let Some(event) = self.take(event) {
@@ -134,6 +134,7 @@ impl Follower {
             path: LIST,
             message: Bytes::from(request.encode_to_vec()),
             caller: &self.target.caller,
+            source: self.target.source,
             reason: None,
             keys: &self.target.keys,
             is_safe: true,

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::Stream;
 use tokio::time::timeout;
 
-use self::follow::{Filter, Follower, Told};
+pub(crate) use self::follow::{Filter, Follower, Told};
 pub use self::hub::Hubs;
 use self::hub::State;
 use crate::gateway::Gateway;
@@ -66,7 +66,7 @@ async fn serve(
     let filter =
         Filter { kind: text("type"), workload: text("workload_id"), node: text("node_id") };
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = last.or_else(|| said.parameter("after")).unwrap_or_default().to_owned();
+    let last = last.or_else(|| said.parameter("after_id")).unwrap_or_default().to_owned();
     if !last.is_empty() && !last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Problem::bad("Last-Event-ID: is not the id of an event, which is a number"));
     }

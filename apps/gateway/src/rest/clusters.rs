@@ -70,8 +70,15 @@ async fn show(cluster: &Cluster, caller: &Caller) -> Value {
     let ask = |path: &'static str| {
         let keys = &keys;
         async move {
-            let call =
-                Call { path, message: Bytes::new(), caller, reason: None, keys, is_safe: true };
+            let call = Call {
+                path,
+                message: Bytes::new(),
+                caller,
+                source: None,
+                reason: None,
+                keys,
+                is_safe: true,
+            };
             let answer = cluster.call(&call).await.map_err(Problem::from)?;
             let name = json::method(path).map(|method| method.output).unwrap_or_default();
             Ok::<_, Problem>(json::write_bytes(name, answer.get_ref(), Style::Snake))

@@ -166,6 +166,7 @@ impl Asked<'_> {
             path: self.row.rpc,
             message: self.message.clone(),
             caller: &self.target.caller,
+            source: self.target.source,
             reason: self.headers.get(REASON).and_then(|text| text.to_str().ok()),
             keys: &self.target.keys,
             is_safe: self.row.verb.is_safe(),

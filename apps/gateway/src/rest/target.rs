@@ -1,5 +1,6 @@
 //! Which cluster a request means, and what it is told apart by.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
@@ -20,6 +21,8 @@ pub struct Target {
     pub cluster: Arc<Cluster>,
     /// Who asks.
     pub caller: Caller,
+    /// From where they ask.
+    pub source: Option<IpAddr>,
     /// What it is told apart by.
     pub keys: Keys,
 }
@@ -38,10 +41,8 @@ impl Target {
             .or_else(|| header("x-persys-cluster-id"))
             .or_else(|| said.parameter("cluster_id"));
         let cluster = Arc::clone(gateway.clusters.find(named)?);
-        let remote = || {
-            let origin = parts.extensions.get::<Origin>();
-            origin.map(|origin| origin.remote.ip().to_string()).unwrap_or_default()
-        };
+        let source = parts.extensions.get::<Origin>().map(|origin| origin.remote.ip());
+        let remote = || source.map(|source| source.to_string()).unwrap_or_default();
         let session = header("x-persys-session").or_else(|| cookie(&parts.headers, COOKIE));
         let session = session.map_or_else(
             || header("authorization").map_or_else(remote, fingerprint),
@@ -52,6 +53,6 @@ impl Target {
             .or_else(|| said.parameter("workload_id"))
             .unwrap_or_else(|| parts.uri.path());
         let keys = Keys { session, workload: workload.to_owned() };
-        Ok(Self { cluster, caller, keys })
+        Ok(Self { cluster, caller, source, keys })
     }
 }

@@ -39,15 +39,14 @@ const AWAY = {
 export async function ask(path, { method = 'GET', body, signal, accept = 'application/json' } = {}) {
   const headers = { Accept: accept };
   if (cluster) headers['X-Persys-Cluster-ID'] = cluster;
-  const isForm = body instanceof URLSearchParams;
-  if (body !== undefined && !isForm) headers['Content-Type'] = 'application/json';
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
   let response;
   try {
     response = await fetch(path, {
       method,
       headers,
       signal,
-      body: body === undefined || isForm ? body : JSON.stringify(body),
+      body: body === undefined ? undefined : JSON.stringify(body),
       credentials: 'same-origin',
       cache: 'no-store',
     });
@@ -80,19 +79,13 @@ const part = encodeURIComponent;
 const post = (path, body) => json(path, { method: 'POST', body });
 const drop = (path) => json(path, { method: 'DELETE' });
 
+// Who is logged in: a name, and the roles the scheduler knows them in.
+const person = ({ who, roles = [] }) => ({ user: who, roles: roles.map((held) => held.role) });
+
 export const session = {
-  // Who is logged in, and as what the scheduler knows them. Where no scheduler answers, only who.
-  get: async () => {
-    const { caller } = await json('/v1/session');
-    const known = await json('/v1/whoami').catch((problem) => {
-      if (problem.loggedOut) throw problem;
-      return {};
-    });
-    return { user: known.who ?? caller, roles: (known.roles ?? []).map((held) => held.role) };
-  },
-  // The answer leads to the first page; what counts is the cookie that came with it.
-  open: (token) => ask('/login', { method: 'POST', body: new URLSearchParams({ token }), accept: 'application/problem+json' }),
-  close: () => ask('/logout', { method: 'POST' }),
+  get: () => json('/v1/session').then(person),
+  open: (token) => json('/v1/session', { method: 'POST', body: { token } }).then(person),
+  close: () => json('/v1/session', { method: 'DELETE' }),
 };
 
 export const read = {

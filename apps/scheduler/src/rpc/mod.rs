@@ -20,6 +20,7 @@ mod forward;
 mod guard;
 mod nodes;
 mod on_behalf;
+mod refresh;
 mod refusal;
 mod rights;
 mod secret;

@@ -39,8 +39,7 @@ async function enter(token, entered) {
   Object.assign(form, { busy: true, problem: null });
   changed();
   try {
-    await session.open(token);
-    const found = await session.get();
+    const found = await session.open(token);
     form.busy = false;
     entered(found);
   } catch (problem) {
