@@ -223,6 +223,9 @@ async fn looks_on_a_phone_and_in_the_dark(tab: &Tab) {
             tab.sees(".why-summary", HUGE).await;
             assert_sound(tab, &format!("why-{name}-{colours}")).await;
             tab.keep(&format!("why-{name}-{colours}")).await;
+            tab.go_within(&format!("#/workloads/{BROKEN}")).await;
+            tab.sees(".evidence", "catalogue.csv").await;
+            tab.keep(&format!("failure-{name}-{colours}")).await;
         }
     }
     tab.prefers("light").await;
