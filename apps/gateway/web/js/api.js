@@ -97,7 +97,7 @@ export const read = {
   workloads: () => json('/workloads').then((answer) => answer.workloads ?? []),
   workload: (id) => json(`/v1/workloads/${part(id)}`).then((answer) => answer.workload),
   why: (id) => json(`/v1/workloads/${part(id)}/why`),
-  describe: (id) => json(`/v1/workloads/${part(id)}/description`),
+  describe: (id) => json(`/v1/workloads/${part(id)}/describe`),
   drifts: () => json('/v1/drifts').then((answer) => answer.drifts ?? []),
   disks: () => json('/disks').then((answer) => answer.disks ?? []),
   events: (query) => json(`/v1/events?${new URLSearchParams(query)}`).then((answer) => answer.events ?? []),
@@ -120,7 +120,7 @@ export const act = {
 
 // Streams are read as they come; see stream.js.
 export const streams = {
-  events: (after) => `/v1/events/stream${after ? `?after=${part(after)}` : ''}`,
+  events: (after) => `/v1/events/stream${after ? `?after_id=${part(after)}` : ''}`,
   logs: (id, { tail, service }) =>
     `/v1/workloads/${part(id)}/logs?${new URLSearchParams({ follow: 'true', tail, ...(service && { service }) })}`,
 };
