@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::caller::Caller;
+use crate::clusters::discovery::{self, Discovery};
 use crate::clusters::file::Plan;
 use crate::clusters::scheduler::{NoWay, Way};
 use crate::clusters::{Cluster, Clusters, health};
@@ -48,6 +49,8 @@ pub struct Config {
     pub request_timeout: Duration,
     /// How often schedulers are asked whether they are well.
     pub health_interval: Duration,
+    /// Where schedulers of the usual cluster are found besides.
+    pub discovery: Option<Discovery>,
     /// How much of everything there may be.
     pub limits: Limits,
     /// Webhooks, if they are taken or sent.
@@ -175,6 +178,9 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let limits = config.limits.clone();
     let gateway = Gateway::new(Arc::clone(&clusters), limits, webhooks, own.is_none());
     aside.extend(beside.map(|beside| Task::spawn(beside.run(gateway.clone()))));
+    if let (Some(discovery), Ok(cluster)) = (config.discovery.clone(), clusters.find(None)) {
+        aside.push(Task::spawn(discovery::run(Arc::clone(cluster), discovery)));
+    }
     aside.push(Task::spawn(health::watch(clusters, config.health_interval)));
 
     let (stop, stopping) = watch::channel(false);

@@ -171,6 +171,7 @@ async fn start_gateway(
         },
         request_timeout: Duration::from_secs(10),
         health_interval: Duration::from_secs(5),
+        discovery: None,
         limits: Limits::default(),
         webhooks: None,
     };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use persys_gateway::app::{Config, Security};
 use persys_gateway::caller::Secret;
+use persys_gateway::clusters::discovery::Discovery;
 use persys_gateway::clusters::file::Plan;
 use persys_gateway::limits::Limits;
 use persys_gateway::webhooks::{self, Provider};
@@ -30,6 +31,10 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "localhost:8085", "Its schedulers, host:port, separated by commas"),
     setting!("request-timeout", ["PERSYS_GATEWAY_REQUEST_TIMEOUT"], "10s", "How long a scheduler may take for an answer"),
     setting!("health-check-interval", ["PERSYS_GATEWAY_HEALTH_CHECK_INTERVAL"], "5s", "How often schedulers are asked whether they are well"),
+    setting!("discovery-server", ["PERSYS_GATEWAY_DISCOVERY_SERVER"], "", "DNS server, address and port, that names schedulers of the usual cluster besides; not asked when not given"),
+    setting!("discovery-domain", ["PERSYS_GATEWAY_DISCOVERY_DOMAIN"], "persys.local", "Domain of their names"),
+    setting!("discovery-service", ["PERSYS_GATEWAY_DISCOVERY_SERVICE"], "persys-scheduler", "Name of their service"),
+    setting!("discovery-interval", ["PERSYS_GATEWAY_DISCOVERY_INTERVAL"], "30s", "How often it is asked"),
     setting!("state-dir", ["PERSYS_STATE_DIR"], "/var/lib/persys/gateway", "Folder of what is remembered about webhooks"),
     setting!("github-webhook-secret", ["PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET"], "", "What GitHub signs its webhooks with; several with commas; not as a flag"),
     setting!("gitlab-webhook-secret", ["PERSYS_GATEWAY_GITLAB_WEBHOOK_SECRET"], "", "The token that GitLab shows with its webhooks; not as a flag"),
@@ -71,6 +76,7 @@ const LARGEST_FILE: u64 = 1024 * 1024;
 /// Shortest times.
 const LEAST_TIMEOUT_MS: u64 = 100;
 const LEAST_CHECK_MS: u64 = 100;
+const LEAST_DISCOVERY_MS: u64 = 1_000;
 const LEAST_WINDOW_MS: u64 = 60_000;
 
 /// The configuration, or all that is wrong with it.
@@ -88,6 +94,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         Duration::from_millis(read.interval_ms("health-check-interval", LEAST_CHECK_MS));
     let limits = limits(&mut read);
     let webhooks = webhooks(&mut read);
+    let discovery = discovery(&mut read);
     let made =
         inner.zip(public).zip(plan).zip(limits).map(|(((inner, public), plan), limits)| Config {
             inner: (!insecure).then_some(inner),
@@ -97,6 +104,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
             plan,
             request_timeout,
             health_interval,
+            discovery,
             limits,
             webhooks,
         });
@@ -147,6 +155,16 @@ fn plan(read: &mut Reader<'_>) -> Option<Plan> {
     };
     let plan = Plan::parse(&text);
     plan.map_err(|faults| faults.iter().for_each(|fault| read.fault("cluster-config", fault))).ok()
+}
+
+/// Where schedulers are found besides, if anywhere.
+fn discovery(read: &mut Reader<'_>) -> Option<Discovery> {
+    let every = Duration::from_millis(read.interval_ms("discovery-interval", LEAST_DISCOVERY_MS));
+    let server =
+        read.perhaps("discovery-server", "an address with a port, such as 127.0.0.1:5353")?;
+    let text = |key: &str| read.text(key).unwrap_or_default();
+    let service = format!("_{}.{}", text("discovery-service"), text("discovery-domain"));
+    Some(Discovery { server, service, every })
 }
 
 /// Webhooks, if anybody can prove anything or is told anything.

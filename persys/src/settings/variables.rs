@@ -255,6 +255,10 @@ const GATEWAY_CASES: &[Case] = &[
     ("PERSYS_SCHEDULER_ADDR", "s1:1", "", "address: \"s1:1\""),
     ("PERSYS_GATEWAY_REQUEST_TIMEOUT", "3s", "", "request_timeout: 3s"),
     ("PERSYS_GATEWAY_HEALTH_CHECK_INTERVAL", "4s", "", "health_interval: 4s"),
+    ("PERSYS_GATEWAY_DISCOVERY_SERVER", "127.0.0.9:53", "", "server: 127.0.0.9:53"),
+    ("PERSYS_GATEWAY_DISCOVERY_DOMAIN", "own.test", FOUND, "_persys-scheduler.own.test"),
+    ("PERSYS_GATEWAY_DISCOVERY_SERVICE", "own", FOUND, "_own.persys.local"),
+    ("PERSYS_GATEWAY_DISCOVERY_INTERVAL", "9s", FOUND, "every: 9s"),
     ("PERSYS_STATE_DIR", "/srv/g", GITEA, "folder: \"/srv/g\""),
     ("PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET", "a,b", "", "{Github: [***, ***]}"),
     ("PERSYS_GATEWAY_GITLAB_WEBHOOK_SECRET", "a", "", "{Gitlab: [***]}"),
@@ -272,7 +276,8 @@ const GATEWAY_CASES: &[Case] = &[
     ("PERSYS_GATEWAY_TLS_KEY_PATH", "/own/g.key", "", "key: \"/own/g.key\""),
 ];
 
-/// What other settings of webhooks need to count.
+/// What other settings of discovery and of webhooks need to count.
+const FOUND: &str = "--discovery-server 127.0.0.1:53";
 const GITEA: &str = "--gitea-webhook-secret a";
 
 /// What the other settings of a driver need to count.

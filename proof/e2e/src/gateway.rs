@@ -41,6 +41,7 @@ pub fn config(clusters: &[(&str, SocketAddr)]) -> Config {
         },
         request_timeout: Duration::from_secs(5),
         health_interval: Duration::from_millis(200),
+        discovery: None,
         limits: Limits::default(),
         webhooks: None,
     }

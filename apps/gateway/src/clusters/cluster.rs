@@ -25,6 +25,8 @@ const MOST_CALLS: usize = 512;
 /// Largest answer that is taken.
 pub const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
+/// How much longer than we wait the scheduler may work on an answer.
+const GRACE: Duration = Duration::from_secs(1);
 /// From where a caller asks, for whoever judges and writes down.
 const SOURCE: &str = "persys-source";
 
@@ -73,7 +75,8 @@ impl Call<'_> {
         if let Some(reason) = self.reason.and_then(|text| text.parse().ok()) {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason);
         }
-        request.set_timeout(longest);
+        // A little more than we wait ourselves: it is us who tell silence from an answer.
+        request.set_timeout(longest + GRACE);
         request
     }
 }

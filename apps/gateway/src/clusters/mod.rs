@@ -4,10 +4,12 @@
 //! |---|---|
 //! | which clusters there are | `file.rs` |
 //! | which scheduler is asked | `order.rs` |
+//! | who is found by DNS | `discovery.rs` |
 //! | whether it answers | `scheduler.rs`, `health.rs` |
 //! | how a question gets an answer | `cluster.rs` |
 
 mod cluster;
+pub mod discovery;
 pub mod file;
 pub mod health;
 pub mod order;
