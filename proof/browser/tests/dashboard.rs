@@ -3,8 +3,6 @@
 //!
 //! Pictures are kept under `target/screenshots`.
 
-#![expect(clippy::tests_outside_test_module, reason = "this file is a test")]
-
 use persys_browser::house::{ADMIN, House, NODE, VIEWER};
 use persys_browser::looks::assert_sound;
 use persys_browser::tab::{Screen, Tab};
