@@ -87,6 +87,26 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Looks at this host as an agent that is told the same will.
+pub(crate) async fn doctor(words: Vec<OsString>) -> ExitCode {
+    let told = match read(&AGENT, doctor_command(), words) {
+        Ok(told) => told,
+        Err(code) => return code,
+    };
+    match settings::agent::config(&told.values) {
+        Ok(config) => crate::doctor::run(&config, told.typed.get_flag("json")).await,
+        Err(faults) => tell::faults("persys doctor", &faults),
+    }
+}
+
+pub(crate) fn doctor_command() -> clap::Command {
+    let json = clap::Arg::new("json")
+        .long("json")
+        .action(clap::ArgAction::SetTrue)
+        .help("As JSON, for programs");
+    settings::command("persys doctor", crate::doctor::ABOUT, AGENT.table).arg(json)
+}
+
 /// Runs the watchdog of an agent.
 pub(crate) async fn watchdog(words: Vec<OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
@@ -112,13 +132,44 @@ pub(crate) fn commands() -> Vec<clap::Command> {
     let of = |name, component: &Component| {
         settings::command(name, component.about, component.table).no_binary_name(false)
     };
-    vec![crate::dev::command(), of("scheduler", &SCHEDULER), of("agent", &AGENT)]
+    let doctor = doctor_command().name("doctor").no_binary_name(false);
+    vec![crate::dev::command(), doctor, of("scheduler", &SCHEDULER), of("agent", &AGENT)]
 }
 
 /// Reads the settings and starts the log; or what the process ends with.
 fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCode> {
-    let words = words.into_iter().map(settings::with_two_dashes);
     let command = settings::command(component.name, component.about, component.table);
+    let Told { typed, values, remarks } = read(component, command, words)?;
+    if typed.get_one::<String>("action").is_some() {
+        print!("{}", values.table());
+        for remark in remarks {
+            eprintln!("{}: {remark}", component.name);
+        }
+        return Err(ExitCode::SUCCESS);
+    }
+    tell::log(values.text("log-level"), values.text("log-format"))
+        .map_err(|fault| tell::faults(component.name, &[fault]))?;
+    for remark in remarks {
+        tracing::warn!("{remark}");
+    }
+    Ok(values)
+}
+
+/// What a component was told, from all sides.
+struct Told {
+    typed: clap::ArgMatches,
+    values: Values,
+    /// About what was said in vain.
+    remarks: Vec<String>,
+}
+
+/// Reads the settings; or what the process ends with.
+fn read(
+    component: &Component,
+    command: clap::Command,
+    words: Vec<OsString>,
+) -> Result<Told, ExitCode> {
+    let words = words.into_iter().map(settings::with_two_dashes);
     let typed = command.try_get_matches_from(words).map_err(|error| {
         // Help is an error to the library and none to people.
         let code = if error.use_stderr() { crate::USAGE } else { 0 };
@@ -135,19 +186,7 @@ fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCo
     let file = Path::new(component.file);
     let values = settings::resolve(component.table, &typed, variable, Some(file))
         .map_err(|faults| tell::faults(component.name, &faults))?;
-    if typed.get_one::<String>("action").is_some() {
-        print!("{}", values.table());
-        for remark in remarks {
-            eprintln!("{}: {remark}", component.name);
-        }
-        return Err(ExitCode::SUCCESS);
-    }
-    tell::log(values.text("log-level"), values.text("log-format"))
-        .map_err(|fault| tell::faults(component.name, &[fault]))?;
-    for remark in remarks {
-        tracing::warn!("{remark}");
-    }
-    Ok(values)
+    Ok(Told { typed, values, remarks })
 }
 
 fn warn_insecure(exposure: persys_identity::Exposure) {

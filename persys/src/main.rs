@@ -4,6 +4,7 @@
 //!   persys dev            everything in one process, for trying and developing
 //!   persys scheduler      also under the name persys-scheduler
 //!   persys agent          also under the name persys-agent
+//!   persys doctor         looks at this host and says how to mend what it finds
 //!   persys …              the commands of people, also under the name persysctl
 //! ```
 
@@ -11,6 +12,7 @@
 
 mod component;
 mod dev;
+mod doctor;
 mod program;
 mod settings;
 mod tell;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         match program {
             Program::Scheduler => component::scheduler(words).await,
             Program::Agent => component::agent(words).await,
+            Program::Doctor => component::doctor(words).await,
             Program::Dev => dev::run(words).await,
             Program::Watchdog => component::watchdog(words).await,
             Program::Commands(name) => {

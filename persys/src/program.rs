@@ -9,6 +9,8 @@ pub(crate) enum Program {
     Scheduler,
     Agent,
     Dev,
+    /// Looks at this host.
+    Doctor,
     /// Stops exclusive work when the agent cannot; started by the agent.
     Watchdog,
     /// What people type, under this name.
@@ -26,6 +28,7 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
     }
     let program = match (word(&words, 0), word(&words, 1)) {
         ("dev", _) => Program::Dev,
+        ("doctor", _) => Program::Doctor,
         ("agent-watchdog", _) => Program::Watchdog,
         // `scheduler summary` and `agent health` are commands of people; a component gets flags.
         ("scheduler", next) if is_for_component(next) => Program::Scheduler,
@@ -66,6 +69,7 @@ mod tests {
             ("persys scheduler summary", Program::Commands("persys"), 2),
             ("persys agent --node-id n1", Program::Agent, 2),
             ("persys dev down", Program::Dev, 1),
+            ("persys doctor --json", Program::Doctor, 1),
             ("persys run web", Program::Commands("persys"), 2),
             ("persys", Program::Commands("persys"), 0),
         ] {

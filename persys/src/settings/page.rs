@@ -81,6 +81,10 @@ fn understood(line: &str) -> Result<(), String> {
         }
         (Program::Agent, words) => component("agent", agent::ABOUT, agent::TABLE, words),
         (Program::Dev, _) => Ok(()),
+        (Program::Doctor, words) => {
+            let command = component::doctor_command();
+            command.try_get_matches_from(words).map(drop).map_err(told)
+        }
         (Program::Watchdog, _) => Err("nobody types that".to_owned()),
         (Program::Commands(name), words) => {
             let everything = persys_cli::command_with(name, component::commands());
