@@ -5,6 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use persys_model::assignment::ReasonCode;
+use persys_model::failure::FailureReason;
+
 use super::{FILE_VARIABLE, Setting, Unused, agent, command, scheduler, with_two_dashes};
 use crate::component;
 use crate::program::{Program, choose};
@@ -96,7 +99,7 @@ fn understood(line: &str) -> Result<(), String> {
 
 #[test]
 fn every_command_in_the_pages_is_understood() {
-    for page in ["README.md", "docs/operations.md"] {
+    for page in ["README.md", "docs/operations.md", "docs/troubleshooting.md"] {
         let text = std::fs::read_to_string(root(page)).unwrap();
         let (mut inside, mut seen) = (false, 0);
         for line in text.lines() {
@@ -112,4 +115,21 @@ fn every_command_in_the_pages_is_understood() {
     assert!(understood("persys drift lost").is_err());
     assert!(understood("persys scheduler --no-such-thing").is_err());
     assert_eq!(words("a \"b c\"  # d").last().map(OsString::as_os_str), Some(OsStr::new("b c")));
+}
+
+/// Whoever meets a word in `why`, `list` or `events` finds it explained.
+#[test]
+fn every_reason_is_explained() {
+    let page = std::fs::read_to_string(root("docs/troubleshooting.md")).unwrap();
+    for reason in FailureReason::ALL {
+        let heading = format!("\n### {}\n", reason.code());
+        assert!(page.contains(&heading), "{}", reason.code());
+    }
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for code in ReasonCode::ALL {
+        let word = format!("`{}`", code.word());
+        let explained =
+            rows.iter().any(|row| row.split('|').nth(1).unwrap_or_default().contains(&word));
+        assert!(explained, "{word}");
+    }
 }

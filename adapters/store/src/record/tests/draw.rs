@@ -138,31 +138,6 @@ pub(super) fn node() -> impl Strategy<Value = Node> {
         )
 }
 
-const CODES: [ReasonCode; 22] = [
-    ReasonCode::Submitted,
-    ReasonCode::NoNodeFits,
-    ReasonCode::Placed,
-    ReasonCode::Running,
-    ReasonCode::Updated,
-    ReasonCode::UpdateWaits,
-    ReasonCode::StopRequested,
-    ReasonCode::Stopped,
-    ReasonCode::StartRequested,
-    ReasonCode::Completed,
-    ReasonCode::Restarting,
-    ReasonCode::AttemptFailed,
-    ReasonCode::GaveUp,
-    ReasonCode::RetryRequested,
-    ReasonCode::RetryDue,
-    ReasonCode::NodeLost,
-    ReasonCode::NodeDrained,
-    ReasonCode::DataOnNode,
-    ReasonCode::WaitsForFence,
-    ReasonCode::DeleteRequested,
-    ReasonCode::Recovered,
-    ReasonCode::Adopted,
-];
-
 fn phase() -> impl Strategy<Value = Phase> {
     select(Phase::ALL.to_vec())
 }
@@ -170,7 +145,7 @@ fn phase() -> impl Strategy<Value = Phase> {
 fn reason() -> impl Strategy<Value = Reason> {
     let failure = (select(FailureReason::ALL.to_vec()), any::<String>())
         .prop_map(|(reason, message)| Failure::new(reason, &message));
-    (select(CODES.to_vec()), text(), of(failure), any::<u64>()).prop_map(
+    (select(ReasonCode::ALL.to_vec()), text(), of(failure), any::<u64>()).prop_map(
         |(code, message, failure, since)| Reason {
             code,
             message,
@@ -277,7 +252,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         workload_id(),
         of(phase()),
         of(phase()),
-        select(CODES.to_vec()),
+        select(ReasonCode::ALL.to_vec()),
         text(),
         of(node_id()),
         of(any::<u64>()),
