@@ -133,3 +133,22 @@ fn every_reason_is_explained() {
         assert!(explained, "{word}");
     }
 }
+
+/// A unit that starts something the program does not know would be found out on a host of somebody's.
+#[test]
+fn every_unit_starts_what_there_is() {
+    let mut seen = 0;
+    for unit in std::fs::read_dir(root("deploy/systemd")).unwrap() {
+        let path = unit.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
+        let told = understood(start.unwrap_or("nothing"));
+        assert!(told.is_ok() && start.is_some(), "{}: {told:?}", path.display());
+        // Volumes that an agent mounts in a mount namespace of its own are not seen by Docker.
+        let hides =
+            text.lines().any(|line| line.starts_with("Protect") || line.starts_with("Private"));
+        assert!(!(hides && path.ends_with("persys-agent.service")), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 2, "{seen}");
+}
