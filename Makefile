@@ -9,7 +9,7 @@ STORE ?= embedded
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit live live-tests sweep sim zoo \
+.PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers
@@ -52,6 +52,15 @@ live-tests:
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
 	@hack/etcd-install
 	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
+	$(MAKE) --no-print-directory browser
+
+browser:               ## the dashboard in Chromium; pictures are kept under target/screenshots
+	@hack/browser-install
+	hack/with-docker cargo test --quiet -p persys-browser --test dashboard
+
+join:                  ## a second machine, in a network namespace, joins with one line and runs a workload
+	cargo build --quiet -p persys
+	hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker cargo test --quiet -p persys-e2e --test sweep

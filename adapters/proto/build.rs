@@ -6,25 +6,34 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 8] = [
     "persys/agent/v1/agent.proto",
+    "persys/compute/v1/access.proto",
+    "persys/compute/v1/audit.proto",
     "persys/compute/v1/compute.proto",
+    "persys/compute/v1/enrol.proto",
+    "persys/compute/v1/secrets.proto",
+    "persys/compute/v1/sources.proto",
     "persys/control/v1/control.proto",
 ];
 
 /// Messages that carry passwords, keys or whole files of a user. Printing one shows its name only;
 /// the crate writes that by hand for exactly these.
-const SECRET: [&str; 13] = [
+const SECRET: [&str; 17] = [
     ".persys.agent.v1.CloudInitConfig",
     ".persys.agent.v1.ComposeSpec",
     ".persys.agent.v1.ContainerSpec",
     ".persys.agent.v1.VMSpec",
     ".persys.agent.v1.WorkloadSpec",
     ".persys.agent.v1.WorkloadSpec.spec",
+    ".persys.compute.v1.CreateUserTokenResponse",
+    ".persys.compute.v1.JoinRequest",
+    ".persys.compute.v1.SetSecretRequest",
     ".persys.control.v1.BucketAccess",
     ".persys.control.v1.CloudInitConfig",
     ".persys.control.v1.ComposeSpec",
     ".persys.control.v1.ContainerSpec",
+    ".persys.control.v1.SecretValue",
     ".persys.control.v1.VMSpec",
     ".persys.control.v1.WorkloadSpec",
     ".persys.control.v1.WorkloadSpec.workload",

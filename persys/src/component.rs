@@ -5,8 +5,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use persys_identity::Role;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::enrol;
+use crate::settings::renewal::Renewal;
 use crate::settings::{self, Setting, Unused, Values};
 use crate::tell;
 
@@ -36,15 +39,28 @@ const AGENT: Component = Component {
     file: "/etc/persys/agent.yaml",
 };
 
+const GATEWAY: Component = Component {
+    name: "persys gateway",
+    about: settings::gateway::ABOUT,
+    table: settings::gateway::TABLE,
+    unused: settings::gateway::UNUSED,
+    file: "/etc/persys/gateway.yaml",
+};
+
 /// Runs a scheduler.
 pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
     let values = match prepare(&SCHEDULER, words) {
         Ok(values) => values,
         Err(code) => return code,
     };
-    let config = match settings::scheduler::config(&values) {
-        Ok(config) => config,
-        Err(faults) => return tell::faults(SCHEDULER.name, &faults),
+    let told = (settings::scheduler::config(&values), settings::renewal::scheduler(&values));
+    let (mut config, renewal) = match told {
+        (Ok(config), Ok(renewal)) => (config, renewal),
+        (config, renewal) => return wrong(&SCHEDULER, config.err(), renewal.err()),
+    };
+    let renewing = match certify_scheduler(&mut config, &renewal).await {
+        Ok(renewing) => renewing,
+        Err(error) => return failed(&SCHEDULER, &error),
     };
     if let persys_scheduler::app::Security::Insecure(exposure) = &config.security {
         warn_insecure(*exposure);
@@ -53,8 +69,16 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
         Ok(running) => {
             let dns = running.dns.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
             tracing::info!(grpc = %running.grpc, http = %running.http, dns, "the scheduler serves");
+            let enrolment = match enrol_beside(&running, &renewal).await {
+                Ok(enrolment) => enrolment,
+                Err(error) => return failed(&SCHEDULER, &error),
+            };
             until_told().await;
+            if let Some(enrolment) = enrolment {
+                enrolment.stop().await;
+            }
             running.stop().await;
+            drop(renewing);
             ExitCode::SUCCESS
         }
         Err(error) => failed(&SCHEDULER, &error),
@@ -67,9 +91,14 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
         Ok(values) => values,
         Err(code) => return code,
     };
-    let config = match settings::agent::config(&values) {
-        Ok(config) => config,
-        Err(faults) => return tell::faults(AGENT.name, &faults),
+    let told = (settings::agent::config(&values), settings::renewal::agent(&values));
+    let (config, renewal) = match told {
+        (Ok(config), Ok(renewal)) => (config, renewal),
+        (config, renewal) => return wrong(&AGENT, config.err(), renewal.err()),
+    };
+    let renewing = match certify_agent(&config, &renewal).await {
+        Ok(renewing) => renewing,
+        Err(error) => return failed(&AGENT, &error),
     };
     if let persys_agent::app::Security::Insecure(exposure) = &config.security {
         warn_insecure(*exposure);
@@ -81,9 +110,106 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
                 () = running.ended() => true,
             };
             running.stop().await;
+            drop(renewing);
             if ended { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
         Err(error) => failed(&AGENT, &error),
+    }
+}
+
+/// Looks at this host as an agent that is told the same will.
+pub(crate) async fn doctor(words: Vec<OsString>) -> ExitCode {
+    let told = match read(&AGENT, doctor_command(), words) {
+        Ok(told) => told,
+        Err(code) => return code,
+    };
+    match settings::agent::config(&told.values) {
+        Ok(config) => crate::doctor::run(&config, told.typed.get_flag("json")).await,
+        Err(faults) => tell::faults("persys doctor", &faults),
+    }
+}
+
+pub(crate) fn doctor_command() -> clap::Command {
+    let json = clap::Arg::new("json")
+        .long("json")
+        .action(clap::ArgAction::SetTrue)
+        .help("As JSON, for programs");
+    settings::command("persys doctor", crate::doctor::ABOUT, AGENT.table).arg(json)
+}
+
+/// Sees to the certificate of a scheduler. Where an authority is beside it and nobody said where the
+/// files are, they are with its state.
+async fn certify_scheduler(
+    config: &mut persys_scheduler::app::Config,
+    renewal: &Renewal,
+) -> Result<Option<enrol::Aside>, enrol::Error> {
+    let persys_scheduler::app::Security::Mtls(source) = &mut config.security else {
+        return Ok(None);
+    };
+    let name = persys_agent::host::node_id(None);
+    let issuer = enrol::issuer(renewal, Role::Scheduler, name.as_str(), &config.cluster)?;
+    let Some((issuer, pace)) = issuer else { return Ok(None) };
+    *source = settings::renewal::own_source(renewal, source, &config.state_dir);
+    if std::fs::create_dir_all(&config.state_dir).is_err() {
+        tracing::warn!(folder = %config.state_dir.display(), "cannot be made");
+    }
+    enrol::keep(source, issuer, pace).await.map(Some)
+}
+
+/// Lets machines join, where a scheduler has an authority beside it.
+async fn enrol_beside(
+    running: &persys_scheduler::app::Running,
+    renewal: &Renewal,
+) -> Result<Option<persys_ca::Running>, enrol::Error> {
+    let Some(listen) = renewal.enrol else { return Ok(None) };
+    let opened = enrol::open(running, &renewal.authority, listen, renewal.lifetime).await?;
+    if let Some(enrolment) = &opened {
+        tracing::info!(at = %enrolment.address, "machines can join");
+    }
+    Ok(opened)
+}
+
+/// Sees to the certificate of an agent.
+async fn certify_agent(
+    config: &persys_agent::app::Config,
+    renewal: &Renewal,
+) -> Result<Option<enrol::Aside>, enrol::Error> {
+    let persys_agent::app::Security::Mtls(source) = &config.security else { return Ok(None) };
+    let name = persys_agent::host::node_id(config.node.as_deref());
+    let issuer = enrol::issuer(renewal, Role::Agent, name.as_str(), &config.cluster)?;
+    let Some((issuer, pace)) = issuer else { return Ok(None) };
+    enrol::keep(source, issuer, pace).await.map(Some)
+}
+
+fn wrong(component: &Component, one: Option<Vec<String>>, two: Option<Vec<String>>) -> ExitCode {
+    let mut faults: Vec<_> = one.into_iter().chain(two).flatten().collect();
+    faults.sort();
+    faults.dedup();
+    tell::faults(component.name, &faults)
+}
+
+/// Runs a gateway.
+pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
+    let values = match prepare(&GATEWAY, words) {
+        Ok(values) => values,
+        Err(code) => return code,
+    };
+    let config = match settings::gateway::config(&values) {
+        Ok(config) => config,
+        Err(faults) => return tell::faults(GATEWAY.name, &faults),
+    };
+    if matches!(config.security, persys_gateway::app::Security::Insecure) {
+        warn_insecure(persys_identity::Exposure::Loopback);
+    }
+    match persys_gateway::app::start(config).await {
+        Ok(running) => {
+            let inner = running.inner.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+            tracing::info!(inner, public = %running.public, "the gateway serves");
+            until_told().await;
+            running.stop().await;
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&GATEWAY, &error),
     }
 }
 
@@ -112,29 +238,22 @@ pub(crate) fn commands() -> Vec<clap::Command> {
     let of = |name, component: &Component| {
         settings::command(name, component.about, component.table).no_binary_name(false)
     };
-    vec![crate::dev::command(), of("scheduler", &SCHEDULER), of("agent", &AGENT)]
+    let doctor = doctor_command().name("doctor").no_binary_name(false);
+    vec![
+        crate::dev::command(),
+        doctor,
+        crate::ca::command(),
+        crate::join::command(),
+        of("scheduler", &SCHEDULER),
+        of("agent", &AGENT),
+        of("gateway", &GATEWAY),
+    ]
 }
 
 /// Reads the settings and starts the log; or what the process ends with.
 fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCode> {
-    let words = words.into_iter().map(settings::with_two_dashes);
     let command = settings::command(component.name, component.about, component.table);
-    let typed = command.try_get_matches_from(words).map_err(|error| {
-        // Help is an error to the library and none to people.
-        let code = if error.use_stderr() { crate::USAGE } else { 0 };
-        drop(error.print());
-        ExitCode::from(code)
-    })?;
-    // What is set to nothing is not set.
-    let set: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(_, value)| !value.is_empty())
-        .collect();
-    let variable = |name: &str| set.get(name).cloned();
-    let remarks = settings::unused(component.unused, &set);
-    let file = Path::new(component.file);
-    let values = settings::resolve(component.table, &typed, variable, Some(file))
-        .map_err(|faults| tell::faults(component.name, &faults))?;
+    let Told { typed, values, remarks } = read(component, command, words)?;
     if typed.get_one::<String>("action").is_some() {
         print!("{}", values.table());
         for remark in remarks {
@@ -148,6 +267,40 @@ fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCo
         tracing::warn!("{remark}");
     }
     Ok(values)
+}
+
+/// What a component was told, from all sides.
+struct Told {
+    typed: clap::ArgMatches,
+    values: Values,
+    /// About what was said in vain.
+    remarks: Vec<String>,
+}
+
+/// Reads the settings; or what the process ends with.
+fn read(
+    component: &Component,
+    command: clap::Command,
+    words: Vec<OsString>,
+) -> Result<Told, ExitCode> {
+    let words = words.into_iter().map(settings::with_two_dashes);
+    let typed = command.try_get_matches_from(words).map_err(|error| {
+        // Help is an error to the library and none to people.
+        let code = if error.use_stderr() { crate::USAGE } else { 0 };
+        drop(error.print());
+        ExitCode::from(code)
+    })?;
+    // What is set to nothing is not set.
+    let set: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    let variable = |name: &str| settings::said(&set, name);
+    let remarks = settings::unused(component.unused, &set);
+    let file = Path::new(component.file);
+    let values = settings::resolve(component.table, &typed, variable, Some(file))
+        .map_err(|faults| tell::faults(component.name, &faults))?;
+    Ok(Told { typed, values, remarks })
 }
 
 fn warn_insecure(exposure: persys_identity::Exposure) {

@@ -3,21 +3,27 @@
 //! ```text
 //!   persys dev            everything in one process, for trying and developing
 //!   persys scheduler      also under the name persys-scheduler
+//!   persys gateway        also under the name persys-gateway
 //!   persys agent          also under the name persys-agent
+//!   persys doctor         looks at this host and says how to mend what it finds
+//!   persys ca             the authority: made, asked, rotated, served
+//!   persys join           makes this machine a node
 //!   persys …              the commands of people, also under the name persysctl
 //! ```
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where people are told")]
 
+mod ca;
 mod component;
 mod dev;
+mod doctor;
+mod enrol;
+mod join;
 mod program;
 mod settings;
 mod tell;
 
 use std::process::ExitCode;
-
-use program::Program;
 
 /// Most of what is done is to read, make and drop small messages on several threads.
 #[global_allocator]
@@ -37,15 +43,5 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    runtime.block_on(async {
-        match program {
-            Program::Scheduler => component::scheduler(words).await,
-            Program::Agent => component::agent(words).await,
-            Program::Dev => dev::run(words).await,
-            Program::Watchdog => component::watchdog(words).await,
-            Program::Commands(name) => {
-                persys_cli::run_with(name, words, component::commands()).await
-            }
-        }
-    })
+    runtime.block_on(program.run(words))
 }

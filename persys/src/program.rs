@@ -2,17 +2,42 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::process::ExitCode;
+
+use crate::{ca, component, dev, join};
 
 /// What to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     Scheduler,
     Agent,
+    Gateway,
     Dev,
+    /// Looks at this host.
+    Doctor,
+    Ca,
+    Join,
     /// Stops exclusive work when the agent cannot; started by the agent.
     Watchdog,
     /// What people type, under this name.
     Commands(&'static str),
+}
+
+impl Program {
+    /// Is that, until it ends.
+    pub(crate) async fn run(self, words: Vec<OsString>) -> ExitCode {
+        match self {
+            Self::Scheduler => component::scheduler(words).await,
+            Self::Agent => component::agent(words).await,
+            Self::Doctor => component::doctor(words).await,
+            Self::Gateway => component::gateway(words).await,
+            Self::Dev => dev::run(words).await,
+            Self::Ca => ca::run(words).await,
+            Self::Join => join::run(words).await,
+            Self::Watchdog => component::watchdog(words).await,
+            Self::Commands(name) => persys_cli::run_with(name, words, component::commands()).await,
+        }
+    }
 }
 
 /// What the program is, and the words that are left for it.
@@ -21,15 +46,21 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
     match name {
         "persys-scheduler" => return (Program::Scheduler, words),
         "persys-agent" => return (Program::Agent, words),
+        "persys-gateway" => return (Program::Gateway, words),
         "persysctl" => return (Program::Commands("persysctl"), words),
         _ => {}
     }
     let program = match (word(&words, 0), word(&words, 1)) {
         ("dev", _) => Program::Dev,
+        ("doctor", _) => Program::Doctor,
+        ("join", _) => Program::Join,
+        // Whom a running cluster believes is a matter of its records.
+        ("ca", next) if !matches!(next, "revoke" | "reinstate" | "revoked") => Program::Ca,
         ("agent-watchdog", _) => Program::Watchdog,
         // `scheduler summary` and `agent health` are commands of people; a component gets flags.
         ("scheduler", next) if is_for_component(next) => Program::Scheduler,
         ("agent", next) if is_for_component(next) => Program::Agent,
+        ("gateway", next) if is_for_component(next) => Program::Gateway,
         _ => return (Program::Commands("persys"), words),
     };
     words.remove(0);
@@ -65,7 +96,13 @@ mod tests {
             ("persys scheduler -insecure", Program::Scheduler, 1),
             ("persys scheduler summary", Program::Commands("persys"), 2),
             ("persys agent --node-id n1", Program::Agent, 2),
+            ("persys-gateway -insecure", Program::Gateway, 1),
+            ("persys gateway config", Program::Gateway, 1),
             ("persys dev down", Program::Dev, 1),
+            ("persys doctor --json", Program::Doctor, 1),
+            ("persys ca init", Program::Ca, 1),
+            ("persys ca revoke agent/n1", Program::Commands("persys"), 3),
+            ("persys join a:1 --token x", Program::Join, 3),
             ("persys run web", Program::Commands("persys"), 2),
             ("persys", Program::Commands("persys"), 0),
         ] {

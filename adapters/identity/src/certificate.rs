@@ -115,13 +115,19 @@ pub(crate) fn moment(written: ASN1Time) -> Result<SystemTime, CertificateError> 
     moment.ok_or(CertificateError::Encoding)
 }
 
+/// A certificate as it is kept.
+pub(crate) fn to_pem(der: &[u8]) -> String {
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new("CERTIFICATE", der), config)
+}
+
 /// The same moment as the TLS library counts it.
 pub(crate) fn unix_time(moment: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(moment.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The same moment, for people.
-pub(crate) fn shown(moment: SystemTime) -> impl fmt::Display {
+/// A moment, for people.
+pub fn shown(moment: SystemTime) -> impl fmt::Display {
     let moment = OffsetDateTime::from(moment);
     let (date, (hour, minute, second)) = (moment.date(), moment.time().as_hms());
     format!("{date} {hour:02}:{minute:02}:{second:02} UTC")

@@ -12,9 +12,9 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -24,13 +24,16 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
-use tonic::transport::Uri;
+use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
 
 use crate::credentials::Credentials;
+use crate::cut::{Held, Leash};
+use crate::first::{self, WrongAuthority};
 use crate::listen::HANDSHAKE_TIMEOUT;
-use crate::peer::{self, PeerError};
+use crate::peer::{self, Peer, PeerError};
 use crate::tls::{Expected, client_config};
+use crate::token;
 
 /// Longest wait for the other machine to answer at all.
 pub const REACH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -99,7 +102,12 @@ pub struct Connector {
 
 #[derive(Clone)]
 enum Way {
-    Tls { config: Arc<ClientConfig>, server_name: ServerName<'static> },
+    Tls {
+        config: Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+        /// None before there are any.
+        credentials: Option<Credentials>,
+    },
     Plain,
 }
 
@@ -116,12 +124,36 @@ impl Connector {
     /// Connections on which both sides show certificates.
     pub fn tls(credentials: &Credentials, expected: Expected) -> Result<Self, rustls::Error> {
         let (config, server_name) = client_config(credentials, expected)?;
-        Ok(Self { way: Way::Tls { config, server_name } })
+        let credentials = Some(credentials.clone());
+        Ok(Self { way: Way::Tls { config, server_name, credentials } })
+    }
+
+    /// Connections to the enrolment of the authority with this key, by somebody who has no
+    /// certificate yet.
+    pub fn pinned(pin: token::Pin) -> Result<Self, rustls::Error> {
+        let (config, server_name) = first::client_config(pin)?;
+        Ok(Self { way: Way::Tls { config, server_name, credentials: None } })
     }
 
     /// Connections without certificates.
     pub fn plain() -> Self {
         Self { way: Way::Plain }
+    }
+
+    /// How often the certificate it shows has changed.
+    fn generation(&self) -> u64 {
+        match &self.way {
+            Way::Tls { credentials: Some(credentials), .. } => credentials.generation(),
+            Way::Tls { credentials: None, .. } | Way::Plain => 0,
+        }
+    }
+
+    /// What it shows and believes, where that is anything.
+    pub fn credentials(&self) -> Option<&Credentials> {
+        match &self.way {
+            Way::Tls { credentials, .. } => credentials.as_ref(),
+            Way::Plain => None,
+        }
     }
 
     async fn connect(self, uri: Uri) -> Result<ClientStream, ConnectError> {
@@ -143,18 +175,57 @@ impl Connector {
         if let Err(source) = stream.set_nodelay(true) {
             return Err(ConnectError::Unreachable { address, source });
         }
-        let Way::Tls { config, server_name } = self.way else {
+        let Way::Tls { config, server_name, credentials } = self.way else {
             return Ok(Either::Left(stream));
         };
         let handshake = TlsConnector::from(config).connect(server_name, stream);
         match timeout(HANDSHAKE_TIMEOUT, handshake).await {
-            Ok(Ok(stream)) => Ok(Either::Right(Box::new(stream))),
-            Ok(Err(source)) => Err(match peer::reason(&source) {
-                Some(source) => ConnectError::WrongPeer { address, source },
-                None => ConnectError::Handshake { address, source },
-            }),
+            Ok(Ok(stream)) => {
+                let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]));
+                let peer = match peer {
+                    Ok(peer) => peer.certificate,
+                    Err(source) => return Err(ConnectError::WrongPeer { address, source }),
+                };
+                let held = if let (Some(peer), Some(ours)) = (peer, credentials) {
+                    Held::on(stream, Leash::new(peer, ours.revoked(), SystemTime::now()))
+                } else {
+                    Held::free(stream)
+                };
+                Ok(Either::Right(Box::new(held)))
+            }
+            Ok(Err(source)) => Err(refused(address, source)),
             Err(_) => Err(ConnectError::Handshake { address, source: too_late() }),
         }
+    }
+}
+
+/// A channel for months. The call after a certificate has changed gets a new connection, which shows
+/// the new one; calls under way end on the old connection, which then goes. So no call meets the
+/// moment of change.
+#[derive(Debug)]
+pub struct Lasting {
+    endpoint: Endpoint,
+    connector: Connector,
+    kept: Mutex<(u64, Channel)>,
+}
+
+impl Lasting {
+    /// Connects when there is something to say.
+    pub fn new(endpoint: Endpoint, connector: Connector) -> Self {
+        let channel = endpoint.connect_with_connector_lazy(connector.clone());
+        let kept = Mutex::new((connector.generation(), channel));
+        Self { endpoint, connector, kept }
+    }
+
+    /// The channel for the next call.
+    pub fn channel(&self) -> Channel {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.connector.generation();
+        if kept.0 != generation {
+            let fresh = self.endpoint.connect_with_connector_lazy(self.connector.clone());
+            *kept = (generation, fresh);
+        }
+        kept.1.clone()
     }
 }
 
@@ -174,7 +245,17 @@ impl Service<Uri> for Connector {
 }
 
 /// Our end of a connection: without certificates, or with them.
-pub type ClientStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+pub type ClientStream = Either<TcpStream, Box<Held<TlsStream<TcpStream>>>>;
+
+/// Why a handshake came to nothing. What the TLS library carries and shows to nobody is what whoever
+/// joins must read.
+fn refused(address: String, source: io::Error) -> ConnectError {
+    if let Some(source) = peer::reason(&source) {
+        return ConnectError::WrongPeer { address, source };
+    }
+    let wrong: Option<WrongAuthority> = peer::reason(&source);
+    ConnectError::Handshake { address, source: wrong.map_or(source, io::Error::other) }
+}
 
 fn too_late() -> io::Error {
     io::ErrorKind::TimedOut.into()

@@ -6,7 +6,7 @@
 //! place of ours by mistake, is refused.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -18,10 +18,14 @@ use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
 
 use crate::authority::Issued;
 use crate::certificate::{self, Certificate, CertificateError, shown, unix_time};
 use crate::names::Identity;
+use crate::renew;
+use crate::revoked::Revoked;
+use crate::token::Pin;
 
 /// Why certificates and a key do not make a bundle, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +70,7 @@ pub struct IdentityChanged {
 }
 
 /// Own certificate and key, and the roots that are trusted.
+#[derive(Clone)]
 pub struct Bundle {
     certificate: Certificate,
     roots: Vec<CertificateDer<'static>>,
@@ -78,6 +83,11 @@ impl Bundle {
     /// Reads everything from one text: the key, the certificate, then what signed it. Certificates
     /// that signed themselves are the trusted roots.
     pub fn from_pem(text: &[u8], now: SystemTime) -> Result<Self, BundleError> {
+        Self::read_pem(text, Some(now))
+    }
+
+    /// The same, valid now or not: good for asking for the next one, and for nothing else.
+    pub(crate) fn read_pem(text: &[u8], now: Option<SystemTime>) -> Result<Self, BundleError> {
         let (mut chain, mut roots) = (Vec::new(), Vec::new());
         for found in certificates(text)? {
             let parsed = certificate::parse(&found).map_err(BundleError::Certificate)?;
@@ -93,6 +103,14 @@ impl Bundle {
         key: &[u8],
         roots: &[u8],
         now: SystemTime,
+    ) -> Result<Self, BundleError> {
+        Self::read_pems((certificate, key, roots), Some(now))
+    }
+
+    /// The same, valid now or not.
+    pub(crate) fn read_pems(
+        (certificate, key, roots): (&[u8], &[u8], &[u8]),
+        now: Option<SystemTime>,
     ) -> Result<Self, BundleError> {
         Self::checked(certificates(certificate)?, key, certificates(roots)?, now)
     }
@@ -113,6 +131,32 @@ impl Bundle {
         &self.certificate.identity
     }
 
+    /// The trusted roots.
+    pub fn roots_pem(&self) -> String {
+        self.roots.iter().map(|root| certificate::to_pem(root)).collect()
+    }
+
+    /// Our own certificate and what signed it.
+    pub fn certificate_pem(&self) -> String {
+        self.own.cert.iter().map(|one| certificate::to_pem(one)).collect()
+    }
+
+    /// What recognises the root that signed our certificate.
+    pub fn issuer_pin(&self) -> Option<Pin> {
+        let own = certificate::parse(self.own.cert.first()?).ok()?;
+        let signed = |root: &&CertificateDer<'_>| {
+            certificate::parse(root).is_ok_and(|root| {
+                own.issuer().as_raw() == root.subject().as_raw()
+                    && own.verify_signature(Some(root.public_key())).is_ok()
+            })
+        };
+        self.roots.iter().find(signed).and_then(|root| Pin::of(root))
+    }
+
+    pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
+        &self.roots
+    }
+
     /// Whether both hold the same certificates.
     pub fn same_as(&self, other: &Self) -> bool {
         self.own.cert == other.own.cert && self.roots == other.roots
@@ -122,7 +166,7 @@ impl Bundle {
         chain: Vec<CertificateDer<'static>>,
         key_pem: &[u8],
         roots: Vec<CertificateDer<'static>>,
-        now: SystemTime,
+        now: Option<SystemTime>,
     ) -> Result<Self, BundleError> {
         let [first, intermediates @ ..] = chain.as_slice() else {
             return Err(BundleError::Missing("certificate"));
@@ -131,6 +175,8 @@ impl Bundle {
             return Err(BundleError::Missing("root certificate"));
         }
         let certificate = Certificate::read(first).map_err(BundleError::Certificate)?;
+        // One that is over is judged by the last moment it was valid at.
+        let now = now.unwrap_or(certificate.not_after);
         if now > certificate.not_after {
             return Err(BundleError::Expired(certificate.not_after));
         }
@@ -158,17 +204,61 @@ impl fmt::Debug for Bundle {
 
 /// The cell that every new handshake reads.
 #[derive(Debug, Clone)]
-pub struct Credentials(Arc<ArcSwap<Bundle>>);
+pub struct Credentials(Arc<Cell>);
+
+#[derive(Debug)]
+struct Cell {
+    bundle: ArcSwap<Bundle>,
+    /// How often it was replaced.
+    generation: watch::Sender<u64>,
+    revoked: Revoked,
+    /// Why what is in the files is not in use.
+    trouble: Mutex<Option<String>>,
+}
 
 impl Credentials {
     /// A cell that holds `bundle`.
     pub fn new(bundle: Bundle) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(bundle)))
+        let (bundle, generation) = (ArcSwap::from_pointee(bundle), watch::Sender::new(0));
+        let (revoked, trouble) = (Revoked::default(), Mutex::default());
+        Self(Arc::new(Cell { bundle, generation, revoked, trouble }))
     }
 
     /// What is in use now.
     pub fn current(&self) -> Arc<Bundle> {
-        self.0.load_full()
+        self.0.bundle.load_full()
+    }
+
+    /// Who is no longer believed, on every connection made with these.
+    pub fn revoked(&self) -> &Revoked {
+        &self.0.revoked
+    }
+
+    /// What somebody should look after: files that cannot be used, or a certificate that should have
+    /// been renewed by now.
+    pub fn trouble(&self, now: SystemTime) -> Option<String> {
+        let files = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bundle = self.current();
+        let late = renew::is_overdue(bundle.certificate(), now).then(|| {
+            let ends = shown(bundle.certificate().not_after);
+            format!("the certificate ends on {ends} and was not renewed yet")
+        });
+        files.or(late)
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// How often what is in use has changed. A connection made under a smaller number shows an older
+    /// certificate: whoever keeps one makes a new one for the next call.
+    pub fn generation(&self) -> u64 {
+        *self.0.generation.borrow()
+    }
+
+    /// The same, for waiting.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.generation.subscribe()
     }
 
     /// Uses `bundle` from the next handshake on. It must name the same identity.
@@ -178,7 +268,8 @@ impl Credentials {
         if ours != found {
             return Err(IdentityChanged { ours: ours.clone(), found: found.clone() });
         }
-        self.0.store(Arc::new(bundle));
+        self.0.bundle.store(Arc::new(bundle));
+        self.0.generation.send_modify(|count| *count = count.wrapping_add(1));
         Ok(())
     }
 }

@@ -188,6 +188,22 @@ pub(crate) fn write(
     Ok(written)
 }
 
+/// Moves a file over another in the same folder, durably.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    let unwritable = |source| FileError::Write { path: to.to_owned(), source };
+    fs::rename(from, to).map_err(unwritable)?;
+    sync(folder_of(to)).map_err(unwritable)
+}
+
+/// Adds `bytes` to the end of a private file, durably. The file is made if it is not there.
+pub(crate) fn append(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let unwritable = |source| FileError::Write { path: path.to_owned(), source };
+    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    let mut file = opened.map_err(unwritable)?;
+    file.write_all(bytes).map_err(unwritable)?;
+    file.sync_all().map_err(unwritable)
+}
+
 struct Fresh {
     path: PathBuf,
     file: File,

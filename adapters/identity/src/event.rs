@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::certificate::{Certificate, shown};
 use crate::listen::HandshakeError;
+use crate::renew::RenewError;
 use crate::watch::ReloadError;
 
 /// Where events go. Called from within the connection's own task, so it must not wait.
@@ -22,6 +23,10 @@ pub enum Event {
     Reloaded(Certificate),
     /// What is in the files was not taken; what was in use still is.
     ReloadFailed(ReloadError),
+    /// A new certificate is in the files.
+    Renewed(Certificate),
+    /// There is no next certificate yet; it is tried again.
+    RenewalFailed(RenewError),
     /// A connection came to nothing.
     HandshakeFailed {
         /// From where, when that is known.
@@ -34,11 +39,24 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether somebody should look after it.
+    pub fn is_trouble(&self) -> bool {
+        match self {
+            Self::Reloaded(_) | Self::Renewed(_) => false,
+            Self::ReloadFailed(_)
+            | Self::RenewalFailed(_)
+            | Self::HandshakeFailed { .. }
+            | Self::AcceptFailed(_) => true,
+        }
+    }
+
     /// The word for it in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Reloaded(_) => "tls_reloaded",
             Self::ReloadFailed(_) => "tls_reload_failed",
+            Self::Renewed(_) => "tls_renewed",
+            Self::RenewalFailed(_) => "tls_renewal_failed",
             Self::HandshakeFailed { .. } => "tls_handshake_failed",
             Self::AcceptFailed(_) => "accept_failed",
         }
@@ -52,6 +70,10 @@ impl fmt::Display for Event {
                 write!(f, "{identity} now uses certificate {serial}, until {}", shown(*not_after))
             }
             Self::ReloadFailed(fault) => write!(f, "kept the certificate in use: {fault}"),
+            Self::Renewed(Certificate { identity, serial, not_after, .. }) => {
+                write!(f, "{identity} got certificate {serial}, until {}", shown(*not_after))
+            }
+            Self::RenewalFailed(fault) => write!(f, "no new certificate yet: {fault}"),
             Self::HandshakeFailed { remote: Some(remote), fault } => {
                 write!(f, "refused {remote}: {fault}")
             }

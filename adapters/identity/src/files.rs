@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use zeroize::Zeroizing;
 
 use crate::authority::Issued;
+use crate::certificate;
 use crate::credentials::{Bundle, BundleError};
 use crate::disk::{self, Existing, FileError, Links};
 
@@ -48,14 +49,23 @@ pub enum LoadError {
 impl Source {
     /// Reads and checks what is there.
     pub fn load(&self, now: SystemTime) -> Result<Bundle, LoadError> {
+        self.read(Some(now))
+    }
+
+    /// The same, also when the certificate has ended: good for asking for the next one.
+    pub fn load_ended(&self) -> Result<Bundle, LoadError> {
+        self.read(None)
+    }
+
+    fn read(&self, now: Option<SystemTime>) -> Result<Bundle, LoadError> {
         let bundle = match self {
-            Self::Bundle(path) => Bundle::from_pem(&disk::read_private(path, Links::Refuse)?, now),
-            Self::Separate { certificate, key, roots } => Bundle::from_pems(
-                &disk::read_public(certificate)?,
-                &disk::read_private(key, Links::Follow)?,
-                &disk::read_public(roots)?,
-                now,
-            ),
+            Self::Bundle(path) => Bundle::read_pem(&disk::read_private(path, Links::Refuse)?, now),
+            Self::Separate { certificate, key, roots } => {
+                let certificate = disk::read_public(certificate)?;
+                let key = disk::read_private(key, Links::Follow)?;
+                let roots = disk::read_public(roots)?;
+                Bundle::read_pems((&certificate, &key, &roots), now)
+            }
         };
         bundle.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })
     }
@@ -79,6 +89,46 @@ impl Source {
             }
         }
     }
+
+    /// Trusts other roots from now on; certificate and key stay.
+    pub fn save_roots(&self, roots_pem: &str, now: SystemTime) -> Result<(), LoadError> {
+        match self {
+            Self::Bundle(path) => {
+                let text = disk::read_private(path, Links::Refuse)?;
+                let with_roots = with_roots(&text, roots_pem);
+                // What would not load is not written.
+                let checked = Bundle::from_pem(with_roots.as_bytes(), now);
+                checked.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })?;
+                disk::write(path, with_roots.as_bytes(), 0o600, Existing::Replace)?;
+            }
+            Self::Separate { certificate, key, roots } => {
+                let certificate = disk::read_public(certificate)?;
+                let key = disk::read_private(key, Links::Follow)?;
+                let parts = (certificate.as_slice(), key.as_slice(), roots_pem.as_bytes());
+                let checked = Bundle::read_pems(parts, Some(now));
+                checked.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })?;
+                disk::write(roots, roots_pem.as_bytes(), 0o644, Existing::Replace)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same text with other roots: certificates that signed themselves are replaced.
+fn with_roots(text: &[u8], roots_pem: &str) -> Zeroizing<String> {
+    let mut kept = Zeroizing::new(String::with_capacity(text.len() + roots_pem.len()));
+    let text = Zeroizing::new(String::from_utf8_lossy(text).into_owned());
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    for part in pem::parse_many(text.as_bytes()).unwrap_or_default() {
+        let is_root = part.tag() == "CERTIFICATE"
+            && certificate::parse(part.contents())
+                .is_ok_and(|parsed| parsed.subject().as_raw() == parsed.issuer().as_raw());
+        if !is_root {
+            kept.push_str(&Zeroizing::new(pem::encode_config(&part, config)));
+        }
+    }
+    kept.push_str(roots_pem);
+    kept
 }
 
 impl std::fmt::Display for Source {

@@ -9,8 +9,9 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,9 +23,12 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use crate::credentials::Credentials;
+use crate::cut::{Held, Leash};
 use crate::event::{Event, Report};
+use crate::first;
 use crate::names::ClusterName;
 use crate::peer::{self, Peer, PeerError};
+use crate::revoked::Revoked;
 use crate::tls::server_config;
 
 /// Longest handshake; a slow link needs a second.
@@ -93,8 +97,13 @@ pub struct Incoming {
 
 #[derive(Clone)]
 enum Door {
-    Tls(TlsAcceptor),
-    Plain { cluster: ClusterName, exposure: Exposure },
+    Tls(TlsAcceptor, Revoked),
+    /// The server alone shows a certificate.
+    OneSided(TlsAcceptor, ClusterName),
+    Plain {
+        cluster: ClusterName,
+        exposure: Exposure,
+    },
 }
 
 impl Incoming {
@@ -104,8 +113,20 @@ impl Incoming {
         credentials: &Credentials,
         report: Report,
     ) -> Result<Self, rustls::Error> {
-        let door = Door::Tls(TlsAcceptor::from(server_config(credentials)?));
+        let acceptor = TlsAcceptor::from(server_config(credentials)?);
+        let door = Door::Tls(acceptor, credentials.revoked().clone());
         Ok(Self::new(listener, door, report))
+    }
+
+    /// Connections on which only we show a certificate, for those who come to get one.
+    pub fn one_sided(
+        listener: TcpListener,
+        credentials: &Credentials,
+        report: Report,
+    ) -> Result<Self, rustls::Error> {
+        let acceptor = TlsAcceptor::from(first::server_config(credentials)?);
+        let cluster = credentials.current().identity().cluster.clone();
+        Ok(Self::new(listener, Door::OneSided(acceptor, cluster), report))
     }
 
     /// Connections without certificates, on which everybody is the operator `anonymous`.
@@ -202,14 +223,26 @@ impl Door {
     ) -> Result<Connection, HandshakeError> {
         stream.set_nodelay(true).map_err(HandshakeError::Tls)?;
         match self {
-            Self::Tls(acceptor) => {
+            Self::Tls(acceptor, revoked) => {
                 let stream = acceptor.accept(stream).await.map_err(|failure| {
                     peer::reason(&failure)
                         .map_or_else(|| HandshakeError::Tls(failure), HandshakeError::Peer)
                 })?;
                 let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]))?;
+                let held = match &peer.certificate {
+                    Some(certificate) => {
+                        let certificate = Arc::clone(certificate);
+                        Held::on(stream, Leash::new(certificate, &revoked, SystemTime::now()))
+                    }
+                    None => Held::free(stream),
+                };
                 let info = ConnectInfo { peer, remote };
-                Ok(Connection { stream: ServerStream::Tls(Box::new(stream)), info })
+                Ok(Connection { stream: ServerStream::Tls(Box::new(held)), info })
+            }
+            Self::OneSided(acceptor, cluster) => {
+                let stream = acceptor.accept(stream).await.map_err(HandshakeError::Tls)?;
+                let info = ConnectInfo { peer: Peer::stranger(cluster), remote };
+                Ok(Connection { stream: ServerStream::Tls(Box::new(Held::free(stream))), info })
             }
             Self::Plain { exposure: Exposure::Loopback, .. } if !is_loopback(remote) => {
                 Err(HandshakeError::Elsewhere)
@@ -247,7 +280,7 @@ impl Connected for Connection {
 #[derive(Debug)]
 enum ServerStream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<Held<TlsStream<TcpStream>>>),
     Inside(DuplexStream),
 }
 

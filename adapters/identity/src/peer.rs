@@ -13,6 +13,7 @@ use rustls_pki_types::CertificateDer;
 use crate::certificate::{Certificate, CertificateError};
 use crate::listen::ConnectInfo;
 use crate::names::{ClusterName, Identity, Name, Role};
+use crate::revoked::Revoked;
 
 /// Why somebody with a valid certificate is still not let through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,12 @@ pub enum PeerError {
         found: Identity,
         /// Who we are.
         ours: Identity,
+    },
+    /// Somebody who is no longer believed.
+    #[error("{found} was revoked")]
+    Revoked {
+        /// Who it is.
+        found: Identity,
     },
     /// Not whom we dialled.
     #[error("the peer is {found}, but {wanted} was dialled")]
@@ -74,6 +81,11 @@ impl Peer {
         Self { role: Role::Operator, name: Name::fixed("anonymous"), cluster, certificate: None }
     }
 
+    /// Somebody who has no certificate yet and can do nothing but ask for one.
+    pub fn stranger(cluster: ClusterName) -> Self {
+        Self { role: Role::User, name: Name::fixed("stranger"), cluster, certificate: None }
+    }
+
     /// Who made a request, when it came through an [`Incoming`](crate::Incoming).
     pub fn of<T>(request: &tonic::Request<T>) -> Option<&Self> {
         request.extensions().get::<ConnectInfo>().map(|info| &info.peer)
@@ -81,7 +93,10 @@ impl Peer {
 }
 
 /// Our own reason within a failed handshake. The TLS library carries it, but shows it to nobody.
-pub(crate) fn reason(failure: &io::Error) -> Option<PeerError> {
+pub(crate) fn reason<R>(failure: &io::Error) -> Option<R>
+where
+    R: std::error::Error + Clone + 'static,
+{
     let Some(TlsError::InvalidCertificate(TlsCertificateError::Other(other))) =
         failure.get_ref().and_then(|inner| inner.downcast_ref())
     else {
@@ -90,9 +105,18 @@ pub(crate) fn reason(failure: &io::Error) -> Option<PeerError> {
     other.0.downcast_ref().cloned()
 }
 
-/// Who a verified certificate names, when that is somebody of our cluster.
-pub(crate) fn neighbour(der: &[u8], ours: &Identity) -> Result<Identity, PeerError> {
-    let found = Certificate::read(der).map_err(PeerError::Certificate)?.identity;
+/// Who a verified certificate names, when that is somebody of our cluster who is still believed.
+pub(crate) fn neighbour(
+    der: &[u8],
+    ours: &Identity,
+    revoked: &Revoked,
+) -> Result<Identity, PeerError> {
+    let certificate = Certificate::read(der).map_err(PeerError::Certificate)?;
+    let denied = revoked.has(&certificate);
+    let found = certificate.identity;
+    if denied {
+        return Err(PeerError::Revoked { found });
+    }
     if (&found.trust_domain, &found.cluster) == (&ours.trust_domain, &ours.cluster) {
         Ok(found)
     } else {

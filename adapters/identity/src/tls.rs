@@ -24,7 +24,7 @@ use crate::names::{Identity, Name, Role};
 use crate::peer::{PeerError, neighbour};
 
 /// What is spoken inside.
-const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Whom a client dials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn client_config(
 
 /// Our own certificate, and whom a server believes.
 #[derive(Debug)]
-struct Live(Credentials);
+pub(crate) struct Live(pub(crate) Credentials);
 
 impl ResolvesServerCert for Live {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
@@ -136,7 +136,7 @@ impl ClientCertVerifier for Live {
     ) -> Result<ClientCertVerified, Error> {
         let bundle = self.0.current();
         let verified = bundle.clients.verify_client_cert(end_entity, intermediates, now)?;
-        neighbour(end_entity, bundle.identity())?;
+        neighbour(end_entity, bundle.identity(), self.0.revoked())?;
         Ok(verified)
     }
 
@@ -191,12 +191,12 @@ impl ServerCertVerifier for Dialled {
             // An authority that hands out names as asked is caught here rather than believed; and
             // "an agent answered" says more than "wrong host name".
             Err(Error::InvalidCertificate(fault)) if is_name_fault(&fault) => {
-                let found = neighbour(end_entity, bundle.identity())?;
+                let found = neighbour(end_entity, bundle.identity(), self.credentials.revoked())?;
                 return Err(self.unexpected(found));
             }
             chain => chain?,
         };
-        let found = neighbour(end_entity, bundle.identity())?;
+        let found = neighbour(end_entity, bundle.identity(), self.credentials.revoked())?;
         if self.expected.matches(&found) { Ok(verified) } else { Err(self.unexpected(found)) }
     }
 

@@ -80,10 +80,12 @@ impl Watcher {
         match loaded.and_then(|bundle| self.replace(bundle)) {
             Ok(event) => {
                 self.told = None;
+                self.credentials.set_trouble(None);
                 event
             }
             Err(fault) => {
                 let text = fault.to_string();
+                self.credentials.set_trouble(Some(text.clone()));
                 if self.told.as_ref() == Some(&text) {
                     return None;
                 }

@@ -2,7 +2,8 @@
 //!
 //! A child gets an argument list and never a shell line, an empty environment but for what is named
 //! here, no input, its own process group, a deadline and a bound on what is kept of its output. When
-//! the deadline passes, or when whoever waits goes away, the whole group is killed.
+//! the deadline passes, or when whoever waits goes away, the whole group is killed. A child does not
+//! outlive this process either, however that ends: the kernel sees to it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long a child that ended may leave its output open through children of its own.
 const DRAIN: Duration = Duration::from_millis(200);
+
+/// Sets what a process dies of when its parent does, and becomes the program named after it. It is
+/// part of every Linux; where it is missing a child may outlive a parent that was killed.
+const TIED: (&str, [&str; 3]) = ("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--"]);
 
 /// A child to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,9 +122,10 @@ pub async fn run(child: &Child) -> Result<Ended, ProcessError> {
         return Err(ProcessError::NotAbsolute { program });
     }
     let deadline = Instant::now() + child.deadline;
-    let mut running = command(child)
-        .spawn()
-        .map_err(|source| ProcessError::Spawn { program: program.clone(), source })?;
+    let spawn = |source| ProcessError::Spawn { program: program.clone(), source };
+    tokio::fs::metadata(&program).await.map_err(spawn)?;
+    let tied = tokio::fs::try_exists(TIED.0).await.unwrap_or(false);
+    let mut running = command(child, tied).spawn().map_err(spawn)?;
     let leader = running.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let group = Group(leader);
 
@@ -157,8 +163,14 @@ pub async fn run(child: &Child) -> Result<Ended, ProcessError> {
     Ok(Ended { code: status.code(), stdout, stderr })
 }
 
-fn command(child: &Child) -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(&child.program);
+fn command(child: &Child, tied: bool) -> tokio::process::Command {
+    let mut command = if tied {
+        let mut command = tokio::process::Command::new(TIED.0);
+        command.args(TIED.1).arg(&child.program);
+        command
+    } else {
+        tokio::process::Command::new(&child.program)
+    };
     command
         .args(&child.args)
         .env_clear()

@@ -7,6 +7,7 @@
 pub mod convert;
 mod generated;
 pub mod json;
+pub mod raw;
 mod secret;
 pub mod tunnel;
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::{agent::v1 as agent, control::v1 as control};
+use crate::{agent::v1 as agent, compute::v1 as compute, control::v1 as control};
 
 macro_rules! print_name_only {
     ($($message:ty)*) => {$(
@@ -24,11 +24,15 @@ print_name_only! {
     agent::VmSpec
     agent::WorkloadSpec
     agent::workload_spec::Spec
+    compute::CreateUserTokenResponse
+    compute::JoinRequest
     control::BucketAccess
     control::CloudInitConfig
     control::ComposeSpec
     control::ContainerSpec
+    control::SecretValue
     control::VmSpec
     control::WorkloadSpec
     control::workload_spec::Workload
+    compute::SetSecretRequest
 }

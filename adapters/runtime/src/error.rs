@@ -78,6 +78,12 @@ pub enum Error {
         /// Which, and why.
         detail: String,
     },
+    /// A secret cannot be used as the spec says.
+    #[error("{detail}; `persys retry` has it sent again")]
+    Secret {
+        /// Which, and why.
+        detail: String,
+    },
     /// The node has not enough left.
     #[error("not enough resources: {detail}")]
     Resources {
@@ -170,6 +176,7 @@ impl Error {
             | Self::ImageDenied { .. }
             | Self::PortTaken { .. }
             | Self::Network { .. }
+            | Self::Secret { .. }
             | Self::Storage { .. }
             | Self::Resources { .. }
             | Self::Invalid { .. }
@@ -190,6 +197,7 @@ impl Error {
             Self::ImageNotFound { .. } => FailureReason::ImageNotFound,
             Self::ImagePull { .. } | Self::ImageDenied { .. } => FailureReason::ImagePullFailed,
             Self::PortTaken { .. } | Self::Network { .. } => FailureReason::NetworkError,
+            Self::Secret { .. } => FailureReason::RuntimeError,
             Self::Storage { .. } => FailureReason::StorageError,
             Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.reason(),
             Self::Resources { .. } => FailureReason::InsufficientResources,

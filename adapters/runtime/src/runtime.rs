@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
+use persys_model::secret::SecretValues;
 use persys_model::spec::{HostPort, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
@@ -41,6 +42,11 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// All that carries the labels of our cluster and node. What is not in it does not exist; if
     /// that cannot be said for certain, this is an error.
     async fn list(&self) -> Result<Vec<Seen>, Error>;
+
+    /// What the agent core is told of all this: the list, or which part of it is not known.
+    async fn observe(&self) -> Observation {
+        observation(self.list().await)
+    }
 
     /// Whether the runtime can do its work.
     async fn health(&self) -> Result<Health, Error>;
@@ -93,6 +99,10 @@ pub struct Start {
     pub spec: Arc<Spec>,
     /// Where each managed volume of the spec is on this node, attached by its driver.
     pub volumes: BTreeMap<VolumeName, PathBuf>,
+    /// Its secrets.
+    pub secrets: Arc<SecretValues>,
+    /// Where those that are files are, once they are.
+    pub secrets_at: Option<PathBuf>,
     /// For exclusive work: do not let it start after this moment.
     pub not_after: Option<Millis>,
 }

@@ -10,15 +10,18 @@ use std::sync::Arc;
 use persys_cluster::record::{Head, Unit, Write};
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::Drift;
+use persys_model::entry::Entry;
 use persys_model::event::Event;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
+use persys_model::volume::{Attachment, Volume};
 use persys_model::workload::Workload;
 
 use crate::error::Error;
 use crate::key::{Keys, Noun};
-use crate::record::{Record, Unknown, decode, encode};
+use crate::record::{Record, Unknown, decode, decode_entry, encode, encode_entry};
 use crate::store::{Loaded, Quarantined};
+use crate::trail::{Change, Packs};
 
 /// One change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,23 +37,26 @@ pub(crate) struct Book {
     pub(crate) keys: Keys,
     unknown: BTreeMap<String, Unknown>,
     aside: BTreeSet<String>,
+    audit: Packs,
 }
 
 impl Book {
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, unknown: BTreeMap::new(), aside: BTreeSet::new() }
+        Self { keys, unknown: BTreeMap::new(), aside: BTreeSet::new(), audit: Packs::default() }
     }
 
     /// Forgets everything: the store is about to be read.
     pub(crate) fn clear(&mut self) {
         self.unknown.clear();
         self.aside.clear();
+        self.audit.clear();
     }
 
     /// Takes over what another book learned of other keys.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.unknown.extend(other.unknown);
         self.aside.extend(other.aside);
+        self.audit.absorb(other.audit);
     }
 
     /// Whether `key` holds bytes that were not understood. It is asked once, before a write.
@@ -64,6 +70,7 @@ impl Book {
         let snapshot = &mut loaded.snapshot;
         let taken = match keys.noun(key) {
             Noun::Head | Noun::Leader | Noun::Event | Noun::Other => return,
+            Noun::Audit => return self.audit.found(key),
             Noun::Foreign => Err("is nothing of ours".to_owned()),
             Noun::Node => {
                 self.read(key, bytes, &mut snapshot.nodes, |node: &Node| keys.node(&node.facts.id))
@@ -88,6 +95,18 @@ impl Book {
                 let of = |drift: &Drift| keys.drift(&drift.node, &drift.workload, drift.kind);
                 self.read(key, bytes, &mut snapshot.drifts, of)
             }
+            Noun::Entry(kind) => decode_entry(kind, bytes).and_then(|read| {
+                let of = |entry: &Entry| keys.entry(&entry.key());
+                self.put_in(key, read, &mut snapshot.entries, of)
+            }),
+            Noun::Volume => {
+                let of = |volume: &Volume| keys.volume(&volume.key);
+                self.read(key, bytes, &mut snapshot.volumes, of)
+            }
+            Noun::Attachment => {
+                let of = |one: &Attachment| keys.attachment(&one.node, &one.workload, &one.volume);
+                self.read(key, bytes, &mut snapshot.attachments, of)
+            }
         };
         if let Err(why) = taken {
             self.aside.insert(key.to_owned());
@@ -102,7 +121,16 @@ impl Book {
         into: &mut Vec<Arc<R>>,
         key_of: impl Fn(&R) -> String,
     ) -> Result<(), String> {
-        let (record, unknown) = decode::<R>(bytes)?;
+        self.put_in(key, decode::<R>(bytes)?, into, key_of)
+    }
+
+    fn put_in<R>(
+        &mut self,
+        key: &str,
+        (record, unknown): (R, Option<Unknown>),
+        into: &mut Vec<Arc<R>>,
+        key_of: impl Fn(&R) -> String,
+    ) -> Result<(), String> {
         let own_key = key_of(&record);
         if own_key != key {
             return Err(format!("belongs under {own_key}"));
@@ -133,7 +161,17 @@ impl Book {
     pub(crate) fn edits(&mut self, units: &[Unit]) -> Result<Vec<Edit>, Error> {
         let mut edits = Vec::new();
         for write in units.iter().flat_map(|unit| &unit.writes) {
-            edits.push(self.edit(write)?);
+            if let Write::PutAudit(record) = write {
+                self.audit.add(record);
+            } else {
+                edits.push(self.edit(write)?);
+            }
+        }
+        for change in self.audit.settle(&self.keys)? {
+            edits.push(match change {
+                Change::Put(key, bytes) => Edit::Put(key, bytes),
+                Change::Delete(key) => Edit::Delete(key),
+            });
         }
         Ok(edits)
     }
@@ -156,16 +194,31 @@ impl Book {
                 let key = keys.drift(&drift.node, &drift.workload, drift.kind);
                 return self.put(key, &**drift);
             }
+            Write::PutEntry(entry) => {
+                let key = keys.entry(&entry.key());
+                let bytes = encode_entry(entry, self.unknown.get(&key));
+                return Ok(Edit::Put(key, bytes.map_err(Error::unavailable)?));
+            }
+            Write::PutVolume(volume) => return self.put(keys.volume(&volume.key), &**volume),
+            Write::PutAttachment(one) => {
+                let key = keys.attachment(&one.node, &one.workload, &one.volume);
+                return self.put(key, &**one);
+            }
             Write::PutEvent(event) => {
                 let bytes = encode(&**event, None).map_err(Error::unavailable)?;
                 return Ok(Edit::Event(Arc::clone(event), bytes));
             }
+            // Written together with the others of its commit.
+            Write::PutAudit(_) => return Err(Error::unavailable("an audit record on its own")),
             Write::DeleteNode(id) => keys.node(id),
             Write::DeleteWorkload(id) => keys.workload(id),
             Write::DeleteAssignment(id) => keys.assignment(id),
             Write::DeleteRetry(id) => keys.retry(id),
             Write::DeleteGrave(node, workload) => keys.grave(node, workload),
             Write::DeleteDrift(node, workload, kind) => keys.drift(node, workload, *kind),
+            Write::DeleteEntry(key) => keys.entry(key),
+            Write::DeleteVolume(key) => keys.volume(key),
+            Write::DeleteAttachment(node, workload, key) => keys.attachment(node, workload, key),
         };
         self.unknown.remove(&key);
         Ok(Edit::Delete(key))

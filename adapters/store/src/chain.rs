@@ -179,6 +179,10 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             | Noun::Retry
             | Noun::Grave
             | Noun::Drift
+            | Noun::Entry(_)
+            | Noun::Volume
+            | Noun::Attachment
+            | Noun::Audit
             | Noun::Other
             | Noun::Foreign => shelf.put(&key, &bytes)?,
         }

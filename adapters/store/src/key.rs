@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use persys_model::drift::DriftKind;
+use persys_model::entry::{EntryKey, EntryKind};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, EventSeq};
+use persys_model::volume::VolumeKey;
 
 /// A root that keys cannot stand under.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +36,12 @@ pub(crate) enum Noun {
     Retry,
     Grave,
     Drift,
+    Entry(EntryKind),
+    Volume,
+    Attachment,
     Event,
+    /// Records of the audit log.
+    Audit,
     /// What was moved aside, leases, and whatever is not below the root: not read.
     Other,
     /// Below the root and nothing of ours.
@@ -129,10 +136,38 @@ impl Keys {
         format!("{}/drifts/{node}/{workload}/{}", self.root, kind.word())
     }
 
+    /// `/<kind, in the plural>/<name>`
+    #[must_use]
+    pub fn entry(&self, key: &EntryKey) -> String {
+        format!("{}/{}/{}", self.root, key.kind.folder(), key.name)
+    }
+
+    /// `/volumes/<driver>:<name>`
+    #[must_use]
+    pub fn volume(&self, key: &VolumeKey) -> String {
+        format!("{}/volumes/{key}", self.root)
+    }
+
+    /// `/attachments/<node>/<workload>/<driver>:<name>`
+    #[must_use]
+    pub fn attachment(&self, node: &NodeId, workload: &WorkloadId, key: &VolumeKey) -> String {
+        format!("{}/attachments/{node}/{workload}/{key}", self.root)
+    }
+
     /// `/events/<time>-<seq>`
     #[must_use]
     pub fn event(&self, at: WallMillis, seq: EventSeq) -> String {
         format!("{}/events/{:020}-{:020}", self.root, at.0, seq.0)
+    }
+
+    /// `/audit/<first>-<last>-<hash of the last>`
+    pub(crate) fn audit(&self, first: u64, last: u64, hash: &str) -> String {
+        format!("{}/audit/{first:020}-{last:020}-{hash}", self.root)
+    }
+
+    /// `/meta/audit`: where the audit log goes on after what was dropped.
+    pub(crate) fn audit_anchor(&self) -> String {
+        format!("{}/meta/audit", self.root)
     }
 
     /// `/quarantine/<key>@<seq>`: where unreadable bytes go when unit `seq` needs their key.
@@ -167,7 +202,7 @@ impl Keys {
         match below.split_once('/') {
             Some(("meta", "head")) => Noun::Head,
             Some(("meta", "leader")) => Noun::Leader,
-            Some(("meta", "term" | "filling")) => Noun::Other,
+            Some(("meta", "term" | "filling" | "audit")) => Noun::Other,
             Some(("meta", rest)) if rest.starts_with("journal/") => Noun::Other,
             Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Other,
             Some(("nodes", _)) => Noun::Node,
@@ -176,9 +211,13 @@ impl Keys {
             Some(("retries", _)) => Noun::Retry,
             Some(("graves", _)) => Noun::Grave,
             Some(("drifts", _)) => Noun::Drift,
+            Some(("volumes", _)) => Noun::Volume,
+            Some(("attachments", _)) => Noun::Attachment,
             Some(("events", _)) => Noun::Event,
+            Some(("audit", _)) => Noun::Audit,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
-            Some(_) | None => Noun::Foreign,
+            Some((folder, _)) => EntryKind::of_folder(folder).map_or(Noun::Foreign, Noun::Entry),
+            None => Noun::Foreign,
         }
     }
 }
@@ -203,6 +242,10 @@ mod tests {
             keys.drift(&node, &web, DriftKind::OrphanOnAgent),
             "/persys/drifts/n1/web/orphan_on_agent"
         );
+        let data = VolumeKey::parse("ceph-rbd:data").unwrap().unwrap();
+        assert_eq!(keys.volume(&data), "/persys/volumes/ceph-rbd:data");
+        let attached = keys.attachment(&node, &web, &data);
+        assert_eq!(attached, "/persys/attachments/n1/web/ceph-rbd:data");
         assert_eq!(
             keys.quarantine("/persys/nodes/n1", CommitSeq(7)),
             "/persys/quarantine/nodes/n1@7"
@@ -237,6 +280,7 @@ mod tests {
             ("/nodes/n1", Noun::Node),
             ("/nodes/n1/lease", Noun::Other),
             ("/meta/head", Noun::Head),
+            ("/namespaces/web", Noun::Entry(EntryKind::Namespace)),
             ("/meta/other", Noun::Foreign),
             ("/quarantine/nodes/n1@7", Noun::Other),
             ("elsewhere", Noun::Other),

@@ -7,6 +7,7 @@
 //!                                │
 //!            chain: who leads, where the head is, what one commit writes
 //!            book:  records to bytes and back, what cannot be read is kept aside
+//!            trail: the audit log, a key per commit
 //!            key, record: the layout an operator sees
 //! ```
 //!
@@ -31,6 +32,7 @@ pub mod memory;
 mod record;
 mod settings;
 mod store;
+mod trail;
 
 pub use answer::{Answered, answer};
 pub use embedded::Embedded;
@@ -41,3 +43,4 @@ pub use memory::Memory;
 pub use record::{Leader, StoredSpec};
 pub use settings::Settings;
 pub use store::{Campaign, History, Loaded, Pairs, Quarantined, Span, Store};
+pub use trail::Trail;

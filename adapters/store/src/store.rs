@@ -9,6 +9,7 @@ use persys_model::token::{CommitSeq, EventSeq, Term};
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::trail::Trail;
 
 /// A store, as one scheduler process sees it.
 ///
@@ -40,6 +41,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
 
     /// Reads events; anybody may, whoever leads.
     async fn events(&self, span: Span) -> Result<History, Error>;
+
+    /// The audit log at one moment; anybody may, whoever leads. It is read seldom, so it comes with
+    /// everything else.
+    async fn audit(&self) -> Result<Trail, Error> {
+        Ok(Trail::within(&self.dump().await?))
+    }
 
     /// Every record below the root at one moment, byte for byte, whether it can be read or not:
     /// events and what was moved aside too, but nothing that ends by itself, such as who leads.

@@ -68,4 +68,9 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// Leaves nothing of it, unless somebody elsewhere has a claim to it.
     async fn delete(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error>;
+
+    /// Leaves nothing of it, whoever once had a claim to it: who asks for this knows all workloads.
+    async fn destroy(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {
+        self.delete(name, by).await
+    }
 }

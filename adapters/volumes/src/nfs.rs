@@ -130,6 +130,12 @@ impl Driver for Nfs {
         aside(name, "giving up a claim", disclaim).await
     }
 
+    async fn destroy(&self, name: &VolumeName, _by: &WorkloadId) -> Result<(), Error> {
+        self.detach(name).await?;
+        self.export(name).await?;
+        remove(self.home(name)).await
+    }
+
     async fn delete(&self, name: &VolumeName, by: &WorkloadId) -> Result<(), Error> {
         self.detach(name).await?;
         self.disclaim(name, by).await?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_model::id::{VolumeName, WorkloadId};
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
+use persys_model::volume::VolumeKey;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 use crate::book::{Book, Key, Manifest};
@@ -148,6 +149,23 @@ impl Volumes {
             }
         }
         Ok(())
+    }
+
+    /// Leaves nothing of a volume that no workload uses any more, whatever its policy: `by` is the
+    /// order that says so. One that is attached for anybody is left as it is.
+    pub async fn destroy(&self, volume: &VolumeKey, by: &WorkloadId) -> Result<(), Error> {
+        let key = Key { driver: volume.driver, name: volume.name.clone() };
+        let driver = self.driver(key.driver)?;
+        let _turn = self.turn(&key).await;
+        let mut manifest = self.book.read(&key)?.unwrap_or_default();
+        let refuse = |why| Err(Error::Refused { name: key.name.clone(), why });
+        if let Some((user, _)) = manifest.claims.iter().find(|(_, attached)| **attached) {
+            return refuse(format!("{user} has it attached"));
+        }
+        manifest.deleting = true;
+        self.book.write(&key, &manifest)?;
+        driver.destroy(&key.name, by).await?;
+        self.book.forget(&key)
     }
 
     async fn detach(&self, workload: &WorkloadId, key: &Key) -> Result<(), Error> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -23,11 +23,11 @@ use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
+use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
-use persys_volumes::Volumes;
 pub use persys_volumes::{
-    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools,
+    CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools, Volumes,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -45,6 +45,7 @@ use crate::life;
 use crate::node::{facts, runtimes};
 use crate::rpc;
 use crate::runtimes::Runtimes;
+use crate::secrets::WithSecrets;
 use crate::storage::WithVolumes;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
@@ -279,7 +280,7 @@ pub async fn start_with(
     let parts = between(Parts {
         clock: host::clock(),
         keeper: Arc::new(keeper.clone()),
-        runtime: Arc::new(WithVolumes::new(Arc::new(runtimes.clone()), volumes.clone())),
+        runtime: whole_runtime(&runtimes, &volumes, &node, &config.state_dir),
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
@@ -301,9 +302,10 @@ pub async fn start_with(
     let (same, here) = (node.clone(), runtimes.clone());
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
-    let pages = http::Pages::new(&node, &handle, &runtimes, &meter);
+    let pages = http::Pages::new(&node, &handle, &runtimes, &meter)
+        .certified(connector.credentials().cloned());
     let http = http::open(pages_at, pages, &mut beside);
-    let ledger_moved_to = keeper.moved_aside().map(std::path::Path::to_path_buf);
+    let ledger_moved_to = keeper.moved_aside().map(Path::to_path_buf);
     let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
     tracing::info!(%node, at, "the agent serves");
     Ok(Running {
@@ -347,6 +349,17 @@ async fn bind_pages(at: Option<SocketAddr>) -> Result<Option<TcpListener>, Error
     TcpListener::bind(at).await.map(Some).map_err(system(at.to_string()))
 }
 
+/// What runs workloads, with their secrets and volumes.
+fn whole_runtime(
+    runtimes: &Runtimes,
+    volumes: &Volumes,
+    node: &NodeId,
+    state: &Path,
+) -> Arc<dyn Runtime> {
+    let with_secrets = WithSecrets::new(Arc::new(runtimes.clone()), node, state);
+    Arc::new(WithVolumes::new(Arc::new(with_secrets), volumes.clone()))
+}
+
 async fn open_ledger(config: &Config) -> Result<FileKeeper, Error> {
     let dir = config.state_dir.clone();
     let opened = tokio::task::spawn_blocking(move || FileKeeper::open(&dir, host::date())).await;
@@ -372,10 +385,11 @@ fn secure(
     listener: Option<(TcpListener, SocketAddr)>,
     beside: &mut JoinSet<()>,
 ) -> Result<Links, Error> {
-    let report: Report = Arc::new(|event: Event| match event {
-        Event::Reloaded(_) => tracing::info!(name = event.name(), "{event}"),
-        Event::ReloadFailed(_) | Event::HandshakeFailed { .. } | Event::AcceptFailed(_) => {
+    let report: Report = Arc::new(|event: Event| {
+        if event.is_trouble() {
             tracing::warn!(name = event.name(), "{event}");
+        } else {
+            tracing::info!(name = event.name(), "{event}");
         }
     });
     let listener = listener.map(|(listener, _)| listener);

@@ -13,7 +13,6 @@ use persys_model::time::{Millis, Now};
 use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
 use persys_node::input::{Input, Observation, RequestId};
-use persys_runtime::runtime::observation;
 use persys_runtime::{Evidence, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -196,7 +195,9 @@ impl Driver {
     async fn hear(&mut self, input: Input) {
         let Some(evidence) = &self.evidence else { return self.step(input).await };
         let fresh = match &input {
-            Input::Observed(Observation::Complete(list)) => self.agent.fresh_ends(list),
+            Input::Observed(
+                Observation::Complete(list) | Observation::Partial { seen: list, .. },
+            ) => self.agent.fresh_ends(list),
             Input::Observed(Observation::Unknown)
             | Input::Command(..)
             | Input::Registered(_)
@@ -249,9 +250,8 @@ impl Driver {
         }
         if effects.observe {
             let runtime = Arc::clone(&self.parts.runtime);
-            self.outside.spawn(async move {
-                Ended::Input(Input::Observed(observation(runtime.list().await)))
-            });
+            self.outside
+                .spawn(async move { Ended::Input(Input::Observed(runtime.observe().await)) });
         }
         self.wake_at = effects.wake_at;
     }

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use persys_identity::Credentials;
+use persys_identity::certificate::shown;
 use persys_model::id::NodeId;
 use persys_model::inventory::Held;
-use persys_node::agent::Agent;
+use persys_node::agent::{Agent, Collected};
 use persys_proto::convert::report::word_of;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -30,9 +33,15 @@ pub(crate) struct Pages {
     handle: Handle,
     runtimes: Runtimes,
     meter: Arc<Meter>,
+    credentials: Option<Credentials>,
 }
 
 impl Pages {
+    /// Also tells how the certificate is.
+    pub(crate) fn certified(self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self }
+    }
+
     pub(crate) fn new(
         node: &NodeId,
         handle: &Handle,
@@ -40,7 +49,8 @@ impl Pages {
         meter: &Arc<Meter>,
     ) -> Self {
         let (node, handle) = (node.clone(), handle.clone());
-        Self { node, handle, runtimes: runtimes.clone(), meter: Arc::clone(meter) }
+        let (runtimes, meter) = (runtimes.clone(), Arc::clone(meter));
+        Self { node, handle, runtimes, meter, credentials: None }
     }
 }
 
@@ -127,22 +137,37 @@ async fn health(State(pages): State<Pages>) -> Response {
         "fence": standing.fence,
         "takesNewWork": standing.takes(),
         "busy": standing.busy.unwrap_or_default(),
+        "certificate": pages.credentials.as_ref().map(certificate),
         "version": env!("CARGO_PKG_VERSION"),
     });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
+/// Which certificate is in use, until when, and whether somebody should look after it.
+fn certificate(credentials: &Credentials) -> serde_json::Value {
+    let bundle = credentials.current();
+    json!({
+        "identity": bundle.identity().to_string(),
+        "serial": bundle.certificate().serial.as_str(),
+        "notAfter": shown(bundle.certificate().not_after).to_string(),
+        "alarm": credentials.trouble(SystemTime::now()),
+        "revoked": credentials.revoked().current().lines().len(),
+    })
+}
+
 async fn metrics(State(pages): State<Pages>) -> Response {
     let look = |agent: &Agent, history: &History| {
-        (Standing::of(agent), agent.inventory().held, history.tallies().clone(), history.open())
+        let held = (agent.inventory().held, agent.collected());
+        (Standing::of(agent), held, history.tallies().clone(), history.open())
     };
-    let (standing, held, tallies, open) = match pages.handle.read(look).await {
+    let (standing, (held, collected), tallies, open) = match pages.handle.read(look).await {
         Ok(found) => found,
         Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
     };
     let runtimes = pages.runtimes.told().await;
     let mut text = String::new();
     workloads(&mut text, &held);
+    garbage(&mut text, &held, collected);
     actions(&mut text, &tallies, open);
     let well = runtimes.iter().map(|(kind, how)| (kind.as_str(), u64::from(how == HEALTHY)));
     gauges(&mut text, "runtime_health_status", "runtime_type", &well.collect());
@@ -181,6 +206,21 @@ fn workloads(text: &mut String, held: &[Held]) {
     for ((state, kind), count) in counts {
         let labels = format_args!("state=\"{state}\",type=\"{kind}\"").to_string();
         line(text, format_args!("persys_agent_workload_count{{{labels}}} {count}"));
+    }
+}
+
+/// What nobody ordered: how often it was looked for, what was found of it, and what became of that.
+fn garbage(text: &mut String, held: &[Held], collected: Collected) {
+    let kept = held.iter().filter(|held| held.spec.is_none()).count();
+    let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+    for (name, kind, value) in [
+        ("runs_total", "counter", collected.looks),
+        ("orphaned_resources_found_total", "counter", collected.found),
+        ("orphaned_resources_quarantined", "gauge", kept),
+        ("resources_deleted_total", "counter", collected.cleared),
+    ] {
+        line(text, format_args!("# TYPE persys_agent_garbage_collection_{name} {kind}"));
+        line(text, format_args!("persys_agent_garbage_collection_{name} {value}"));
     }
 }
 

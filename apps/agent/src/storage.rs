@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use persys_model::id::{DriverName, WorkloadId};
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Spec};
-use persys_node::input::Seen as Held;
+use persys_model::volume::VolumeKey;
+use persys_node::input::{Observation, Seen as Held};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Runtime, Start};
 use persys_volumes::{Seen, Volumes};
@@ -95,6 +96,11 @@ impl Runtime for WithVolumes {
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
+        if let Some(volume) = VolumeKey::ordered_by(workload) {
+            // An order about a volume itself: there is nothing of a workload.
+            let destroyed = self.volumes.destroy(&volume, workload).await;
+            return destroyed.map_err(|error| told(&error));
+        }
         self.inner.remove(workload, purge).await?;
         self.volumes.release(workload, purge).await.map_err(|error| told(&error))
     }
@@ -105,6 +111,10 @@ impl Runtime for WithVolumes {
 
     async fn list(&self) -> Result<Vec<Held>, Error> {
         self.inner.list().await
+    }
+
+    async fn observe(&self) -> Observation {
+        self.inner.observe().await
     }
 
     async fn health(&self) -> Result<Health, Error> {

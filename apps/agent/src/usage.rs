@@ -24,6 +24,8 @@ const EVERY: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_mins(1);
 /// Most told with one beat; the rest follows with the next.
 const MOST_TOLD: usize = 256;
+/// Two readings closer than this say little about the time between.
+const SHORTEST: Duration = Duration::from_millis(200);
 /// Differences below these are not worth a word.
 const CPU_PERCENT: f64 = 1.0;
 const BYTES: u64 = 1 << 20;
@@ -57,6 +59,18 @@ impl Sample {
             collected_at: Some(timestamp(self.at)),
             source: "runtime".to_owned(),
         }
+    }
+
+    /// Hundredths of one core since then, by a later reading; `None` if it began anew or the clock was
+    /// set back meanwhile.
+    #[must_use]
+    pub fn percent_until(&self, now: &Reading, at: WallMillis) -> Option<f64> {
+        let between = Duration::from_millis(at.0.checked_sub(self.at.0)?);
+        let went_on = now.cpu_nanos >= self.reading.cpu_nanos;
+        let share = || {
+            if between < SHORTEST { self.cpu_percent } else { percent(&self.reading, now, between) }
+        };
+        went_on.then(share)
     }
 
     fn differs(&self, other: &Self) -> bool {
@@ -221,6 +235,22 @@ mod tests {
         usages.tell_anew();
         let news = usages.news(at(110));
         assert_eq!((news[0].workload_id.as_str(), news[0].memory_bytes), ("web", 9 << 20));
+    }
+
+    #[test]
+    fn what_is_known_already_is_half_of_a_rate() {
+        let kept = |cpu_nanos| Reading { cpu_nanos, ..Reading::default() };
+        let last = Sample {
+            kind: None,
+            cpu_percent: 7.0,
+            reading: kept(1_000_000_000),
+            at: WallMillis(1000),
+        };
+        let until = |cpu_nanos, at| last.percent_until(&kept(cpu_nanos), WallMillis(at));
+        assert!((until(1_500_000_000, 2000).unwrap() - 50.0).abs() < 0.001);
+        assert!((until(1_500_000_000, 1100).unwrap() - 7.0).abs() < 0.001, "too close to tell");
+        assert_eq!(until(999_999_999, 2000), None, "another start counts anew");
+        assert_eq!(until(1_500_000_000, 999), None, "the clock was set back");
     }
 
     #[test]

@@ -27,14 +27,23 @@ pub(crate) async fn run(runtime: Arc<dyn Runtime>, run: Run) -> (Input, Result<(
 
 async fn carry_out(runtime: &dyn Runtime, workload: &WorkloadId, verb: Verb) -> Result<(), Error> {
     match verb {
-        Verb::Start { epoch, revision, spec, not_after } => {
+        Verb::Start { epoch, revision, spec, secrets, not_after } => {
             let named = workload.clone();
             let progress = move |fetched: Fetched| {
                 tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
             };
             let volumes = BTreeMap::new();
             let workload = workload.clone();
-            let start = Start { workload, revision, epoch, spec, volumes, not_after };
+            let start = Start {
+                workload,
+                revision,
+                epoch,
+                spec,
+                volumes,
+                secrets,
+                secrets_at: None,
+                not_after,
+            };
             let started = match runtime.prepare(&start.spec, &progress).await {
                 Ok(()) => runtime.start(&start).await,
                 Err(error) => Err(error),
@@ -91,11 +100,13 @@ mod tests {
             resources: Resources::default(),
             placement: Placement::default(),
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         };
         let verb = Verb::Start {
             epoch: Epoch(1),
             revision: RevisionId::fixed(revision),
             spec: Arc::new(spec),
+            secrets: Arc::default(),
             not_after: None,
         };
         Run { id: VerbId(1), workload: WorkloadId::fixed("web"), verb }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,15 +15,13 @@ use persys_identity::names::IdentityError;
 use persys_identity::{
     ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
 };
-use persys_proto::compute::v1::compute_server::ComputeServer;
-use persys_proto::control::v1::agent_control_server::AgentControlServer;
+use persys_oidc::Verifier;
 use persys_store::Store;
 use persys_store::embedded::OpenError;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tonic::transport::Server;
 
 use crate::clock::{Clock, HostClock};
 use crate::counted::Counted;
@@ -35,20 +33,18 @@ use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
-use crate::rpc::{Compute, Control, Forward, Guarded, LARGEST};
-use crate::standing::Standing;
+use crate::secrets::{Secrets, WithSecrets};
+use crate::serve::{Behind, Services, Told, serve_grpc, serve_pages};
 
 pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
+pub use crate::rpc::Enrolment;
 pub use persys_git::{Settings as GitSettings, Ssh as GitSsh, safe_path};
 pub use persys_model::repository::Protocol as GitProtocol;
+pub use persys_oidc::Settings as LoginSettings;
 
 /// How long callers may finish when the process stops.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How often a quiet connection is asked whether it is still there, and how long it may take.
-const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Most requests at a time on one connection.
-const MOST_STREAMS: u32 = 1024;
 
 /// What a scheduler process is told.
 #[derive(Debug, Clone)]
@@ -71,8 +67,13 @@ pub struct Config {
     pub settings: Settings,
     /// Under which names everything is found, and who answers for them.
     pub discovery: Discovery,
+    /// Whose logins are believed, if anybody's.
+    pub logins: Option<LoginSettings>,
     /// How Compose files are fetched from repositories. Their folder is in that of the state.
     pub git: GitSettings,
+    /// The file with the keys of secrets, if an operator looks after it; else one in the folder of
+    /// the state. Schedulers that share a store need the same keys.
+    pub secrets_key: Option<PathBuf>,
 }
 
 /// How callers prove who they are.
@@ -133,6 +134,9 @@ pub enum Error {
     /// Repositories cannot be fetched as it was told.
     #[error(transparent)]
     Git(#[from] persys_git::Error),
+    /// Logins cannot be checked as it was told.
+    #[error(transparent)]
+    Logins(#[from] persys_oidc::BadSettings),
     /// The contract's own description is broken.
     #[error("the description of the contract cannot be served")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -152,6 +156,12 @@ pub struct Running {
     pub dns: Option<SocketAddr>,
     /// The way to the driver.
     pub handle: Handle,
+    /// What it proves itself with, where it does.
+    pub credentials: Option<Credentials>,
+    /// To be told where members join, by whoever lets them.
+    pub enrolment: Enrolment,
+    /// Where other schedulers and agents reach it.
+    pub reached_at: SocketAddr,
     stop: watch::Sender<bool>,
     servers: Vec<Task>,
     driver: Task,
@@ -163,10 +173,10 @@ pub struct Running {
 
 /// Work that ends when it is dropped.
 #[derive(Debug)]
-struct Task(JoinHandle<()>);
+pub(crate) struct Task(JoinHandle<()>);
 
 impl Task {
-    fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }
 
@@ -216,8 +226,7 @@ pub async fn start_with(
     let (pages, http_at) = listen(config.http).await?;
     let incoming = door.incoming(grpc)?;
 
-    fs::create_dir_all(&config.state_dir)
-        .map_err(|source| Error::Folder { path: config.state_dir.clone(), source })?;
+    make_folder(&config.state_dir)?;
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
@@ -230,49 +239,51 @@ pub async fn start_with(
     let reached_at = config.advertise.resolve(grpc_at);
     let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
-    let settings = config.settings.clone();
-    let replica = Replica::start(candidate, fresh, known, settings, clock.now());
+    let replica = Replica::start(candidate, fresh, known, config.settings.clone(), clock.now());
+    let secrets = Secrets::new(&config.cluster, &config.state_dir, config.secrets_key);
     let parts = between(Parts {
         replica,
         clock: Arc::clone(&clock),
         store,
-        links: Arc::<GrpcLinks>::clone(&links),
+        links: Arc::new(WithSecrets::new(Arc::clone(&links), Arc::clone(&secrets))),
         memory: Arc::new(memory),
     });
     let store = Arc::clone(&parts.store);
     let (driver, handle) = Driver::new(parts);
 
     let (stop, stopping) = watch::channel(false);
-    let fetcher = Fetcher::new(config.git.within(config.state_dir.join("git")))?;
-    let control = Control::new(
-        handle.clone(),
-        Arc::clone(&store),
-        clock,
-        config.settings,
-        (links.obeyed(), links.streams(), fetcher),
-        stopping.clone(),
+    let credentials = door.credentials();
+    let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
+    let services = Services::new(
+        Behind { handle: handle.clone(), store: Arc::clone(&store), clock, links, secrets },
+        Told {
+            way: door.way(),
+            enrolment: enrolment.clone(),
+            fetcher: Fetcher::new(config.git.within(config.state_dir.join("git")))?,
+            logins: config.logins.map(Verifier::new).transpose()?,
+            settings: config.settings,
+            cluster: &config.cluster,
+        },
+        &stopping,
     );
-    let compute = Compute::new(&control, links, &config.cluster);
-    let forward = Forward::new(door.way(), handle.clone());
     let mut aside = door.watch();
-    let services = (control, compute, forward);
+    let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
+    aside.extend(credentials.as_ref().map(follow));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
-    let router = http::router(Pages { handle: handle.clone(), metrics, health });
-    let showing = Task::spawn(async move {
-        let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
-        if let Err(fault) = served {
-            tracing::error!(%fault, "pages are no longer served");
-        }
-    });
-    let driver = Task::spawn(driver.run());
-    let keeper = Task::spawn(keeping);
+    let (shown, known) = (handle.clone(), credentials.clone());
+    let router = http::router(Pages { handle: shown, metrics, health, credentials: known });
+    let showing = serve_pages(pages, router, stopping);
+    let (driver, keeper) = (Task::spawn(driver.run()), Task::spawn(keeping));
     Ok(Running {
         grpc: grpc_at,
         http: http_at,
         dns: naming.dns,
         handle,
+        credentials,
+        enrolment,
+        reached_at,
         stop,
         servers: vec![serving, showing, Task::spawn(naming.work)],
         driver,
@@ -282,61 +293,25 @@ pub async fn start_with(
     })
 }
 
-fn serve_grpc(
-    incoming: Incoming,
-    (control, compute, forward): (Control, Compute, Arc<Forward>),
-    handle: &Handle,
-    metrics: &Arc<Metrics>,
-    stopping: watch::Receiver<bool>,
-    aside: &mut Vec<Task>,
-) -> Result<Task, Error> {
-    let control = AgentControlServer::new(control)
-        .max_decoding_message_size(LARGEST)
-        .max_encoding_message_size(usize::MAX);
-    let compute = ComputeServer::new(compute)
-        .max_decoding_message_size(LARGEST)
-        .max_encoding_message_size(usize::MAX);
-    let (reporter, health) = tonic_health::server::health_reporter();
-    aside.push(Task::spawn(report_health(reporter, handle.standing())));
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
-        .build_v1()?;
-    let server = Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
-        .max_concurrent_streams(MOST_STREAMS)
-        .add_service(Guarded::new(control, metrics, &forward))
-        .add_service(Guarded::new(compute, metrics, &forward))
-        .add_service(Guarded::new(health, metrics, &forward))
-        .add_service(Guarded::new(reflection, metrics, &forward));
-    Ok(Task::spawn(async move {
-        if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
-            tracing::error!(%fault, "requests are no longer served");
-        }
-    }))
-}
-
-/// Follows the standing in the standard health service.
-async fn report_health(
-    reporter: tonic_health::server::HealthReporter,
-    mut standing: watch::Receiver<Standing>,
-) {
-    use tonic_health::ServingStatus;
+/// Believes nobody who was revoked: new connections are refused and open ones cut.
+async fn follow_denied(handle: Handle, credentials: Credentials) {
+    let mut entries = handle.watch_entries();
     loop {
-        let well = standing.borrow_and_update().is_well();
-        let status = if well { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in ["", "persys.control.v1.AgentControl", "persys.compute.v1.Compute"] {
-            reporter.set_service_status(service, status).await;
-        }
-        if standing.changed().await.is_err() {
+        let known = Arc::clone(&entries.borrow_and_update().entries);
+        credentials.revoked().replace(crate::rpc::denied(&known));
+        if entries.changed().await.is_err() {
             return;
         }
     }
 }
 
-async fn stopped(mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
     // An error means that whoever could say so is gone, which says it too.
     drop(stopping.wait_for(|stop| *stop).await);
+}
+
+fn make_folder(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| Error::Folder { path: path.to_owned(), source })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
@@ -378,6 +353,13 @@ impl Door {
         }
     }
 
+    fn credentials(&self) -> Option<Credentials> {
+        match self {
+            Self::Plain(..) => None,
+            Self::Tls(_, credentials) => Some(credentials.clone()),
+        }
+    }
+
     fn way(&self) -> Way {
         match self {
             Self::Plain(..) => Way::Plain,
@@ -397,10 +379,11 @@ impl Door {
 }
 
 fn reporter() -> Report {
-    Arc::new(|event: Event| match &event {
-        Event::Reloaded(_) => tracing::info!(event = event.name(), "{event}"),
-        Event::ReloadFailed(_) | Event::HandshakeFailed { .. } | Event::AcceptFailed(_) => {
+    Arc::new(|event: Event| {
+        if event.is_trouble() {
             tracing::warn!(event = event.name(), "{event}");
+        } else {
+            tracing::info!(event = event.name(), "{event}");
         }
     })
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
+use crate::handle::Known;
 
 /// A copy this old is read anew before it is served, if that is not too soon.
 const FRESH_MS: u64 = 2_000;
@@ -36,6 +37,8 @@ pub(crate) struct Copies {
     state: Mutex<State>,
     /// Counts readings that ended, well or not.
     ended: watch::Sender<u64>,
+    /// Where the records of a copy go that requests are judged by.
+    entries: watch::Sender<Known>,
 }
 
 #[derive(Default)]
@@ -53,9 +56,14 @@ impl std::fmt::Debug for Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        entries: watch::Sender<Known>,
+    ) -> Self {
         let (state, ended) = (Mutex::default(), watch::Sender::new(0));
-        Self { store, clock, settings, state, ended }
+        Self { store, clock, settings, state, ended, entries }
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -130,6 +138,15 @@ impl Copies {
         let rest = if copy.is_some() { FRESH_MS.max(took.saturating_mul(REST_TIMES)) } else { 200 };
         state.rest_until = asked_at.mono.plus(rest);
         if let Some(copy) = copy {
+            let read = Arc::clone(copy.world().entries());
+            // Whoever leads by now knows better.
+            self.entries.send_if_modified(|known| {
+                let news = !known.leading && known.entries != read;
+                if news {
+                    known.entries = read;
+                }
+                news
+            });
             state.copy = Some(Arc::new(copy));
         }
         drop(state);

@@ -82,7 +82,7 @@ impl Store for Counted {
 
 fn is_event(write: &Write) -> bool {
     match write {
-        Write::PutEvent(_) => true,
+        Write::PutEvent(_) | Write::PutAudit(_) => true,
         Write::PutNode(_)
         | Write::DeleteNode(_)
         | Write::PutWorkload(_)
@@ -94,6 +94,12 @@ fn is_event(write: &Write) -> bool {
         | Write::PutGrave(_)
         | Write::DeleteGrave(..)
         | Write::PutDrift(_)
-        | Write::DeleteDrift(..) => false,
+        | Write::DeleteDrift(..)
+        | Write::PutEntry(_)
+        | Write::DeleteEntry(_)
+        | Write::PutVolume(_)
+        | Write::DeleteVolume(_)
+        | Write::PutAttachment(_)
+        | Write::DeleteAttachment(..) => false,
     }
 }

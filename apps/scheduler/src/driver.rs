@@ -22,12 +22,14 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::author::Asker;
 use crate::callers::{Caller, Callers};
 use crate::clock::Clock;
 use crate::copies::Copies;
-use crate::handle::{Handle, Inbox};
+use crate::handle::{Handle, Inbox, Known};
 use crate::links::{Links, Target};
 use crate::orders;
+use crate::permit;
 use crate::standing::Standing;
 
 /// Longest wait for the store; beyond it the outcome is unknown. A store that has deadlines of its
@@ -89,6 +91,7 @@ pub struct Driver {
     stepped_at: Millis,
     standing: watch::Sender<Standing>,
     copies: Arc<Copies>,
+    entries: watch::Sender<Known>,
     /// What the store said when it was last called in vain.
     trouble: Arc<Mutex<Option<String>>>,
     /// How often it was looked what is due.
@@ -109,12 +112,15 @@ impl Driver {
         let (events, _) = broadcast::channel(MOST_EVENTS);
         let (standing, seen) = watch::channel(Standing::new(parts.clock.now().wall));
         let (store, clock) = (Arc::clone(&parts.store), Arc::clone(&parts.clock));
-        let copies = Arc::new(Copies::new(store, clock, parts.replica.settings().clone()));
+        let (entries, known) = watch::channel(Known::default());
+        let settings = parts.replica.settings().clone();
+        let copies = Arc::new(Copies::new(store, clock, settings, entries.clone()));
         let handle = Handle {
             inbox: to_inbox,
             events: events.clone(),
             standing: seen,
             copies: Arc::clone(&copies),
+            entries: known,
             looks: Arc::default(),
         };
         let driver = Self {
@@ -129,6 +135,7 @@ impl Driver {
             stepped_at: Millis(0),
             standing,
             copies,
+            entries,
             trouble: Arc::default(),
             looks: Arc::clone(&handle.looks),
         };
@@ -189,7 +196,12 @@ impl Driver {
                 Input::Register(self.callers.join(Caller::Registration(to)), *registration)
             }
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
-            Inbox::Ask(author, ask, to) => {
+            Inbox::Ask(Asker { author, caller }, ask, to) => {
+                let world = self.parts.replica.world();
+                if let Some(refusal) = world.and_then(|world| permit::refusal(world, &caller, &ask))
+                {
+                    return drop(to.send(Ok(refusal)));
+                }
                 Input::Ask(self.callers.join(Caller::Ask(to)), author, *ask)
             }
             Inbox::Read(look) => return look(self.parts.replica.world()),
@@ -207,6 +219,9 @@ impl Driver {
         let follow = |standing: &mut Standing| standing.follow(replica, trouble.as_deref(), now);
         if self.standing.send_if_modified(follow) && replica.world().is_some() {
             self.copies.forget();
+        }
+        if replica.world().is_none() {
+            self.entries.send_if_modified(|known| std::mem::take(&mut known.leading));
         }
         self.carry_out(effects);
     }
@@ -263,6 +278,9 @@ impl Driver {
             Outbound::Reply(request, reply) => self.callers.replied(request, reply),
             // Nobody watching is fine.
             Outbound::Publish(event) => drop(self.events.send(event)),
+            Outbound::Entries(entries) => {
+                self.entries.send_replace(Known { entries, leading: true });
+            }
         }
     }
 

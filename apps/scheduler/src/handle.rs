@@ -7,12 +7,13 @@ use std::time::Duration;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
-use persys_model::event::{Author, Event};
+use persys_model::entry::Entries;
+use persys_model::event::Event;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::author;
+use crate::author::{self, Asker};
 use crate::callers::To;
 use crate::copies::Copies;
 use crate::standing::Standing;
@@ -38,7 +39,7 @@ pub enum Unanswered {
 pub(crate) enum Inbox {
     Register(Box<Registration>, To<RegistrationAnswer>),
     Beat(Box<Beat>, To<BeatAnswer>),
-    Ask(Arc<Author>, Box<Ask>, To<Reply>),
+    Ask(Asker, Box<Ask>, To<Reply>),
     Read(Reader),
     LeaderSilent,
 }
@@ -73,6 +74,15 @@ impl<T> Looked<T> {
     }
 }
 
+/// The records requests are judged by, as this process knows them.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The records.
+    pub entries: Arc<Entries>,
+    /// Whether they are the leader's own; otherwise they are of a copy.
+    pub leading: bool,
+}
+
 /// A way to the driver; cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
@@ -80,6 +90,7 @@ pub struct Handle {
     pub(crate) events: broadcast::Sender<Arc<Event>>,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) copies: Arc<Copies>,
+    pub(crate) entries: watch::Receiver<Known>,
     pub(crate) looks: Arc<AtomicU64>,
 }
 
@@ -110,8 +121,8 @@ impl Handle {
 
     /// Somebody wants something: whoever the request under way is from.
     pub async fn ask(&self, ask: Ask) -> Result<Reply, Unanswered> {
-        let author = author::current();
-        self.call(|to| Inbox::Ask(author, Box::new(ask), to)).await
+        let asker = author::current();
+        self.call(|to| Inbox::Ask(asker, Box::new(ask), to)).await
     }
 
     /// Looks at the cluster.
@@ -143,6 +154,18 @@ impl Handle {
         let copy = self.copies.get().await.ok_or(Unanswered::NotLeader)?;
         let age = self.copies.now().mono.since(copy.read_at());
         Ok(Looked { value: look(copy.world()), from: Source::Copy(age) })
+    }
+
+    /// The records requests are judged by, without asking the driver.
+    #[must_use]
+    pub fn entries(&self) -> Arc<Entries> {
+        Arc::clone(&self.entries.borrow().entries)
+    }
+
+    /// The same, to be told when they change.
+    #[must_use]
+    pub fn watch_entries(&self) -> watch::Receiver<Known> {
+        self.entries.clone()
     }
 
     /// Says that whoever leads does not answer, so that it is found out soon who does.

@@ -1,12 +1,15 @@
 //! Pages for probes and dashboards: `/health` and `/metrics`.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use persys_identity::Credentials;
+use persys_identity::certificate::shown;
 use serde_json::json;
 
 use crate::handle::Handle;
@@ -21,6 +24,7 @@ pub(crate) struct Pages {
     pub(crate) handle: Handle,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) health: Seen,
+    pub(crate) credentials: Option<Credentials>,
 }
 
 pub(crate) fn router(pages: Pages) -> Router {
@@ -48,8 +52,21 @@ async fn health(State(pages): State<Pages>) -> Response {
         "modeChangedAt": rfc3339(standing.since),
         "role": standing.role().word(),
         "leader": standing.leader.as_deref(),
+        "certificate": pages.credentials.as_ref().map(certificate),
     });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// Which certificate is in use, until when, and whether somebody should look after it.
+fn certificate(credentials: &Credentials) -> serde_json::Value {
+    let (bundle, now) = (credentials.current(), SystemTime::now());
+    json!({
+        "identity": bundle.identity().to_string(),
+        "serial": bundle.certificate().serial.as_str(),
+        "notAfter": shown(bundle.certificate().not_after).to_string(),
+        "alarm": credentials.trouble(now),
+        "revoked": credentials.revoked().current().lines().len(),
+    })
 }
 
 /// A process that does not lead counts nothing, so that two of them never add up to twice the

@@ -10,7 +10,7 @@
 //! | question | file |
 //! |---|---|
 //! | how it is put together, started and stopped | `app.rs` |
-//! | who may call what | `rpc/access.rs` |
+//! | who is calling, and what they may | `rpc/guard.rs`, `rpc/access.rs`, `permit.rs` |
 //! | what a request means, how it is refused | `rpc/` |
 //! | what those who follow answer, and what they pass on | `copies.rs`, `rpc/forward.rs`, `rpc/on_behalf.rs` |
 //! | how agents are called and probed | `links/grpc.rs` |
@@ -39,8 +39,11 @@ pub mod links;
 mod metrics;
 mod moment;
 mod orders;
+mod permit;
 pub mod place;
 mod rpc;
+mod secrets;
+mod serve;
 mod skydns;
 pub mod standing;
 mod usages;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::command::Command;
+use persys_model::entry::Entries;
 use persys_model::event::Event;
 use persys_model::id::NodeId;
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
@@ -42,6 +43,8 @@ pub enum Outbound {
     Reply(RequestId, Reply),
     /// Tell watchers; the event is already stored.
     Publish(Arc<Event>),
+    /// By these records requests are judged from now on; they are already stored.
+    Entries(Arc<Entries>),
 }
 
 /// The answer to a user.
@@ -79,6 +82,8 @@ pub enum RefusalCode {
     Unavailable,
     /// Too much is waiting already.
     Exhausted,
+    /// Whoever asks may not.
+    Forbidden,
 }
 
 macro_rules! marks {

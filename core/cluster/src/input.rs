@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Answer;
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Author;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::join::Claim;
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
 use persys_model::spec::Spec;
+use persys_model::spec::volume::ManagedVolume;
 use persys_model::token::{CommitSeq, Epoch, Session};
+use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
 use crate::record::Snapshot;
@@ -113,11 +117,42 @@ pub enum Ask {
     Orphan(NodeId, WorkloadId, OrphanVerdict),
     /// Compare all that this node, or every node, holds with what is recorded, now.
     CheckDrift(Option<NodeId>),
+    /// Keep this record, in place of the one that has its key.
+    Keep(Arc<Entry>),
+    /// Keep it no more.
+    Forget(EntryKey),
+    /// Use an invitation.
+    Redeem(Claim),
+    /// Have a volume without a workload, on this node where it is one of a node.
+    CreateVolume(Arc<ManagedVolume>, Option<NodeId>),
+    /// Have a volume no more, with its data.
+    DeleteVolume(VolumeKey),
+    /// Write down that somebody was refused; nothing else comes of it.
+    Refused {
+        /// The method they called.
+        verb: Arc<str>,
+        /// The rule that refused them.
+        rule: Arc<str>,
+        /// Refusals that were left out before this one.
+        left_out: u64,
+    },
     /// How to go on after the store lost what it knew.
     Recover(Recovery),
 }
 
 impl Ask {
+    /// About what it is, `kind/name`, for the audit log.
+    pub fn object(&self) -> Arc<str> {
+        let of = |key: &EntryKey| format!("{}/{}", key.kind.word(), key.name);
+        match (self, self.summary()) {
+            (Self::Keep(entry), _) => Arc::from(of(&entry.key())),
+            (Self::Forget(key), _) => Arc::from(of(key)),
+            (_, (_, Some(workload), _)) => Arc::from(format!("workload/{workload}")),
+            (_, (_, None, Some(node))) => Arc::from(format!("node/{node}")),
+            (_, (_, None, None)) => Arc::from("cluster"),
+        }
+    }
+
     /// What is asked for, in a word, and of which workload and node.
     pub fn summary(&self) -> (&'static str, Option<&WorkloadId>, Option<&NodeId>) {
         match self {
@@ -133,7 +168,13 @@ impl Ask {
             Self::ConfirmGone(node) => ("confirm that it is gone", None, Some(node)),
             Self::RemoveNode(node) => ("remove", None, Some(node)),
             Self::ReleaseBrake => ("release the brake", None, None),
+            Self::Keep(_) => ("keep a record", None, None),
+            Self::Forget(_) => ("forget a record", None, None),
+            Self::Redeem(_) => ("join", None, None),
+            Self::Refused { .. } => ("refused", None, None),
             Self::CheckDrift(node) => ("look for differences", None, node.as_ref()),
+            Self::CreateVolume(_, node) => ("create a disk", None, node.as_ref()),
+            Self::DeleteVolume(_) => ("delete a disk", None, None),
             Self::Orphan(node, workload, verdict) => {
                 let what = match verdict {
                     OrphanVerdict::Adopt => "adopt",

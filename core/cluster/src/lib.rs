@@ -22,5 +22,4 @@ pub mod record;
 pub mod replica;
 pub mod settings;
 pub mod store;
-pub mod volumes;
 pub mod world;

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave};
+use persys_model::audit::{AuditHead, AuditRecord};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Event;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Epoch, EventSeq};
+use persys_model::volume::{Attachment, Volume, VolumeKey};
 use persys_model::workload::Workload;
 
 /// The counters of the whole cluster. It is written with every transaction, which compares it
@@ -25,6 +28,8 @@ pub struct Head {
     pub epoch: Epoch,
     /// The last event that was written.
     pub event: EventSeq,
+    /// The last record of the audit log.
+    pub audit: AuditHead,
     /// A rebuilding has begun and is not yet written to its end: a leader that finds this finds a
     /// store in recovery.
     pub rebuilding: bool,
@@ -57,8 +62,22 @@ pub enum Write {
     PutDrift(Arc<Drift>),
     /// `/drifts/<node>/<workload>/<kind>` goes.
     DeleteDrift(NodeId, WorkloadId, DriftKind),
+    /// `/<kind, in the plural>/<name>`
+    PutEntry(Arc<Entry>),
+    /// `/<kind, in the plural>/<name>` goes.
+    DeleteEntry(EntryKey),
+    /// `/volumes/<driver>:<name>`
+    PutVolume(Arc<Volume>),
+    /// `/volumes/<driver>:<name>` goes.
+    DeleteVolume(VolumeKey),
+    /// `/attachments/<node>/<workload>/<driver>:<name>`
+    PutAttachment(Arc<Attachment>),
+    /// `/attachments/<node>/<workload>/<driver>:<name>` goes.
+    DeleteAttachment(NodeId, WorkloadId, VolumeKey),
     /// `/events/<time>-<seq>`
     PutEvent(Arc<Event>),
+    /// `/audit/...`
+    PutAudit(Arc<AuditRecord>),
 }
 
 /// Writes that are stored together or not at all, and leave a legal state behind them.
@@ -87,4 +106,10 @@ pub struct Snapshot {
     pub graves: Vec<Arc<Grave>>,
     /// All open differences.
     pub drifts: Vec<Arc<Drift>>,
+    /// All records that are neither workloads nor nodes.
+    pub entries: Vec<Arc<Entry>>,
+    /// All volumes.
+    pub volumes: Vec<Arc<Volume>>,
+    /// All volumes on nodes.
+    pub attachments: Vec<Arc<Attachment>>,
 }

@@ -29,9 +29,11 @@ use persys_model::link::{Beat, Registration};
 use persys_model::mode::Mode;
 use persys_model::phase::{Phase, owner_of};
 use persys_model::resources::Compute;
-use persys_model::spec::{Class, OnNodeLoss, Spec};
+use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
+use persys_model::spec::{Class, Kind, OnNodeLoss, Spec};
 use persys_model::time::{Millis, Now};
 use persys_model::token::{Epoch, Session, Term};
+use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -67,11 +69,11 @@ fn moves() -> impl Strategy<Value = Move> {
         4 => (0..4_usize, 0..6_u8, 0..30_u64, 0..7_u8)
             .prop_map(|(node, workload, epoch, kind)| Move::Answer { node, workload, epoch, kind }),
         1 => (0..4_usize, 0..3_u8).prop_map(|(node, kind)| Move::Probe { node, kind }),
-        6 => (0..6_u8, 0..5_u8, 0..3_u8, 0..3_u8, 0..4_u8).prop_map(
+        6 => (0..6_u8, 0..5_u8, 0..3_u8, 0..3_u8, 0..7_u8).prop_map(
             |(workload, size, revision, desired, class)| Move::Apply { workload, size, revision, desired, class }),
         2 => (0..6_u8).prop_map(|workload| Move::Delete { workload }),
         1 => (0..6_u8).prop_map(|workload| Move::Retry { workload }),
-        2 => (0..4_usize, 0..10_u8, 0..6_u8)
+        2 => (0..4_usize, 0..12_u8, 0..6_u8)
             .prop_map(|(node, kind, workload)| Move::Operate { node, kind, workload }),
         1 => Just(Move::StoreLost),
         1 => prop::bool::weighted(0.2).prop_map(|empty| Move::Reload { empty }),
@@ -374,6 +376,8 @@ impl Trial {
             6 => Ask::RemoveNode(id),
             7 => Ask::ReleaseBrake,
             8 => Ask::Orphan(id, name(workload), OrphanVerdict::Adopt),
+            10 => Ask::CreateVolume(Arc::new(volume(workload)), None),
+            11 => Ask::DeleteVolume(VolumeKey::of(&volume(workload))),
             _ => Ask::Orphan(id, name(workload), OrphanVerdict::Delete),
         };
         self.step(Input::Ask(request, ann(), ask));
@@ -402,8 +406,26 @@ fn name(n: u8) -> WorkloadId {
 fn spec(size: u8, class: u8) -> Spec {
     let mut spec = container(u64::from(size) * 200, 100);
     spec.placement.class = if class == 1 { Class::Exclusive } else { Class::Default };
-    spec.placement.on_node_loss = if class == 2 { OnNodeLoss::Stay } else { OnNodeLoss::Auto };
+    spec.placement.on_node_loss = match class {
+        2 => OnNodeLoss::Stay,
+        5 => OnNodeLoss::Move,
+        _ => OnNodeLoss::Auto,
+    };
+    let names = match class {
+        4 | 5 => vec![size % 2],
+        6 => vec![2],
+        _ => Vec::new(),
+    };
+    if let Kind::Container(container) = &mut spec.kind {
+        container.managed_volumes = names.into_iter().map(volume).collect();
+    }
     spec
+}
+
+/// Two on a node, one kept and one not; the others where one node at a time may have them.
+fn volume(n: u8) -> ManagedVolume {
+    let driver = if n < 2 { VolumeDriver::Local } else { VolumeDriver::CephRbd };
+    support::volume(driver, &format!("v{n}"), n == 1)
 }
 
 fn state_of(n: u8) -> State {

@@ -44,6 +44,7 @@ fn leading() -> (Replica, u64) {
         seq: CommitSeq(3),
         epoch: Epoch(0),
         event: EventSeq(0),
+        audit: persys_model::audit::AuditHead::default(),
         rebuilding: false,
     };
     let snapshot = Snapshot { head: Some(head), ..Snapshot::default() };

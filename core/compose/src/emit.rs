@@ -14,8 +14,11 @@ use serde_json::{Map, Value, json};
 use crate::document::{Document, Network, Volume};
 use crate::service::{
     Attachment, Endpoint, Health, Identity, Limits, Logging, Mount, MountSource, Names, Namespace,
-    Port, Powers, Process, Restart, Service,
+    Port, Powers, Process, Restart, Service, secret_file,
 };
+
+/// A folder that is never there.
+const NO_SECRETS: &str = "/run/persys-has-no-secrets";
 
 /// What is put on everything a stack makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Marks {
     pub memory_bytes: Option<u64>,
     /// Most CPU of a container that sets no limit, in thousandths of a core.
     pub cpu_millicores: Option<u64>,
+    /// The folder of the node that holds the secrets of the stack as files.
+    pub secrets: Option<String>,
 }
 
 impl Default for Marks {
@@ -40,6 +45,7 @@ impl Default for Marks {
             logging: Logging { file_mib: 10, files: 3 },
             memory_bytes: None,
             cpu_millicores: None,
+            secrets: None,
         }
     }
 }
@@ -69,6 +75,9 @@ impl Document {
             // Set aside by the scheduler; Docker has no word for it.
             limits.reserved_cpu_millicores = None;
             restrain(&mut service.powers);
+            for mount in &mut service.mounts {
+                show_secret(&mut mount.source, marks.secrets.as_deref());
+            }
         }
         let used: BTreeSet<String> =
             document.services.values().flat_map(|service| service.network.names()).collect();
@@ -93,6 +102,15 @@ impl Document {
         put_map(&mut top, "networks", &self.networks, network);
         put_map(&mut top, "volumes", &self.volumes, volume);
         Value::Object(top).to_string()
+    }
+}
+
+/// A secret is a file that is there before the stack is started; where there is none, nothing starts.
+fn show_secret(source: &mut MountSource, folder: Option<&str>) {
+    if let MountSource::Secret(secret) = source {
+        let name = secret_file(&secret.name, secret.mode, secret.uid, secret.gid);
+        let path = format!("{}/{name}", folder.unwrap_or(NO_SECRETS));
+        *source = MountSource::Bind { path, create: false, relabel: None };
     }
 }
 
@@ -248,6 +266,12 @@ fn mount(mount: &Mount) -> Value {
             return json!({
                 "type": "bind", "source": text(path), "target": text(target),
                 "read_only": mount.read_only,
+            });
+        }
+        MountSource::Secret(secret) => {
+            return json!({
+                "type": "bind", "source": text(&format!("{NO_SECRETS}/{}", secret.name)),
+                "target": text(target), "read_only": true,
             });
         }
         MountSource::Tmpfs { options: given } => {

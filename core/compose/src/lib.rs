@@ -31,7 +31,8 @@ pub use emit::Marks;
 pub use finding::{Finding, Verdict};
 pub use service::{
     Attachment, Condition, Endpoint, Health, HostPort, Identity, Limits, Logging, Mount,
-    MountSource, Names, Namespace, Port, Powers, Process, Protocol, Restart, Service,
+    MountSource, Names, Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
+    secret_file,
 };
 
 /// What came of a file.

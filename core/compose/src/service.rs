@@ -127,11 +127,41 @@ pub enum MountSource {
         /// Its mark for `SELinux`: `z` shared, `Z` private.
         relabel: Option<char>,
     },
+    /// A secret of the cluster.
+    Secret(SecretFile),
     /// Memory.
     Tmpfs {
         /// Its options, as `mount` takes them.
         options: BTreeMap<String, String>,
     },
+}
+
+/// A secret as a service sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretFile {
+    /// The cluster's name for it.
+    pub name: String,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl Default for SecretFile {
+    fn default() -> Self {
+        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0 }
+    }
+}
+
+/// The name of the file that holds a secret for those who see it in this way.
+#[must_use]
+pub fn secret_file(name: &str, mode: u32, uid: u32, gid: u32) -> String {
+    if (mode, uid, gid) == (0o400, 0, 0) {
+        return name.to_owned();
+    }
+    format!("{name}.{mode:04o}.{uid}.{gid}")
 }
 
 /// Where a service is plugged in.

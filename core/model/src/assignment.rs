@@ -140,6 +140,32 @@ pub enum ReasonCode {
 }
 
 impl ReasonCode {
+    /// All of them.
+    pub const ALL: [Self; 22] = [
+        Self::Submitted,
+        Self::NoNodeFits,
+        Self::Placed,
+        Self::Running,
+        Self::Updated,
+        Self::UpdateWaits,
+        Self::StopRequested,
+        Self::Stopped,
+        Self::StartRequested,
+        Self::Completed,
+        Self::Restarting,
+        Self::AttemptFailed,
+        Self::GaveUp,
+        Self::RetryRequested,
+        Self::RetryDue,
+        Self::NodeLost,
+        Self::NodeDrained,
+        Self::DataOnNode,
+        Self::WaitsForFence,
+        Self::DeleteRequested,
+        Self::Recovered,
+        Self::Adopted,
+    ];
+
     /// The word on the wire.
     #[must_use]
     pub fn word(self) -> &'static str {

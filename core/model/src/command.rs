@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::id::{RevisionId, WorkloadId};
+use crate::secret::SecretValues;
 use crate::spec::Spec;
 use crate::token::{Epoch, Session, Term};
 
@@ -47,6 +48,8 @@ pub struct Apply {
     pub run: bool,
     /// What to run.
     pub spec: Arc<Spec>,
+    /// Its secrets, opened just before the order is sent.
+    pub secrets: Arc<SecretValues>,
 }
 
 /// The answer to a command.

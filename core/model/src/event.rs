@@ -10,6 +10,7 @@ use crate::node::Condition;
 use crate::phase::Phase;
 use crate::time::WallMillis;
 use crate::token::{Epoch, EventSeq};
+use crate::volume::{VolumeKey, VolumePhase};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +25,29 @@ pub struct Event {
     pub by: Option<Arc<Author>>,
 }
 
-/// Who asked for a change. Each change somebody asked for has an event with its author, in the same
-/// commit: the events are the audit.
+/// Who asked for a change. Each change somebody asked for has an event with its author, and a record
+/// in the audit log, in the same commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     /// Role and name, as the certificate says.
     pub who: Arc<str>,
     /// The reason they gave; empty when they gave none.
     pub why: Arc<str>,
+    /// Where the request came from, for the audit log alone.
+    pub origin: Origin,
+}
+
+/// Where a request came from, and why it was let in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Address of the caller.
+    pub source: Arc<str>,
+    /// What ties it to a line in a log.
+    pub request: Arc<str>,
+    /// The rule that allowed it.
+    pub rule: Arc<str>,
+    /// The namespace it is about, if about one.
+    pub namespace: Arc<str>,
 }
 
 impl Author {
@@ -40,7 +56,7 @@ impl Author {
 
     /// Somebody who gives no reason.
     pub fn new(who: &str) -> Self {
-        Self { who: Arc::from(who), why: Arc::from("") }
+        Self { who: Arc::from(who), why: Arc::from(""), origin: Origin::default() }
     }
 }
 
@@ -106,6 +122,15 @@ pub enum Happening {
         kind: DriftKind,
         /// `false` when it is noticed, `true` when it is settled.
         resolved: bool,
+    },
+    /// A volume came to have, or lost, a life of its own.
+    Volume {
+        /// Which.
+        key: VolumeKey,
+        /// How it is now; `None` when it is gone.
+        to: Option<VolumePhase>,
+        /// The node that has its data, where one does.
+        node: Option<NodeId>,
     },
     /// Somebody changed something that shows in no other event.
     Asked {

@@ -5,13 +5,17 @@
 //! trusted from then on.
 
 pub mod assignment;
+pub mod audit;
 pub mod command;
 pub mod drift;
+pub mod entry;
 pub mod event;
 pub mod failure;
 pub mod fault;
+pub mod hex;
 pub mod id;
 pub mod inventory;
+pub mod join;
 pub mod labels;
 pub mod link;
 pub mod mode;
@@ -20,8 +24,10 @@ pub mod phase;
 pub mod repository;
 pub mod resources;
 pub mod retry;
+pub mod secret;
 pub mod spec;
 pub mod time;
 pub mod token;
+pub mod volume;
 pub mod workload;
 pub mod zoo;

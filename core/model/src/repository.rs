@@ -69,6 +69,35 @@ impl Repository {
     }
 }
 
+/// Whether the address `text` is of the repository with this path, such as `org/shop`: whatever its
+/// host, and whatever folder of the host it is in.
+#[must_use]
+pub fn is_of(text: &str, path: &str) -> bool {
+    let plain = |path: &str| {
+        let path = path.trim_matches('/');
+        path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/').to_ascii_lowercase()
+    };
+    let own = match text.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => text.split_once(':').map_or("", |(_, path)| path),
+    };
+    let (own, path) = (plain(own), plain(path));
+    !path.is_empty()
+        && (own == path || own.strip_suffix(&path).is_some_and(|rest| rest.ends_with('/')))
+}
+
+/// Whether what `reference` stands for may be another commit when `pushed` moved, which is bare or a
+/// full name such as `refs/heads/main`. Nothing stands for the default branch, which may be any.
+#[must_use]
+pub fn may_move(reference: &str, pushed: &str) -> bool {
+    let bare = |name: &str| {
+        let parts = ["refs/heads/", "refs/tags/"];
+        parts.iter().find_map(|part| name.strip_prefix(part)).unwrap_or(name).to_owned()
+    };
+    !pushed.is_empty()
+        && (reference.is_empty() || reference == "HEAD" || bare(reference) == bare(pushed))
+}
+
 fn parts(text: &str) -> Result<(Protocol, Option<&str>), &'static str> {
     if !text.bytes().all(|b| b.is_ascii_graphic()) {
         return Err("must be visible ASCII; write other characters as %XX");
@@ -256,6 +285,34 @@ mod tests {
         assert!(is_commit(&"0a".repeat(20)) && is_commit(&"0a".repeat(32)));
         for not in ["", "abc1234", &"0A".repeat(20), &"0g".repeat(20)] {
             assert!(!is_commit(not), "{not}");
+        }
+    }
+
+    #[test]
+    fn a_push_is_told_from_one_elsewhere() {
+        for (address, path, is) in [
+            ("https://git.test/org/shop.git", "org/shop", true),
+            ("https://git.test/Org/Shop", "org/shop", true),
+            ("git@git.test:org/shop.git", "org/shop", true),
+            ("ssh://git@git.test:22/org/shop/", "org/shop.git", true),
+            ("file:///srv/git/org/shop.git", "org/shop", true),
+            ("https://git.test/org/shop2", "org/shop", false),
+            ("https://git.test/my-org/shop", "org/shop", false),
+            ("https://git.test/org/shop", "shop2", false),
+            ("https://git.test/org/shop", "", false),
+            ("https://git.test/org/shop", "/", false),
+        ] {
+            assert_eq!(is_of(address, path), is, "{address} {path}");
+        }
+        for (reference, pushed, may) in [
+            ("main", "refs/heads/main", true),
+            ("refs/heads/main", "main", true),
+            ("v1", "refs/tags/v1", true),
+            ("", "refs/heads/anything", true),
+            ("main", "refs/heads/main2", false),
+            ("main", "", false),
+        ] {
+            assert_eq!(may_move(reference, pushed), may, "{reference} {pushed}");
         }
     }
 }

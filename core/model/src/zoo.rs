@@ -70,6 +70,14 @@ zoo! {
     NoBrake = "no-brake",
     /// An empty store is taken for the truth.
     EmptyIsTruth = "empty-is-truth",
+    /// A copy that moved away takes its data along when it is removed.
+    FormerPurged = "former-purged",
+    /// The record of a volume goes with its workload, whether or not its node has given it up.
+    VolumeForgottenEarly = "volume-forgotten-early",
+    /// A volume for one node at a time does not keep its workload from a second node.
+    TwoNodesAttach = "two-nodes-attach",
+    /// A volume whose data is kept does not keep a new workload to the node that has it.
+    RetainedNotFound = "retained-not-found",
 }
 
 /// The bugs that are switched on.

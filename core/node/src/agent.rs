@@ -34,6 +34,8 @@ use crate::settings::AgentSettings;
 use crate::slot::{self, End, Heard, Slot, Told, is_exclusive};
 use crate::sweep::Watch;
 
+pub use crate::sweep::Collected;
+
 /// Beats in a row that may go unanswered before the scheduler counts as out of reach.
 const UNHEARD_BEATS: u64 = 3;
 
@@ -56,6 +58,7 @@ pub struct Agent {
     /// Workloads to settle before the step ends.
     pub(crate) touched: BTreeSet<WorkloadId>,
     pub(crate) last_verb: VerbId,
+    pub(crate) collected: Collected,
 }
 
 /// A removal that is to be told.
@@ -110,6 +113,7 @@ impl Agent {
             waiting: Vec::new(),
             touched: BTreeSet::new(),
             last_verb: VerbId(0),
+            collected: Collected::default(),
         };
         let mut effects = Effects::default();
         agent.touch_all();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Command, Order, Refusal};
 use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::WorkloadType;
 use persys_model::time::Now;
 use persys_model::token::Epoch;
 use persys_model::zoo::Bug;
@@ -78,14 +79,27 @@ impl Agent {
 
     /// A new decision.
     fn take(&mut self, workload: &WorkloadId, epoch: Epoch, order: Order, effects: &mut Effects) {
-        let slot = self.slots.entry(workload.clone()).or_insert_with(|| self.watch.unlisted());
+        let wanted = match &order {
+            Order::Apply(apply) => Some(&*apply.spec),
+            Order::Remove { .. } => None,
+        };
+        let unlisted = || self.watch.unlisted(wanted);
+        let slot = self.slots.entry(workload.clone()).or_insert_with(unlisted);
         let held = self.journal.ledger().intents.get(workload);
+        if let (Some(held), Some(wanted)) = (held, wanted) {
+            // What was of another type before is there until it is seen to be gone.
+            let before = held.spec.as_ref().map(|spec| spec.workload_type());
+            let types =
+                WorkloadType::ALL.into_iter().filter(|kind| *kind != wanted.workload_type());
+            slot.elsewhere.extend(types.filter(|kind| before.is_none_or(|before| before == *kind)));
+        }
         let intent = match order {
             Order::Apply(apply) => Intent {
                 epoch,
                 revision: apply.revision,
                 goal: if apply.run { Goal::Run } else { Goal::Rest },
                 spec: Some(apply.spec),
+                secrets: apply.secrets,
                 restarts: 0,
                 // What runs already is in the measured use: it may stay and change.
                 gave_up: (apply.run && !slot.view.runs()).then(|| self.load.refusal()).flatten(),
@@ -97,6 +111,8 @@ impl Agent {
                     .map_or_else(|| RevisionId::fixed("none"), |held| held.revision.clone()),
                 goal: Goal::Gone { purge },
                 spec: held.and_then(|held| held.spec.clone()),
+                // What goes is not started again.
+                secrets: Arc::default(),
                 restarts: 0,
                 gave_up: None,
                 completed: false,
@@ -115,6 +131,7 @@ impl Agent {
                 revision: apply.revision,
                 goal: if apply.run { Goal::Run } else { Goal::Rest },
                 spec: Some(apply.spec),
+                secrets: apply.secrets,
                 ..held.clone()
             },
             Order::Remove { purge } => Intent { goal: Goal::Gone { purge }, ..held.clone() },
@@ -252,6 +269,7 @@ impl Agent {
             epoch: intent.epoch,
             revision: intent.revision.clone(),
             spec: Arc::clone(spec),
+            secrets: Arc::clone(&intent.secrets),
             not_after: self.fence.not_after(exclusive),
         };
         let doing = Doing::Start(intent.revision.clone());
@@ -304,6 +322,9 @@ impl Agent {
         slot.failures = 0;
         let reset_ms = self.settings.restart_reset_ms;
         let intent = self.journal.ledger().intents.get(workload);
+        if flight.doing == Doing::Clear {
+            self.collected.cleared = self.collected.cleared.saturating_add(1);
+        }
         match flight.doing {
             Doing::Start(revision) => {
                 let view = View::There { epoch: flight.epoch, revision, state: Existing::Running };

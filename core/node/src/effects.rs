@@ -5,6 +5,7 @@ use std::sync::Arc;
 use persys_model::command::Answer;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::link::{Beat, Registration};
+use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
@@ -64,6 +65,8 @@ pub enum Verb {
         revision: RevisionId,
         /// What to run.
         spec: Arc<Spec>,
+        /// Its secrets.
+        secrets: Arc<SecretValues>,
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
     },

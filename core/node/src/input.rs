@@ -1,5 +1,6 @@
 //! Everything that can happen to an agent, as data.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Command;
@@ -7,6 +8,7 @@ use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
+use persys_model::spec::WorkloadType;
 use persys_model::token::Epoch;
 
 /// The shell's name for a caller who waits for an answer.
@@ -81,7 +83,15 @@ pub struct Used {
 pub enum Observation {
     /// All that exists with our labels. What is not in it does not exist.
     Complete(Vec<Seen>),
-    /// The runtime does not answer: everything may be as it was, or not.
+    /// The same of all types but some, whose runtimes do not answer: what is of those may be as it
+    /// was, or not.
+    Partial {
+        /// What exists of the others.
+        seen: Vec<Seen>,
+        /// Of which nothing is known.
+        blind: BTreeSet<WorkloadType>,
+    },
+    /// No runtime answers: everything may be as it was, or not.
     Unknown,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Term};
@@ -32,6 +33,8 @@ pub struct Intent {
     pub goal: Goal,
     /// What to run; `None` when only the running thing was found after the ledger was lost.
     pub spec: Option<Arc<Spec>>,
+    /// The secrets of the spec as they came with the decision. On disk they are sealed.
+    pub secrets: Arc<SecretValues>,
     /// Starts after the first under this decision; survives restarts of the agent.
     pub restarts: u32,
     /// Set once the agent has given up on this decision.

@@ -3,13 +3,14 @@
 //! All of it may be lost with the process: it is found again by looking at the runtimes and by
 //! hearing from the scheduler.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
 use persys_model::spec::container::RestartPolicy;
-use persys_model::spec::{Class, Spec};
+use persys_model::spec::{Class, Spec, WorkloadType};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
@@ -23,6 +24,8 @@ use crate::restart;
 pub(crate) struct Slot {
     /// What is there.
     pub(crate) view: View,
+    /// Types beside its own under which something of it may exist still.
+    pub(crate) elsewhere: BTreeSet<WorkloadType>,
     /// The first observation that is late enough to know what our last verb did.
     pub(crate) trust_from: u64,
     /// The verb that runs.
@@ -176,8 +179,24 @@ impl View {
 
 impl Slot {
     /// A slot for an intent of an earlier life.
+    ///
+    /// An earlier life may have ended while one type was replaced by another. Of exclusive work a
+    /// second copy would be a breach, so every type must have been looked at once; of any other the
+    /// copy would be found when its runtime answers, and nothing waits for that.
     pub(crate) fn remembered(intent: &Intent) -> Self {
-        Self { streak: intent.restarts, ..Self::default() }
+        let everywhere = if is_exclusive(intent) { &WorkloadType::ALL[..] } else { &[] };
+        let elsewhere = everywhere.iter().copied().collect();
+        Self { streak: intent.restarts, elsewhere, ..Self::default() }
+    }
+
+    /// Whether something of it may exist where nobody answers.
+    pub(crate) fn may_hide(&self, intent: Option<&Intent>, blind: &BTreeSet<WorkloadType>) -> bool {
+        match intent.and_then(|intent| intent.spec.as_deref()) {
+            Some(spec) => {
+                blind.contains(&spec.workload_type()) || !self.elsewhere.is_disjoint(blind)
+            }
+            None => !blind.is_empty(),
+        }
     }
 
     /// Begins anew for a new decision.

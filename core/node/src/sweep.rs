@@ -5,16 +5,19 @@
 //!   seen, removed by a decision ..... what that removal left behind: cleared
 //!   seen, otherwise ................. adopted: written down, reported, left alone
 //!   not seen, with an intent ........ absent
-//!   the runtime does not answer ..... unknown: nothing is concluded, nothing is done
+//!   its runtime does not answer ..... unknown: nothing is concluded, nothing is done
 //! ```
 //!
 //! Invariant: what is found is never started, stopped or removed because of what it is, only
-//! because somebody ordered it. An observation taken before our last verb ended says nothing about
+//! because somebody ordered it. What one runtime hides says nothing about what another shows, and
+//! absence is concluded only when every runtime that may have something of it has answered. An observation taken before our last verb ended says nothing about
 //! that verb's workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use persys_model::id::WorkloadId;
+use persys_model::spec::{Class, Spec, WorkloadType};
 use persys_model::time::{Millis, Now};
 use persys_model::token::Epoch;
 use persys_model::zoo::Bug;
@@ -37,6 +40,10 @@ pub(crate) struct Watch {
     wanted: bool,
     /// What is known as a whole.
     sight: Sight,
+    /// Types whose runtimes did not answer last time, while others did.
+    blind: BTreeSet<WorkloadType>,
+    /// Types whose runtimes never answered in this life.
+    unheard: BTreeSet<WorkloadType>,
 }
 
 /// What is known of the runtimes as a whole.
@@ -44,15 +51,25 @@ pub(crate) struct Watch {
 enum Sight {
     /// They were never heard of in this life.
     New,
-    /// They answered last time.
+    /// All of them answered last time.
     Clear,
-    /// They did not answer last time.
+    /// Some answered last time.
+    Partial,
+    /// None answered last time.
     Blind,
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Self { asked: 0, open: false, asked_at: Millis(0), wanted: true, sight: Sight::New }
+        Self {
+            asked: 0,
+            open: false,
+            asked_at: Millis(0),
+            wanted: true,
+            sight: Sight::New,
+            blind: BTreeSet::new(),
+            unheard: WorkloadType::ALL.into_iter().collect(),
+        }
     }
 
     /// The next observation is wanted now; gives its number.
@@ -62,20 +79,35 @@ impl Watch {
     }
 
     /// An answer came; gives its number.
-    fn answered(&mut self, sight: Sight) -> u64 {
+    fn answered(&mut self, sight: Sight, blind: BTreeSet<WorkloadType>) -> u64 {
         self.open = false;
         self.sight = sight;
+        match sight {
+            Sight::Clear | Sight::Partial => self.unheard.retain(|kind| blind.contains(kind)),
+            Sight::New | Sight::Blind => {}
+        }
+        self.blind = blind;
         self.asked
     }
 
-    /// What is known of a workload that nobody spoke of so far: if the runtimes answered, that it
-    /// does not exist.
-    pub(crate) fn unlisted(&self) -> Slot {
+    /// Types whose runtimes did not answer last time, while others did.
+    pub(crate) fn blind(&self) -> &BTreeSet<WorkloadType> {
+        &self.blind
+    }
+
+    /// What is known of a workload that nobody spoke of so far: if the runtime of what it is to be
+    /// answered, that it does not exist. For exclusive work the others must have answered as well,
+    /// now or before: what they had then is known.
+    pub(crate) fn unlisted(&self, spec: Option<&Spec>) -> Slot {
+        let exclusive = spec.is_some_and(|spec| spec.placement.class == Class::Exclusive);
+        let elsewhere = if exclusive { self.unheard.clone() } else { BTreeSet::new() };
+        let blind = spec.is_none_or(|spec| self.blind.contains(&spec.workload_type()));
         let view = match self.sight {
             Sight::New | Sight::Blind => View::Unknown,
-            Sight::Clear => View::Absent,
+            Sight::Partial if blind || !elsewhere.is_empty() => View::Unknown,
+            Sight::Clear | Sight::Partial => View::Absent,
         };
-        Slot { view, ..Slot::default() }
+        Slot { view, elsewhere, ..Slot::default() }
     }
 
     /// Whether the answer that was heard last is at least this one.
@@ -99,22 +131,53 @@ impl Watch {
     /// When to ask if nothing happens before.
     pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
         let wait = match self.sight {
-            Sight::New | Sight::Clear | Sight::Blind if self.open => settings.answer_wait_ms,
-            Sight::New | Sight::Blind => settings.observe_retry_ms,
+            Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open => {
+                settings.answer_wait_ms
+            }
+            Sight::New | Sight::Partial | Sight::Blind => settings.observe_retry_ms,
             Sight::Clear => settings.observe_ms,
         };
         self.asked_at.plus(wait.max(1))
     }
 }
 
+/// What was done in this life about what nobody ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// How often all that exists was gone through.
+    pub looks: u64,
+    /// Things that were found, written down and left alone until somebody decides.
+    pub found: u64,
+    /// Leftovers of ordered removals that were cleared away.
+    pub cleared: u64,
+}
+
 impl Agent {
+    /// What was done in this life about what nobody ordered.
+    #[must_use]
+    pub fn collected(&self) -> Collected {
+        self.collected
+    }
+
+    /// Types whose runtimes did not answer when they were last asked, while others did.
+    #[must_use]
+    pub fn blind(&self) -> &BTreeSet<WorkloadType> {
+        self.watch.blind()
+    }
+
     /// Takes in what the runtimes said.
     pub(crate) fn observed(&mut self, said: Observation, now: Now, effects: &mut Effects) {
-        let list = match said {
-            Observation::Complete(list) => list,
-            Observation::Unknown if self.settings.zoo.has(Bug::OutageIsGone) => Vec::new(),
+        let (list, blind) = match said {
+            Observation::Complete(list) => (list, BTreeSet::new()),
+            Observation::Partial { seen, .. } if self.settings.zoo.has(Bug::OutageIsGone) => {
+                (seen, BTreeSet::new())
+            }
+            Observation::Partial { seen, blind } => (seen, blind),
+            Observation::Unknown if self.settings.zoo.has(Bug::OutageIsGone) => {
+                (Vec::new(), BTreeSet::new())
+            }
             Observation::Unknown => {
-                self.watch.answered(Sight::Blind);
+                self.watch.answered(Sight::Blind, BTreeSet::new());
                 for slot in self.slots.values_mut() {
                     slot.view = View::Unknown;
                 }
@@ -122,7 +185,8 @@ impl Agent {
                 return;
             }
         };
-        let number = self.watch.answered(Sight::Clear);
+        let sight = if blind.is_empty() { Sight::Clear } else { Sight::Partial };
+        let number = self.watch.answered(sight, blind);
         let mut seen: BTreeMap<WorkloadId, Seen> =
             list.into_iter().map(|seen| (seen.workload.clone(), seen)).collect();
         for workload in seen.keys() {
@@ -130,8 +194,8 @@ impl Agent {
         }
         let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
         for workload in known {
-            let view = seen.remove(&workload).map_or(View::Absent, View::from);
-            self.look(&workload, view, number, now, effects);
+            let there = seen.remove(&workload);
+            self.look(&workload, there, number, now, effects);
         }
         self.slots.retain(|workload, slot| {
             self.journal.ledger().intents.contains_key(workload)
@@ -141,6 +205,7 @@ impl Agent {
                 || slot.view != View::Absent
         });
         self.forget_old(now, effects);
+        self.collected.looks = self.collected.looks.saturating_add(1);
         self.line.looked(now.mono);
         self.touch_all();
     }
@@ -178,7 +243,7 @@ impl Agent {
     fn look(
         &mut self,
         workload: &WorkloadId,
-        view: View,
+        there: Option<Seen>,
         number: u64,
         now: Now,
         effects: &mut Effects,
@@ -187,8 +252,19 @@ impl Agent {
         if slot.flight.is_some() || number < slot.trust_from {
             return;
         }
+        let intent = self.journal.ledger().intents.get(workload);
+        let hidden = slot.may_hide(intent, self.watch.blind());
+        slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));
+        let view = match there {
+            Some(seen) => View::from(seen),
+            None if hidden => {
+                slot.view = View::Unknown;
+                return;
+            }
+            None => View::Absent,
+        };
         slot.see(view, now.mono, self.settings.restart_reset_ms);
-        match self.journal.ledger().intents.get(workload) {
+        match intent {
             Some(intent) => {
                 let leave = self.fence.leave(is_exclusive(intent), now.mono);
                 slot.conclude(intent, leave);
@@ -214,12 +290,14 @@ impl Agent {
             revision: revision.clone(),
             goal,
             spec: None,
+            secrets: Arc::default(),
             restarts: 0,
             gave_up: None,
             completed: false,
         };
         slot.ran = goal == Goal::Run;
         slot.met = true;
+        self.collected.found = self.collected.found.saturating_add(1);
         self.put(workload, intent, effects);
         self.line.tell_all();
     }

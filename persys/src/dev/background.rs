@@ -45,6 +45,7 @@ fn start(options: &Options, folder: &Folder, log: &Path) -> Result<Child, Error>
         .args(["dev", "--runtime", options.runtime.word()])
         .args(["--port", &options.port.to_string(), "--http", &options.http.to_string()])
         .args(["--agent-port", &options.agent_port.to_string()])
+        .args(["--gateway-port", &options.gateway_port.to_string()])
         .arg("--state")
         .arg(&folder.path)
         .stdin(Stdio::null())

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use persys_ca::office::record;
 use persys_identity::authority::Validity;
 use persys_identity::{Authority, Grant, Role, Source, TrustDomain};
 
 use super::folder::Folder;
 use super::{Error, NODE, name, system};
+use crate::enrol::DOMAIN;
 
-const DOMAIN: &str = "persys.local";
 /// How long they last; they are made anew with every start.
 const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
@@ -17,6 +18,7 @@ const LIFETIME: Duration = Duration::from_hours(30 * 24);
 pub(super) struct Certificates {
     pub(super) scheduler: Source,
     pub(super) agent: Source,
+    pub(super) gateway: Source,
     pub(super) operator: PathBuf,
 }
 
@@ -33,12 +35,15 @@ pub(super) fn certify(folder: &Folder) -> Result<Certificates, Error> {
         let grant = Grant::new(role, name(who)?);
         let grant = if loopback { grant.on_loopback() } else { grant };
         let path = kept.join(format!("{who}-{role}.pem"));
-        Source::Bundle(path.clone()).save(&authority.issue(&grant, validity)?)?;
+        let issued = authority.issue(&grant, validity)?;
+        record(&authority, &issued.certificate, "issue", now)?;
+        Source::Bundle(path.clone()).save(&issued)?;
         Ok(path)
     };
     Ok(Certificates {
         scheduler: Source::Bundle(issue(Role::Scheduler, "scheduler", true)?),
         agent: Source::Bundle(issue(Role::Agent, NODE, false)?),
+        gateway: Source::Bundle(issue(Role::Gateway, "gateway", true)?),
         operator: issue(Role::Operator, "admin", false)?,
     })
 }

@@ -1,11 +1,13 @@
 //! Ends a development cluster and leaves nothing behind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use persys_agent::app::{Limit, VolumeSettings, Volumes};
 use persys_agent::ledger::{FileKeeper, Keeper as _};
 use persys_cli::context;
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_runtime::compose::Compose;
 use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
@@ -79,35 +81,53 @@ async fn remove_what_runs(folder: &Folder) -> Result<usize, Error> {
     let compose = Compose::new(docker.clone(), stacks);
     let machines = Machines::new(owner, MachineSettings::default(), clock);
     let runtimes: [&dyn Runtime; 3] = [&docker, &compose, &machines];
-    let mut removed = 0;
+    let held = held(folder).await;
+    let (mut removed, mut known) = (0, held.clone().unwrap_or_default());
     for runtime in runtimes {
-        removed += remove_all_of(runtime, folder).await?;
+        let gone = remove_all_of(runtime, folder, held.as_ref()).await?;
+        removed += gone.len();
+        known.extend(gone);
+    }
+    // A volume that is still mounted would keep the folder from going.
+    let volumes = Volumes::new(&volumes(folder));
+    for workload in &known {
+        let released = volumes.release(workload, true).await;
+        released.map_err(|error| {
+            let source = persys_runtime::Error::Storage { detail: error.to_string() };
+            Error::Containers { path: folder.path.clone(), source }
+        })?;
     }
     Ok(removed)
 }
 
-async fn remove_all_of(runtime: &dyn Runtime, folder: &Folder) -> Result<usize, Error> {
+/// Where the agent keeps managed volumes.
+fn volumes(folder: &Folder) -> VolumeSettings {
+    VolumeSettings::within(&folder.path.join("agent"), Limit::Auto)
+}
+
+async fn remove_all_of(
+    runtime: &dyn Runtime,
+    folder: &Folder,
+    held: Option<&BTreeSet<WorkloadId>>,
+) -> Result<Vec<WorkloadId>, Error> {
     let stays = |source| Error::Containers { path: folder.path.clone(), source };
     let found = match runtime.list().await {
         Ok(found) => found,
-        Err(_) if holds_nothing(folder).await => Vec::new(),
+        // An agent that has nothing to run has no containers, whether Docker says so or not.
+        Err(_) if held.is_some_and(BTreeSet::is_empty) => Vec::new(),
         Err(source) => return Err(stays(source)),
     };
     for seen in &found {
         runtime.remove(&seen.workload, true).await.map_err(stays)?;
     }
-    Ok(found.len())
+    Ok(found.into_iter().map(|seen| seen.workload).collect())
 }
 
-/// Whether the agent has nothing to run: then there are no containers, whether Docker says so or not.
-async fn holds_nothing(folder: &Folder) -> bool {
+/// What the agent has to run; `None` if its ledger cannot be read.
+async fn held(folder: &Folder) -> Option<BTreeSet<WorkloadId>> {
     let dir = folder.path.join("agent");
-    match FileKeeper::open(&dir, persys_agent::host::date()) {
-        Ok(keeper) => {
-            let ledger = keeper.load().await;
-            keeper.close().await;
-            ledger.intents.is_empty()
-        }
-        Err(_) => false,
-    }
+    let keeper = FileKeeper::open(&dir, persys_agent::host::date()).ok()?;
+    let ledger = keeper.load().await;
+    keeper.close().await;
+    Some(ledger.intents.into_keys().collect())
 }

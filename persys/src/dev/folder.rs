@@ -1,7 +1,9 @@
 //! The folder of a development cluster: whose it is, who works on it, and what it says.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use persys_identity::ClusterName;
@@ -34,6 +36,12 @@ pub(super) struct Note {
     /// Where names are answered.
     #[serde(default)]
     pub(super) dns: Option<SocketAddr>,
+    /// Where machines join.
+    #[serde(default)]
+    pub(super) enrol: Option<SocketAddr>,
+    /// Where the dashboard is, with what lets a browser in once.
+    #[serde(default)]
+    pub(super) dashboard: String,
     pub(super) runtime: String,
     pub(super) operator: PathBuf,
     /// What the node cannot run, and how to get it.
@@ -93,7 +101,8 @@ impl Folder {
     pub(super) fn leave_note(&self, note: &Note) -> Result<(), Error> {
         let (path, draft) = (self.path.join(NOTE), self.path.join("dev.json.new"));
         let text = serde_json::to_string_pretty(note).unwrap_or_default();
-        let kept = fs::write(&draft, text).and_then(|()| fs::rename(&draft, &path));
+        // It holds a link that lets in whoever comes first.
+        let kept = write_privately(&draft, &text).and_then(|()| fs::rename(&draft, &path));
         kept.map_err(system(path.display().to_string()))
     }
 
@@ -118,6 +127,12 @@ impl Folder {
         let what = system(format!("{} cannot be removed", self.path.display()));
         fs::remove_dir_all(&self.path).map_err(what)
     }
+}
+
+fn write_privately(path: &Path, text: &str) -> std::io::Result<()> {
+    drop(fs::remove_file(path));
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use persys_agent::app as agent;
+use persys_gateway::app as gateway;
 use persys_identity::authority::AuthorityError;
 use persys_identity::names::IdentityError;
 use persys_identity::{ClusterName, FileError, Name};
@@ -83,8 +84,18 @@ enum Error {
     File(#[from] FileError),
     #[error("commands cannot be told where it is")]
     Context(#[from] persys_cli::context::ContextError),
+    #[error("certificates cannot be listed")]
+    Office(#[from] persys_ca::office::OfficeError),
+    #[error(transparent)]
+    Enrol(#[from] crate::enrol::Error),
     #[error("the scheduler does not start")]
     Scheduler(#[from] scheduler::Error),
+    #[error("the dashboard's user cannot be named")]
+    User(#[from] persys_model::id::NameError),
+    #[error("the gateway does not start")]
+    Gateway(#[from] gateway::Error),
+    #[error("nobody can be let in by a link")]
+    Link(#[from] gateway::NoSession),
     #[error("the agent does not start")]
     Agent(#[from] agent::Error),
 }
@@ -147,6 +158,11 @@ fn hint(error: &Error) -> Option<&'static str> {
         | Error::Authority(_)
         | Error::File(_)
         | Error::Context(_)
+        | Error::Office(_)
+        | Error::Enrol(_)
+        | Error::Gateway(_)
+        | Error::User(_)
+        | Error::Link(_)
         | Error::Scheduler(_)
         | Error::Agent(_) => None,
     }

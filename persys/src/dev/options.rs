@@ -30,6 +30,12 @@ pub(super) struct Options {
     /// The port where names are answered; another one if it is taken
     #[arg(long, default_value_t = 5353)]
     pub(super) dns_port: u16,
+    /// The port where machines join; another one if it is taken
+    #[arg(long, default_value_t = 8086)]
+    pub(super) enrol_port: u16,
+    /// The port of the dashboard and of REST; another one if it is taken
+    #[arg(long, default_value_t = 8585)]
+    pub(super) gateway_port: u16,
     /// Go on in the background, once it serves
     #[arg(long)]
     pub(super) background: bool,

@@ -2,20 +2,40 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use persys_agent::app as agent;
 use persys_cli::context::{self, Context};
+use persys_cluster::effects::Reply;
+use persys_cluster::input::Ask;
 use persys_cluster::settings::Settings;
+use persys_gateway::app as gateway;
+use persys_gateway::caller::Caller;
+use persys_gateway::clusters::file::{ClusterPlan, Plan, SchedulerPlan};
+use persys_gateway::clusters::order::Routing;
+use persys_gateway::limits::Limits;
+use persys_identity::Role;
+use persys_model::entry::{Binding, Entry, Scope, Subject, UserRole};
+use persys_model::id::{EntryName, SubjectName};
 use persys_model::spec::WorkloadType;
 use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::{Discovery, Dns};
+use persys_scheduler::standing::Standing;
+use tokio::time::timeout;
 
 use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
 use super::{Error, NODE, docker_host, home};
 use crate::component::{until_told, watchdog_command};
+use crate::enrol;
+
+/// The user of the dashboard.
+const ADMIN: &str = "admin";
+/// How long the scheduler may take until it leads.
+const LEADS: Duration = Duration::from_secs(10);
 
 /// Serves, tells where, and waits.
 pub(super) async fn run(options: &Options) -> Result<(), Error> {
@@ -28,13 +48,17 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     println!("starting, with everything kept in {}", folder.path.display());
     let certificates = certify(&folder)?;
     let scheduler = start_scheduler(options, &folder, &certificates).await?;
+    let enrolment = open_enrolment(options, &folder, &scheduler).await?;
     let agent = start_agent(options, &folder, &certificates, scheduler.grpc).await?;
+    let gateway = start_gateway(options, &folder, &certificates, scheduler.grpc).await?;
     let note = Note {
         pid: std::process::id(),
         grpc: scheduler.grpc,
         http: scheduler.http,
         agent: agent.grpc.unwrap_or_else(|| local(options.agent_port)),
         dns: scheduler.dns,
+        enrol: enrolment.as_ref().map(|enrolment| enrolment.address),
+        dashboard: gateway.login_link(admin(&scheduler).await?)?,
         runtime: options.runtime.word().to_owned(),
         operator: certificates.operator,
         missing: missing(&agent).await,
@@ -45,7 +69,11 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     println!("Ctrl-C stops it; containers go on, and everything is known again next time");
     until_told().await;
     println!("stopping");
+    gateway.stop().await;
     agent.stop().await;
+    if let Some(enrolment) = enrolment {
+        enrolment.stop().await;
+    }
     scheduler.stop().await;
     folder.take_note_away();
     Ok(())
@@ -65,10 +93,27 @@ async fn start_scheduler(
         cluster: folder.cluster.to_string(),
         security: scheduler::Security::Mtls(certificates.scheduler.clone()),
         settings: Settings::default(),
+        logins: None,
         git: scheduler::GitSettings::default(),
+        secrets_key: None,
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)
+}
+
+/// Lets other machines join, where the port is free or another one is.
+async fn open_enrolment(
+    options: &Options,
+    folder: &Folder,
+    scheduler: &scheduler::Running,
+) -> Result<Option<persys_ca::Running>, Error> {
+    let authority = folder.path.join("ca");
+    match enrol::open(scheduler, &authority, local(options.enrol_port), None).await {
+        Err(enrol::Error::Serve(persys_ca::serve::Error::Listen { .. })) => {
+            Ok(enrol::open(scheduler, &authority, local(0), None).await?)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 async fn start_agent(
@@ -120,6 +165,63 @@ async fn start_agent(
     Ok(agent::start(config).await?)
 }
 
+/// The gateway, without TLS for browsers: it listens on this machine alone.
+async fn start_gateway(
+    options: &Options,
+    folder: &Folder,
+    certificates: &Certificates,
+    scheduler: SocketAddr,
+) -> Result<gateway::Running, Error> {
+    let config = |port| gateway::Config {
+        inner: None,
+        public: local(port),
+        security: gateway::Security::Mtls(certificates.gateway.clone()),
+        public_is_plain: true,
+        plan: Plan {
+            default: folder.cluster.to_string(),
+            clusters: vec![ClusterPlan {
+                id: folder.cluster.to_string(),
+                name: "dev".to_owned(),
+                routing: Routing::LeaderOnly,
+                schedulers: vec![SchedulerPlan {
+                    id: "dev".to_owned(),
+                    address: scheduler.to_string(),
+                    is_leader: true,
+                }],
+                identity: None,
+            }],
+            repositories: BTreeMap::new(),
+        },
+        request_timeout: Duration::from_secs(10),
+        health_interval: Duration::from_secs(5),
+        discovery: None,
+        limits: Limits::default(),
+        webhooks: None,
+    };
+    match gateway::start(config(options.gateway_port)).await {
+        Err(gateway::Error::Listen { .. }) => Ok(gateway::start(config(0)).await?),
+        started => Ok(started?),
+    }
+}
+
+/// Whoever opens the dashboard's link: the user for whom all this runs, who may do everything here.
+async fn admin(scheduler: &scheduler::Running) -> Result<Caller, Error> {
+    let binding = Binding {
+        name: EntryName::fixed("dev-admin"),
+        subject: Subject::User(SubjectName::new(ADMIN)?),
+        role: UserRole::Admin,
+        scope: Scope::Cluster,
+    };
+    let mut standing = scheduler.handle.standing();
+    // It leads in a moment, or it says why not on its own pages.
+    drop(timeout(LEADS, standing.wait_for(Standing::is_normal)).await);
+    let kept = scheduler.handle.ask(Ask::Keep(Arc::new(Entry::Binding(binding)))).await;
+    if !matches!(kept, Ok(Reply::Done { .. })) {
+        tracing::warn!(?kept, "the dashboard's user has no rights yet; start again for a new link");
+    }
+    Ok(Caller::Certified { role: Role::User, name: super::name(ADMIN)? })
+}
+
 /// What containers lack here, if anything: the other kinds come with later releases.
 async fn missing(agent: &agent::Running) -> Vec<String> {
     let lacks = agent.handle.read(|agent, _| {
@@ -155,6 +257,10 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     if let Some(dns) = note.dns {
         println!("  names      {dns}  (DNS)");
     }
+    if let Some(enrol) = note.enrol {
+        println!("  joining    {enrol}  (persys token create)");
+    }
+    println!("  dashboard  {}  (once, within 10 minutes)", note.dashboard);
     println!("  operator   {}", note.operator.display());
     println!("  kept in    {}", folder.path.display());
     if note.runtime == "sim" {

@@ -7,7 +7,7 @@ use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
-use super::scheduler::{NO_GATEWAY, NO_TRACES, NO_VAULT, certificates};
+use super::scheduler::{NO_GATEWAY, NO_TRACES, certificates};
 use super::storage;
 use super::vm::machines;
 use super::{Setting, Unused, Values};
@@ -33,6 +33,20 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_TLS_CA", "PERSYS_TLS_CA_PATH"], "/etc/persys/certs/ca.crt", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_TLS_CERT", "PERSYS_TLS_CERT_PATH"], "/etc/persys/certs/agent.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_TLS_KEY", "PERSYS_TLS_KEY_PATH"], "/etc/persys/certs/agent.key", "Private key"),
+    setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
+    setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
+    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-auth-method", ["PERSYS_VAULT_AUTH_METHOD"], "approle", "How to log in: token or approle"),
+    setting!("vault-token", ["PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
+    setting!("vault-approle-role-id", ["PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),
+    setting!("vault-approle-secret-id", ["PERSYS_VAULT_APPROLE_SECRET_ID"], "", "Its secret id; not as a flag"),
+    setting!("vault-pki-mount", ["PERSYS_VAULT_PKI_MOUNT"], "pki", "Where Vault's PKI is mounted"),
+    setting!("vault-pki-role", ["PERSYS_VAULT_PKI_ROLE"], "compute-agent", "Role of that PKI; it must allow our identity as a URI"),
+    setting!("vault-cert-ttl", ["PERSYS_VAULT_CERT_TTL"], "24h", "How long certificates of Vault last"),
+    setting!("vault-service-name", ["PERSYS_VAULT_SERVICE_NAME"], "compute-agent", "Common name of the certificate"),
+    setting!("vault-service-domain", ["PERSYS_VAULT_SERVICE_DOMAIN"], "", "Domain of the common name, and of our identity"),
+    setting!("vault-retry-interval", ["PERSYS_VAULT_RETRY_INTERVAL"], "2m", "How long to wait when Vault gives no certificate"),
+    setting!("external-ip", ["PERSYS_EXTERNAL_IP"], "", "A further address in certificates of Vault"),
     setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
     setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers; false only with the runtime `sim`"),
     setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
@@ -76,7 +90,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
     ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
     ("OTEL_SERVICE_NAME", NO_TRACES),
-    ("PERSYS_VAULT_*", NO_VAULT),
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
 

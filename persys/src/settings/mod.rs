@@ -18,14 +18,18 @@ macro_rules! setting {
 
 pub(crate) mod agent;
 mod etcd;
+pub(crate) mod gateway;
 mod git;
+mod oidc;
 #[cfg(test)]
 mod page;
 pub(crate) mod read;
+pub(crate) mod renewal;
 pub(crate) mod scheduler;
 mod storage;
 #[cfg(test)]
 mod variables;
+pub(crate) mod vault;
 mod vm;
 
 use std::collections::BTreeMap;
@@ -43,7 +47,14 @@ const LARGEST_FILE: u64 = 256 * 1024;
 pub(crate) const FILE_VARIABLE: &str = "PERSYS_CONFIG_FILE";
 
 /// Settings whose values nobody sees.
-const SECRET: [&str; 1] = ["etcd-password"];
+const SECRET: [&str; 6] = [
+    "etcd-password",
+    "gitea-webhook-secret",
+    "github-webhook-secret",
+    "gitlab-webhook-secret",
+    "vault-approle-secret-id",
+    "vault-token",
+];
 
 /// One row.
 #[derive(Debug, Clone, Copy)]
@@ -213,6 +224,17 @@ pub(crate) fn resolve(
     if faults.is_empty() { Ok(values) } else { Err(faults) }
 }
 
+/// What a variable says; or, where it is not set, the file that `NAME_FILE` names.
+pub(crate) fn said(set: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    if let Some(value) = set.get(name) {
+        return Some(value.clone());
+    }
+    let path = set.get(&format!("{name}_FILE"))?;
+    let size = std::fs::metadata(path).ok()?.len();
+    let text = std::fs::read_to_string(path).ok().filter(|_| size <= LARGEST_FILE)?;
+    Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
+}
+
 /// Variables that are set and mean nothing here, each with the reason.
 pub(crate) fn unused(table: &[Unused], set: &BTreeMap<String, String>) -> Vec<String> {
     let why = |name: &str| table.iter().find(|row| covers(row, name)).map(|(_, why)| why);
@@ -296,6 +318,21 @@ mod tests {
         let named = path.display().to_string();
         let values = resolved("", &[(FILE_VARIABLE, &named)]).unwrap();
         assert_eq!((values.text("port"), values.text("name")), ("4", "filed"));
+    }
+
+    #[test]
+    fn a_variable_may_be_in_a_file_that_another_one_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "geheim\n").unwrap();
+        let file = path.display().to_string();
+        let set = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        assert_eq!(said(&set(&[("A_FILE", &file)]), "A").as_deref(), Some("geheim"));
+        assert_eq!(said(&set(&[("A_FILE", &file), ("A", "b")]), "A").as_deref(), Some("b"));
+        assert_eq!(said(&set(&[("A_FILE", "/nowhere")]), "A"), None);
+        assert_eq!(said(&set(&[]), "A"), None);
     }
 
     #[test]

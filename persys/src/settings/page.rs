@@ -5,7 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{FILE_VARIABLE, Setting, Unused, agent, command, scheduler, with_two_dashes};
+use persys_model::assignment::ReasonCode;
+use persys_model::failure::FailureReason;
+
+use super::{FILE_VARIABLE, Setting, Unused, agent, command, gateway, scheduler, with_two_dashes};
 use crate::component;
 use crate::program::{Program, choose};
 
@@ -14,7 +17,8 @@ const HEADER: &str = "\
 
 Each setting is a flag (`--grpc-port`), a key of the configuration file (`grpc_port`) and, mostly, a
 variable. The first of flag, variable, file and default that says something counts; a variable that is
-set to nothing is not set. `persys scheduler config` and `persys agent config` tell what counts and who
+set to nothing is not set, and where `NAME` is not set the file that `NAME_FILE` names says it.
+`persys scheduler config`, `persys agent config` and `persys gateway config` tell what counts and who
 said it. The file is named by `--config` or `PERSYS_CONFIG_FILE`.
 
 Durations are written `30s`, `1m30s` or in bare seconds. This page is made from the program's own
@@ -46,6 +50,7 @@ fn the_page_of_settings_is_that_of_the_tables() {
     assert!(text.contains(FILE_VARIABLE));
     section(&mut text, "Scheduler", scheduler::TABLE, scheduler::UNUSED);
     section(&mut text, "Agent", agent::TABLE, agent::UNUSED);
+    section(&mut text, "Gateway", gateway::TABLE, gateway::UNUSED);
     let page = root("docs/settings.md");
     if std::env::var_os("PERSYS_BLESS").is_some() {
         std::fs::write(&page, &text).unwrap();
@@ -79,8 +84,21 @@ fn understood(line: &str) -> Result<(), String> {
         (Program::Scheduler, words) => {
             component("scheduler", scheduler::ABOUT, scheduler::TABLE, words)
         }
+        (Program::Gateway, words) => component("gateway", gateway::ABOUT, gateway::TABLE, words),
         (Program::Agent, words) => component("agent", agent::ABOUT, agent::TABLE, words),
         (Program::Dev, _) => Ok(()),
+        (Program::Ca, words) => {
+            let words = std::iter::once(OsString::from("ca")).chain(words);
+            crate::ca::command().try_get_matches_from(words).map(drop).map_err(told)
+        }
+        (Program::Join, words) => {
+            let words = std::iter::once(OsString::from("join")).chain(words);
+            crate::join::command().try_get_matches_from(words).map(drop).map_err(told)
+        }
+        (Program::Doctor, words) => {
+            let command = component::doctor_command();
+            command.try_get_matches_from(words).map(drop).map_err(told)
+        }
         (Program::Watchdog, _) => Err("nobody types that".to_owned()),
         (Program::Commands(name), words) => {
             let everything = persys_cli::command_with(name, component::commands());
@@ -92,7 +110,7 @@ fn understood(line: &str) -> Result<(), String> {
 
 #[test]
 fn every_command_in_the_pages_is_understood() {
-    for page in ["README.md", "docs/operations.md"] {
+    for page in ["README.md", "docs/operations.md", "docs/troubleshooting.md"] {
         let text = std::fs::read_to_string(root(page)).unwrap();
         let (mut inside, mut seen) = (false, 0);
         for line in text.lines() {
@@ -108,4 +126,40 @@ fn every_command_in_the_pages_is_understood() {
     assert!(understood("persys drift lost").is_err());
     assert!(understood("persys scheduler --no-such-thing").is_err());
     assert_eq!(words("a \"b c\"  # d").last().map(OsString::as_os_str), Some(OsStr::new("b c")));
+}
+
+/// Whoever meets a word in `why`, `list` or `events` finds it explained.
+#[test]
+fn every_reason_is_explained() {
+    let page = std::fs::read_to_string(root("docs/troubleshooting.md")).unwrap();
+    for reason in FailureReason::ALL {
+        let heading = format!("\n### {}\n", reason.code());
+        assert!(page.contains(&heading), "{}", reason.code());
+    }
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for code in ReasonCode::ALL {
+        let word = format!("`{}`", code.word());
+        let explained =
+            rows.iter().any(|row| row.split('|').nth(1).unwrap_or_default().contains(&word));
+        assert!(explained, "{word}");
+    }
+}
+
+/// A unit that starts something the program does not know would be found out on a host of somebody's.
+#[test]
+fn every_unit_starts_what_there_is() {
+    let mut seen = 0;
+    for unit in std::fs::read_dir(root("deploy/systemd")).unwrap() {
+        let path = unit.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
+        let told = understood(start.unwrap_or("nothing"));
+        assert!(told.is_ok() && start.is_some(), "{}: {told:?}", path.display());
+        // Volumes that an agent mounts in a mount namespace of its own are not seen by Docker.
+        let hides =
+            text.lines().any(|line| line.starts_with("Protect") || line.starts_with("Private"));
+        assert!(!(hides && path.ends_with("persys-agent.service")), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 2, "{seen}");
 }

@@ -36,6 +36,23 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_TLS_CA"], "/etc/persys/certs/persys-scheduler/ca.pem", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/persys-scheduler/persys_scheduler.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/persys-scheduler/persys_scheduler-key.key", "Private key"),
+    setting!("ca-dir", ["PERSYS_CA_DIR"], "", "Folder of the authority, if this scheduler has one beside it; `ca` in state-dir when not given"),
+    setting!("enrol-port", ["PERSYS_ENROL_PORT"], "8086", "Port where machines join and renew, if there is an authority; nothing: nowhere"),
+    setting!("cert-ttl", ["PERSYS_ENROL_CERT_TTL"], "24h", "How long the certificates of its members last"),
+    setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
+    setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
+    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-auth-method", ["PERSYS_VAULT_AUTH_METHOD"], "token", "How to log in: token or approle"),
+    setting!("vault-token", ["PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
+    setting!("vault-approle-role-id", ["PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),
+    setting!("vault-approle-secret-id", ["PERSYS_VAULT_APPROLE_SECRET_ID"], "", "Its secret id; not as a flag"),
+    setting!("vault-pki-mount", ["PERSYS_VAULT_PKI_MOUNT"], "pki", "Where Vault's PKI is mounted"),
+    setting!("vault-pki-role", ["PERSYS_VAULT_PKI_ROLE"], "persys-scheduler", "Role of that PKI; it must allow our identity as a URI"),
+    setting!("vault-cert-ttl", ["PERSYS_VAULT_CERT_TTL"], "24h", "How long certificates of Vault last"),
+    setting!("vault-service-name", ["PERSYS_VAULT_SERVICE_NAME"], "persys-scheduler", "Common name of the certificate"),
+    setting!("vault-service-domain", ["PERSYS_VAULT_SERVICE_DOMAIN"], "", "Domain of the common name, and of our identity"),
+    setting!("vault-retry-interval", ["PERSYS_VAULT_RETRY_INTERVAL"], "1m", "How long to wait when Vault gives no certificate"),
+    setting!("external-ip", ["PERSYS_EXTERNAL_IP"], "", "A further address in certificates of Vault"),
     setting!("agent-tls-enabled", ["SCHEDULER_AGENT_TLS_ENABLED"], "true", "TLS to the agents; goes with `insecure`"),
     setting!("reconcile-interval", ["SCHEDULER_RECONCILE_INTERVAL"], "5s", "How often it looks what is due although nothing happened"),
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
@@ -54,6 +71,12 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("git-ssh-key", ["PERSYS_GIT_SSH_KEY"], "", "Private key for repositories over ssh"),
     setting!("git-known-hosts", ["PERSYS_GIT_KNOWN_HOSTS"], "", "Keys of the servers over ssh, as known_hosts keeps them"),
     setting!("git-timeout", ["PERSYS_GIT_TIMEOUT"], "30s", "How long one fetch may take"),
+    setting!("secrets-key-file", ["PERSYS_SECRETS_KEY_FILE"], "", "File with the keys of secrets, the same on every scheduler; usually secrets.key in state-dir"),
+    setting!("oidc-issuer", ["PERSYS_OIDC_ISSUER"], "", "OpenID provider whose logins are believed; none when not given"),
+    setting!("oidc-audience", ["PERSYS_OIDC_AUDIENCE"], "persys", "Whom its tokens must be for"),
+    setting!("oidc-user-claim", ["PERSYS_OIDC_USER_CLAIM"], "sub", "The claim that names the user"),
+    setting!("oidc-groups-claim", ["PERSYS_OIDC_GROUPS_CLAIM"], "groups", "The claim that lists their groups"),
+    setting!("oidc-ca", ["PERSYS_OIDC_CA"], "", "Roots to trust for the provider, beside the system's"),
     setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
     setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
 ];
@@ -81,8 +104,7 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
     ("OTEL_EXPORTER_OTLP_INSECURE", NO_TRACES),
     ("JAEGER_ENDPOINT", NO_TRACES),
-    ("PERSYS_EXTERNAL_IP", "it goes into certificates of Vault, and there is no Vault in this version yet"),
-    ("PERSYS_VAULT_*", NO_VAULT),
+    ("PERSYS_VAULT_MANAGER_ADDR", "there is no manager between this and Vault"),
     ("PERSYS_RGW_*", "there is no object storage in this version yet"),
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
@@ -92,9 +114,7 @@ const AT_ONCE: &str = "an agent takes an order at once and tells how it went; no
 const NO_SHARDS: &str =
     "one scheduler leads all nodes; SCHEDULER_SHARD_KEY is only part of their names";
 pub(super) const NO_TRACES: &str = "traces are not exported in this version yet; see /metrics";
-pub(super) const NO_VAULT: &str =
-    "there is no Vault in this version yet: certificates come from files";
-pub(super) const NO_GATEWAY: &str = "there is no gateway in this version yet";
+pub(super) const NO_GATEWAY: &str = "it is a setting of `persys gateway`";
 
 /// Shortest intervals, so that no setting makes a scheduler that is busy with itself.
 const LEAST_LOOK_MS: u64 = 50;
@@ -139,6 +159,8 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let (state_dir, cluster) = (read.path("state-dir"), values.text("cluster").to_owned());
     let store = super::etcd::place(&mut read, values);
     let git = super::git::settings(&mut read);
+    let secrets_key = values.is_given("secrets-key-file").then(|| read.path("secrets-key-file"));
+    let logins = super::oidc::settings(&read);
     let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
         http,
@@ -149,7 +171,9 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         security,
         settings,
         discovery,
+        logins,
         git,
+        secrets_key,
     });
     read.finish(made)
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Debug;
 
-use super::{FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, resolve, scheduler};
+use super::{
+    FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, gateway, renewal, resolve,
+    scheduler,
+};
 
 /// What the documents say a scheduler reads.
 const SCHEDULER: &[&str] = &[
@@ -70,7 +73,7 @@ const SCHEDULER: &[&str] = &[
     "PERSYS_RGW_SECRET_KEY",
     "PERSYS_RGW_ADMIN_PATH",
     "METER_REDIS_STREAM",
-    // Of a component that is not there yet, and may be set for all.
+    // Of another component, and may be set for all.
     "PERSYS_GATEWAY_CONFIG",
     "PERSYS_GATEWAY_CLUSTER_CONFIG",
     "PERSYS_GATEWAY_MONGO_URI",
@@ -128,6 +131,30 @@ const AGENT: &[&str] = &[
     "PERSYS_GATEWAY_CONFIG",
 ];
 
+/// What the documents say a gateway reads.
+const GATEWAY: &[&str] = &[
+    "PERSYS_GATEWAY_CONFIG",
+    "PERSYS_GATEWAY_CLUSTER_CONFIG",
+    "PERSYS_GATEWAY_MONGO_URI",
+    "PERSYS_GATEWAY_DB_NAME",
+    "PERSYS_GATEWAY_TLS_CERT_PATH",
+    "PERSYS_GATEWAY_TLS_KEY_PATH",
+    "PERSYS_GATEWAY_TLS_CA_PATH",
+    "PERSYS_GATEWAY_VAULT_ADDR",
+    "PERSYS_GATEWAY_VAULT_AUTH_METHOD",
+    "PERSYS_GATEWAY_VAULT_TOKEN",
+    "PERSYS_GATEWAY_VAULT_ROLE_ID",
+    "PERSYS_GATEWAY_VAULT_SECRET_ID",
+    "PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET",
+    "PERSYS_GATEWAY_GITHUB_CLIENT_ID",
+    "PERSYS_GATEWAY_GITHUB_CLIENT_SECRET",
+    "PERSYS_GATEWAY_FORGERY_GRPC_ADDR",
+    "PERSYS_GATEWAY_FORGERY_GRPC_SERVER_NAME",
+    "PERSYS_GATEWAY_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_JAEGER_ENDPOINT",
+];
+
 /// A variable, a value, further flags it needs, and what of the configuration shows it.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
@@ -149,6 +176,23 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_TLS_CA", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
     ("PERSYS_TLS_CERT", "/own/s.crt", "", "certificate: \"/own/s.crt\""),
     ("PERSYS_TLS_KEY", "/own/s.key", "", "key: \"/own/s.key\""),
+    ("PERSYS_CA_DIR", "/own/ca", "", "authority: \"/own/ca\""),
+    ("PERSYS_ENROL_PORT", "9086", "", "enrol: Some(0.0.0.0:9086)"),
+    ("PERSYS_ENROL_CERT_TTL", "2h", "", "lifetime: Some(7200s)"),
+    ("PERSYS_ENROL_ADDR", "a:8086,b:8086", "", "renew_at: [\"a:8086\", \"b:8086\"]"),
+    ("PERSYS_VAULT_ENABLED", "true", "--vault-auth-method token", "vault-token = "),
+    ("PERSYS_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_VAULT_APPROLE_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_VAULT_APPROLE_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_PKI_MOUNT", "pki2", VAULT, "mount: \"pki2\""),
+    ("PERSYS_VAULT_PKI_ROLE", "r", VAULT, "role: \"r\""),
+    ("PERSYS_VAULT_CERT_TTL", "7h", VAULT, "ttl: 25200s"),
+    ("PERSYS_VAULT_SERVICE_NAME", "svc", VAULT, "service: \"svc\""),
+    ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
+    ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
+    ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
     ("SCHEDULER_AGENT_TLS_ENABLED", "false", "", "agent-tls-enabled = \"false\""),
     ("SCHEDULER_RECONCILE_INTERVAL", "250ms", "", "look_ms: 250,"),
     ("SCHEDULER_DRIFT_DETECT_INTERVAL", "1m30s", "", "drift_interval_ms: 90000,"),
@@ -163,6 +207,12 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_GIT_SSH_KEY", "/k", "--git-known-hosts /h", "key: \"/k\""),
     ("PERSYS_GIT_KNOWN_HOSTS", "/h", "--git-ssh-key /k", "known_hosts: \"/h\""),
     ("PERSYS_GIT_TIMEOUT", "9s", "", "deadline: 9s"),
+    ("PERSYS_SECRETS_KEY_FILE", "/s/key", "", "secrets_key: Some(\"/s/key\")"),
+    ("PERSYS_OIDC_ISSUER", "https://id.test", "", "issuer: \"https://id.test\""),
+    ("PERSYS_OIDC_AUDIENCE", "blue", "--oidc-issuer https://id.test", "audience: \"blue\""),
+    ("PERSYS_OIDC_USER_CLAIM", "email", "--oidc-issuer https://id.test", "user_claim: \"email\""),
+    ("PERSYS_OIDC_GROUPS_CLAIM", "teams", "--oidc-issuer https://id.test", "groups_claim: \"teams\""),
+    ("PERSYS_OIDC_CA", "/own/ca.pem", "--oidc-issuer https://id.test", "roots: Some(\"/own/ca.pem\")"),
     ("PERSYS_DNS_ENABLED", "false", "", "dns: Off"),
     ("PERSYS_SKYDNS_ENABLED", "false", "", "publish: false"),
     ("PERSYS_DNS_ADDR", "127.0.0.9", "", "dns: At(127.0.0.9:5353)"),
@@ -189,6 +239,20 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_TLS_CERT_PATH", "/own/a.crt", "", "certificate: \"/own/a.crt\""),
     ("PERSYS_TLS_KEY", "/own/a.key", "", "key: \"/own/a.key\""),
     ("PERSYS_TLS_KEY_PATH", "/own/a.key", "", "key: \"/own/a.key\""),
+    ("PERSYS_ENROL_ADDR", "a:8086,b:8086", "", "renew_at: [\"a:8086\", \"b:8086\"]"),
+    ("PERSYS_VAULT_ENABLED", "true", "--vault-auth-method token", "vault-token = "),
+    ("PERSYS_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_VAULT_APPROLE_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_VAULT_APPROLE_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_PKI_MOUNT", "pki2", VAULT, "mount: \"pki2\""),
+    ("PERSYS_VAULT_PKI_ROLE", "r", VAULT, "role: \"r\""),
+    ("PERSYS_VAULT_CERT_TTL", "7h", VAULT, "ttl: 25200s"),
+    ("PERSYS_VAULT_SERVICE_NAME", "svc", VAULT, "service: \"svc\""),
+    ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
+    ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
+    ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
     ("PERSYS_DOCKER_ENABLED", "false", "", "docker-enabled = \"false\""),
     ("DOCKER_HOST", "unix:///own.sock", "", "host: Some(\"unix:///own.sock\")"),
     ("PERSYS_COMPOSE_ENABLED", "false", "", "ComposeChoice { enabled: false"),
@@ -219,6 +283,43 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_REGISTRY_AUTH", "/auth.json", "", "registry_auth: Some(\"/auth.json\")"),
 ];
 
+/// What the other settings of Vault need to count.
+const VAULT: &str = "--vault-token t";
+#[rustfmt::skip]
+const GATEWAY_CASES: &[Case] = &[
+    ("PERSYS_GATEWAY_HTTP_ADDR", "127.0.0.9:1", "", "inner: Some(127.0.0.9:1)"),
+    ("PERSYS_GATEWAY_HTTP_ADDR_PUBLIC", ":2", "", "public: 0.0.0.0:2"),
+    ("PERSYS_GATEWAY_PUBLIC_PLAIN", "true", "", "public_is_plain: true"),
+    ("PERSYS_GATEWAY_CLUSTER_CONFIG", "/nowhere.yaml", "", "cluster-config = \"/nowhere.yaml\""),
+    ("PERSYS_CLUSTER_ID", "blue", "", "default: \"blue\""),
+    ("PERSYS_SCHEDULER_ADDR", "s1:1", "", "address: \"s1:1\""),
+    ("PERSYS_GATEWAY_REQUEST_TIMEOUT", "3s", "", "request_timeout: 3s"),
+    ("PERSYS_GATEWAY_HEALTH_CHECK_INTERVAL", "4s", "", "health_interval: 4s"),
+    ("PERSYS_GATEWAY_DISCOVERY_SERVER", "127.0.0.9:53", "", "server: 127.0.0.9:53"),
+    ("PERSYS_GATEWAY_DISCOVERY_DOMAIN", "own.test", FOUND, "_persys-scheduler.own.test"),
+    ("PERSYS_GATEWAY_DISCOVERY_SERVICE", "own", FOUND, "_own.persys.local"),
+    ("PERSYS_GATEWAY_DISCOVERY_INTERVAL", "9s", FOUND, "every: 9s"),
+    ("PERSYS_STATE_DIR", "/srv/g", GITEA, "folder: \"/srv/g\""),
+    ("PERSYS_GATEWAY_GITHUB_WEBHOOK_SECRET", "a,b", "", "{Github: [***, ***]}"),
+    ("PERSYS_GATEWAY_GITLAB_WEBHOOK_SECRET", "a", "", "{Gitlab: [***]}"),
+    ("PERSYS_GATEWAY_GITEA_WEBHOOK_SECRET", "a", "", "{Gitea: [***]}"),
+    ("PERSYS_GATEWAY_WEBHOOK_USER", "robot", GITEA, "\"robot\""),
+    ("PERSYS_GATEWAY_WEBHOOK_REPLAY_TTL", "1h", GITEA, "window: 3600s"),
+    ("PERSYS_GATEWAY_WEBHOOK_LISTENERS", "/nowhere.yaml", "", "webhook-listeners = \"/nowhere.yaml\""),
+    ("PERSYS_GATEWAY_MAX_CONNECTIONS", "77", "", "connections: 77"),
+    ("PERSYS_GATEWAY_MAX_CONNECTIONS_PER_SOURCE", "78", "", "connections_per_source: 78"),
+    ("PERSYS_GATEWAY_REQUESTS_PER_SECOND", "79", "", "requests_per_second: 79"),
+    ("PERSYS_GATEWAY_MAX_BODY_BYTES", "80", "", "body: 80"),
+    ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
+    ("PERSYS_GATEWAY_TLS_CA_PATH", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
+    ("PERSYS_GATEWAY_TLS_CERT_PATH", "/own/g.crt", "", "certificate: \"/own/g.crt\""),
+    ("PERSYS_GATEWAY_TLS_KEY_PATH", "/own/g.key", "", "key: \"/own/g.key\""),
+];
+
+/// What other settings of discovery and of webhooks need to count.
+const FOUND: &str = "--discovery-server 127.0.0.1:53";
+const GITEA: &str = "--gitea-webhook-secret a";
+
 /// What the other settings of a driver need to count.
 const NFS: &str = "--storage-nfs-server nas --storage-nfs-export /e";
 const CEPH: &str = "--storage-ceph-pool p1";
@@ -233,7 +334,7 @@ struct Told {
     make: fn(&Values) -> String,
 }
 
-fn both() -> [Told; 2] {
+fn all() -> [Told; 3] {
     [
         Told {
             name: "scheduler",
@@ -242,7 +343,7 @@ fn both() -> [Told; 2] {
             unused: scheduler::UNUSED,
             documented: SCHEDULER,
             cases: SCHEDULER_CASES,
-            make: |values| shown(scheduler::config(values)),
+            make: |values| shown(scheduler::config(values)) + &shown(renewal::scheduler(values)),
         },
         Told {
             name: "agent",
@@ -251,7 +352,16 @@ fn both() -> [Told; 2] {
             unused: agent::UNUSED,
             documented: AGENT,
             cases: AGENT_CASES,
-            make: |values| shown(agent::config(values)),
+            make: |values| shown(agent::config(values)) + &shown(renewal::agent(values)),
+        },
+        Told {
+            name: "gateway",
+            about: gateway::ABOUT,
+            table: gateway::TABLE,
+            unused: gateway::UNUSED,
+            documented: GATEWAY,
+            cases: GATEWAY_CASES,
+            make: |values| shown(gateway::config(values)),
         },
     ]
 }
@@ -279,7 +389,7 @@ impl Told {
 
 #[test]
 fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
-    for component in both() {
+    for component in all() {
         for name in component.documented {
             let unused = component.unused.iter().filter(|row| covers(row, name)).count();
             let known = usize::from(component.is_setting(name)) + unused;
@@ -294,7 +404,7 @@ fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
 
 #[test]
 fn every_variable_shows_in_what_a_component_is_told() {
-    for component in both() {
+    for component in all() {
         for (name, value, flags, wanted) in component.cases {
             let (without, with) =
                 (component.with(flags, None), component.with(flags, Some((name, value))));
@@ -311,7 +421,7 @@ fn every_variable_shows_in_what_a_component_is_told() {
 
 #[test]
 fn every_variable_that_means_nothing_is_told_with_the_reason() {
-    for component in both() {
+    for component in all() {
         for name in component.documented.iter().filter(|name| !component.is_setting(name)) {
             let set = BTreeMap::from([((*name).to_owned(), "x".to_owned())]);
             let told = super::unused(component.unused, &set);
@@ -324,7 +434,7 @@ fn every_variable_that_means_nothing_is_told_with_the_reason() {
 
 #[test]
 fn what_is_done_again_and_again_is_not_done_without_end() {
-    let [scheduler, agent] = both();
+    let [scheduler, agent, _] = all();
     for (component, name) in [
         (&scheduler, "SCHEDULER_RECONCILE_INTERVAL"),
         (&scheduler, "SCHEDULER_DRIFT_DETECT_INTERVAL"),

@@ -247,6 +247,7 @@ fn container(image: &str, compute: Compute) -> Spec {
         resources: Resources { compute, disk: Disk::none() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     }
 }
 

@@ -85,7 +85,9 @@ pub async fn scheduler(
             probe_interval_ms: 200,
             ..Settings::default()
         },
+        logins: None,
         git: scheduler::GitSettings::default(),
+        secrets_key: None,
         discovery: Discovery {
             zones: Zones::default(),
             dns,

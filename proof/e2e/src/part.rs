@@ -16,7 +16,10 @@ use std::process::ExitCode;
 use persys_agent::app as agent;
 use persys_cluster::settings::Settings;
 use persys_identity::Source;
+use persys_model::id::PoolName;
 use persys_node::settings::AgentSettings;
+use persys_runtime::vm::settings::Settings as MachineSettings;
+use persys_runtime::vm::storage::Storage;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
 use persys_scheduler::place::Place;
@@ -71,7 +74,35 @@ pub enum Part {
         schedulers: Vec<SocketAddr>,
         /// Which Docker; none: nothing really runs.
         docker: Option<String>,
+        /// Which libvirt; none: no machines.
+        libvirt: Option<Libvirt>,
     },
+}
+
+/// A libvirt, and where the files of its machines are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Libvirt {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Images that machines may be made from.
+    pub images: PathBuf,
+    /// The folder of its machines: `machines`, `pool`, and `mine` for disks of the user's.
+    pub folder: PathBuf,
+}
+
+impl Libvirt {
+    fn settings(self) -> MachineSettings {
+        let mut settings = MachineSettings::default();
+        settings.libvirt.sockets = vec![self.socket];
+        settings.storage = Storage {
+            home: self.folder.join("machines"),
+            pools: BTreeMap::from([(PoolName::fixed("default"), self.folder.join("pool"))]),
+            images: self.images,
+            roots: vec![self.folder.join("mine")],
+            ..Storage::default()
+        };
+        settings
+    }
 }
 
 /// How fast everything goes.
@@ -152,12 +183,13 @@ async fn run(plan: Plan) -> Result<(), Box<dyn Error>> {
             until_told().await?;
             running.stop().await;
         }
-        Part::Agent { node, schedulers, docker } => {
+        Part::Agent { node, schedulers, docker, libvirt } => {
             let parts = move |parts| match tripwire {
                 Some(tripwire) => tripwire.around_agent(parts),
                 None => parts,
             };
-            let config = agent_config(plan, node, &schedulers, docker.as_deref());
+            let mut config = agent_config(plan, node, &schedulers, docker.as_deref());
+            config.machines = libvirt.map(Libvirt::settings);
             let running = agent::start_with(config, parts).await?;
             let at = running.grpc.ok_or("it listens nowhere")?;
             println!("ready {at} {at}");
@@ -180,6 +212,8 @@ fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Bo
         settings: plan.pace.scheduler(),
         discovery: Discovery::default(),
         // Repositories of tests are folders and servers of this machine.
+        secrets_key: None,
+        logins: None,
         git: scheduler::GitSettings {
             allow: scheduler::GitProtocol::ALL.into_iter().collect(),
             ..scheduler::GitSettings::default()

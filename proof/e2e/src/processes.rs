@@ -22,7 +22,7 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::Engine;
-use crate::part::{Pace, Part, Plan, Trip};
+use crate::part::{Libvirt, Pace, Part, Plan, Trip};
 
 pub use crate::wish::Wish;
 
@@ -43,6 +43,8 @@ pub struct Stack {
     pub mended: Vec<String>,
     /// The scheduler that is asked.
     pub front: String,
+    /// What agents that are started from now on run machines with.
+    pub libvirt: Option<Libvirt>,
     program: PathBuf,
     pace: Pace,
     folder: tempfile::TempDir,
@@ -97,6 +99,7 @@ impl Stack {
             mending: false,
             mended: Vec::new(),
             front: SCHEDULER.to_owned(),
+            libvirt: None,
             program: program.to_owned(),
             pace,
             folder,
@@ -192,6 +195,7 @@ impl Stack {
             node: node.to_owned(),
             schedulers: self.schedulers.iter().map(|scheduler| scheduler.at).collect(),
             docker: docker.map(|engine| engine.host.clone()),
+            libvirt: self.libvirt.clone(),
         };
         let certificate = self.certify(Role::Agent, node);
         let grpc = SocketAddr::from(([127, 0, 0, 1], free_port()));

@@ -9,7 +9,7 @@ use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use crate::processes::Stack;
 
 impl Stack {
-    /// All records of the store but events, once its scheduler has ended.
+    /// All records of the store but events and the audit log, which are history, once its scheduler has ended.
     #[must_use]
     pub fn records(&self) -> BTreeMap<String, serde_json::Value> {
         const RECORDS: TableDefinition<'static, &'static str, &'static [u8]> =
@@ -20,6 +20,7 @@ impl Stack {
         let table = reading.open_table(RECORDS).expect("a table");
         let entries = table.iter().expect("entries").map(|entry| entry.expect("an entry"));
         entries
+            .filter(|(key, _)| !key.value().starts_with("/audit/"))
             .map(|(key, value)| {
                 let value = serde_json::from_slice(value.value()).expect("JSON");
                 (key.value().to_owned(), value)

@@ -72,6 +72,8 @@ impl Stack {
             settings: Settings::default(),
             discovery: Discovery::default(),
             // Repositories of tests are folders and servers of this machine.
+            secrets_key: None,
+            logins: None,
             git: scheduler::GitSettings {
                 allow: scheduler::GitProtocol::ALL.into_iter().collect(),
                 ..scheduler::GitSettings::default()
@@ -156,6 +158,48 @@ impl Stack {
         self.connect(at, Role::Operator, "alice", expected).await
     }
 
+    /// A connection to an agent by anybody.
+    pub async fn channel_to_agent(&self, node: &str, role: Role, name: &str) -> Channel {
+        let id = NodeId::new(node).expect("a name");
+        let at = self.agents.get(&id).and_then(|agent| agent.grpc).expect("an agent");
+        let expected = Expected::Agent(Name::new(node).expect("a name"));
+        self.connect(at, role, name, expected).await
+    }
+
+    /// A connection with a certificate that was good an hour ago, if there is one.
+    pub async fn expired_channel(&self, role: Role, name: &str) -> Result<Channel, String> {
+        let authority = self.authority.as_ref().ok_or("there are no certificates")?;
+        let then = SystemTime::now() - Duration::from_mins(50);
+        let grant = Grant::new(role, Name::new(name).expect("a name"));
+        let validity = Validity { now: then, lifetime: Duration::from_mins(10) };
+        let issued = authority.issue(&grant, validity).map_err(|why| why.to_string())?;
+        self.try_channel(&issued, then).await
+    }
+
+    /// A connection with a certificate of an authority that nobody here knows, if there is one.
+    pub async fn strange_channel(&self, role: Role, name: &str) -> Result<Channel, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        self.try_channel(&issue(&authority(&folder), role, name), SystemTime::now()).await
+    }
+
+    /// A connection without a certificate, if there is one.
+    pub async fn bare_channel(&self) -> Result<Channel, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.scheduler.grpc));
+        let endpoint = endpoint.expect("an address");
+        let connected = endpoint.connect_with_connector(Connector::plain()).await;
+        connected.map_err(|why| why.to_string())
+    }
+
+    async fn try_channel(&self, issued: &Issued, now: SystemTime) -> Result<Channel, String> {
+        let bundle = Bundle::from_issued(issued, now).map_err(|why| why.to_string())?;
+        let connector = Connector::tls(&Credentials::new(bundle), Expected::Scheduler);
+        let connector = connector.map_err(|why| why.to_string())?;
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.scheduler.grpc));
+        let endpoint = endpoint.expect("an address");
+        let connected = endpoint.connect_with_connector(connector).await;
+        connected.map_err(|why| why.to_string())
+    }
+
     async fn connect(&self, at: SocketAddr, role: Role, name: &str, other: Expected) -> Channel {
         let connector = match &self.authority {
             None => Connector::plain(),
@@ -167,6 +211,12 @@ impl Stack {
         };
         let endpoint = Endpoint::from_shared(format!("http://{at}")).expect("an address");
         endpoint.connect_with_connector(connector).await.expect("a connection")
+    }
+
+    /// A file with a certificate of this cluster; none where there are no certificates.
+    #[must_use]
+    pub fn certificate(&self, role: Role, name: &str) -> Option<Source> {
+        Some(keep(self.authority.as_ref()?, &self.folder, role, name))
     }
 
     /// How far the store has come; it moves with every write.

@@ -170,7 +170,7 @@ async fn stage<const N: usize>(
 
 /// A record without what counts, tells the time or is drawn by chance.
 fn without_counters(value: Value, cluster: &str) -> Value {
-    const COUNTERS: [&str; 6] = ["epoch", "event", "generation", "seq", "session", "term"];
+    const COUNTERS: [&str; 7] = ["audit", "epoch", "event", "generation", "seq", "session", "term"];
     const CHANCE: [&str; 4] = ["candidate", "cluster", "endpoint", "incarnation"];
     let varies =
         |name: &str| COUNTERS.contains(&name) || CHANCE.contains(&name) || name.ends_with("_ms");

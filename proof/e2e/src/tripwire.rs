@@ -24,7 +24,7 @@ use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::{CommitSeq, Term};
-use persys_node::input::Seen;
+use persys_node::input::{Observation, Seen};
 use persys_node::ledger::{Ledger, LedgerChange};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Runtime, Start};
@@ -164,6 +164,10 @@ impl Runtime for Wired<dyn Runtime> {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         self.inner.list().await
+    }
+
+    async fn observe(&self) -> Observation {
+        self.inner.observe().await
     }
 
     async fn health(&self) -> Result<Health, Error> {

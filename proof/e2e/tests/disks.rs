@@ -95,21 +95,98 @@ async fn disks_are_shown_with_their_node_and_their_users() {
     assert_eq!(client.get_disk(absent).await.unwrap_err().code(), Code::NotFound);
 
     // One in use is not deleted under anybody.
-    let request = wire::DeleteDiskRequest { disk_id: "db-data".to_owned(), force: true };
-    let answer = client.delete_disk(request).await.unwrap().into_inner();
+    let used = wire::DeleteDiskRequest { disk_id: "db-data".to_owned(), force: true };
+    let answer = client.delete_disk(used).await.unwrap().into_inner();
     assert!(!answer.success && answer.error_message.contains("used by db"), "{answer:?}");
-    let alone = wire::CreateDiskRequest { name: "x".to_owned(), ..Default::default() };
-    let refused = client.create_disk(alone).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
-    assert!(refused.message().contains("managed_volumes"), "{refused}");
 
-    let request = wire::DeleteWorkloadRequest { workload_id: "cache".to_owned() };
-    client.delete_workload(request).await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    // Deleted, one goes with its workload and the other stays listed, with where its data is.
+    for workload_id in ["cache", "db"] {
+        let request = wire::DeleteWorkloadRequest { workload_id: workload_id.to_owned() };
+        client.delete_workload(request).await.unwrap();
+    }
+    let kept = disk_until(&mut client, "db-data", |disk| disk.phase == "Retained").await;
+    assert_eq!((kept.node_id.as_str(), kept.workload_refs.len()), ("n1", 0));
     while disks(&mut client).await.len() > 1 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    // On another cluster of nodes the next workload of that data goes to where it is.
+    stack.add_agent("n2").await;
+    stack.add_agent("n3").await;
+    let mut next = request("db2", "Retain");
+    if let Some(wire::WorkloadSpec { workload: Some(Workload::Container(body)), .. }) =
+        next.spec.as_mut()
+    {
+        body.managed_volumes[0].name = "db-data".to_owned();
+    }
+    client.apply_workload(next).await.unwrap();
+    assert_eq!(until(&mut client, "db2", "Running").await.assigned_node_id, "n1");
+    stack.stop().await;
+}
+
+async fn disk_until(
+    client: &mut Client,
+    id: &str,
+    is: impl Fn(&wire::DiskView) -> bool,
+) -> wire::DiskView {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all = disks(client).await;
+        if let Some(found) = all.iter().find(|disk| disk.name == id && is(disk)) {
+            return found.clone();
+        }
+        assert!(Instant::now() < deadline, "{all:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_is_made_used_and_deleted_by_itself() {
+    let mut stack = Stack::start(Wire::Mtls).await;
+    stack.add_agent("n1").await;
+    stack.add_agent("n2").await;
+    let mut client = AgentControlClient::new(stack.channel(Role::Operator, "me").await);
+    let wanted = wire::CreateDiskRequest {
+        name: "own".to_owned(),
+        size_gb: 2,
+        node_id: "n2".to_owned(),
+        ..Default::default()
+    };
+    let made = client.create_disk(wanted.clone()).await.unwrap().into_inner().disk.unwrap();
+    assert_eq!((made.id.as_str(), made.phase.as_str()), ("local:own", "Available"));
+    assert!(made.standalone && made.retain_policy == "Retain" && made.node_id == "n2");
+    client.create_disk(wanted).await.unwrap();
+    let faulty = wire::CreateDiskRequest {
+        name: "../x".to_owned(),
+        driver: "tape".to_owned(),
+        ..Default::default()
+    };
+    let refused = client.create_disk(faulty).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("disk.name") && refused.message().contains("disk.driver"));
+
+    let mut using = request("db", "Retain");
+    if let Some(wire::WorkloadSpec { workload: Some(Workload::Container(body)), .. }) =
+        using.spec.as_mut()
+    {
+        body.managed_volumes[0].name = "own".to_owned();
+    }
+    client.apply_workload(using).await.unwrap();
+    assert_eq!(until(&mut client, "db", "Running").await.assigned_node_id, "n2");
+    let delete = || wire::DeleteDiskRequest { disk_id: "local:own".to_owned(), force: true };
+    let answer = client.delete_disk(delete()).await.unwrap().into_inner();
+    assert!(!answer.success && answer.error_message.contains("persys delete db"), "{answer:?}");
+    let gone = wire::DeleteWorkloadRequest { workload_id: "db".to_owned() };
+    client.delete_workload(gone).await.unwrap();
+    disk_until(&mut client, "own", |disk| disk.phase == "Retained").await;
+    let answer = client.delete_disk(delete()).await.unwrap().into_inner();
+    assert!(answer.success && answer.error_message.is_empty(), "{answer:?}");
+    let deadline = Instant::now() + PATIENCE;
+    while !disks(&mut client).await.is_empty() {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert_eq!(client.delete_disk(delete()).await.unwrap_err().code(), Code::NotFound);
     stack.stop().await;
 }
 

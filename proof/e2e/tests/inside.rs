@@ -56,7 +56,9 @@ impl Bench {
             security: scheduler::Security::Insecure(Exposure::Loopback),
             settings: Settings::default(),
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());

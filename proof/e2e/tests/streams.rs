@@ -85,7 +85,9 @@ impl Rig {
             ),
             settings: quick(),
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
         };
         let running = scheduler::start(config).await.unwrap();
         self.address = running.grpc;

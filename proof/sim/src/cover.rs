@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use persys_cluster::effects::{Mark, Marks};
+use persys_cluster::record::{Unit, Write};
+use persys_model::volume::VolumePhase;
 
 use crate::fault::Fault;
 
@@ -32,6 +34,9 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "runtime: verb failed",
     "runtime: verb of unknown outcome",
     "runtime: observation unknown",
+    "runtime: data of a volume deleted",
+    "store: a volume kept without a workload",
+    "store: the deletion of a volume ordered",
     "user: done",
     "user: refused",
     "user: unavailable",
@@ -54,6 +59,18 @@ impl Cover {
     /// Counts one.
     pub(crate) fn hit(&mut self, name: &'static str) {
         *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// Counts what a stored unit shows of volumes.
+    pub(crate) fn unit(&mut self, unit: &Unit) {
+        for write in &unit.writes {
+            let Write::PutVolume(volume) = write else { continue };
+            if volume.phase == VolumePhase::Retained {
+                self.hit("store: a volume kept without a workload");
+            } else if volume.phase == VolumePhase::Deleting && volume.retain {
+                self.hit("store: the deletion of a volume ordered");
+            }
+        }
     }
 
     /// Adds the marks of a step.

@@ -11,6 +11,7 @@ use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::{Class, Kind, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumeKey;
 use persys_node::effects::Verb;
 use persys_node::input::{Existing, Observation, Outcome, Seen};
 
@@ -60,6 +61,17 @@ pub(crate) struct Runtime {
     /// Up to when earlier verbs keep each workload busy.
     busy: BTreeMap<WorkloadId, u64>,
     starts: u64,
+    /// Data on this machine, with who has a claim to it and whether it is in use for them.
+    data: BTreeMap<VolumeKey, Data>,
+    /// What was deleted by the last verb.
+    pub(crate) deleted: Vec<VolumeKey>,
+}
+
+/// What is known on a machine of data of one name.
+#[derive(Debug, Default)]
+struct Data {
+    retain: bool,
+    claims: BTreeMap<WorkloadId, bool>,
 }
 
 impl Runtime {
@@ -83,7 +95,7 @@ impl Runtime {
         own: Millis,
     ) -> (Outcome, Change) {
         match verb {
-            Verb::Start { epoch, revision, spec, not_after } => {
+            Verb::Start { epoch, revision, spec, secrets: _, not_after } => {
                 if not_after.is_some_and(|limit| own > limit) {
                     let late = "its lease ran out before it could be started";
                     return (failed(FailureReason::RuntimeError, late), Change::Nothing);
@@ -98,17 +110,68 @@ impl Runtime {
                     let ended = other && self.end(workload);
                     return (outcome, if ended { Change::Ended } else { Change::Nothing });
                 }
+                self.claim(workload, spec);
                 (Outcome::Done, self.start(workload, *epoch, revision, spec))
             }
             Verb::Stop => {
                 let ended = self.stop(workload, 0);
                 (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
             }
-            Verb::Remove { purge: _ } => {
+            Verb::Remove { purge } => {
+                if let Some(key) = VolumeKey::ordered_by(workload) {
+                    return (self.destroy(&key), Change::Nothing);
+                }
+                self.release(workload, *purge);
                 let ended = self.end(workload);
                 (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
             }
         }
+    }
+
+    /// What is started has its volumes; what it had before and has no more stays for it.
+    fn claim(&mut self, workload: &WorkloadId, spec: &Spec) {
+        for data in self.data.values_mut() {
+            if let Some(used) = data.claims.get_mut(workload) {
+                *used = false;
+            }
+        }
+        for volume in spec.managed_volumes().iter().filter(|volume| volume.driver.is_local()) {
+            let data = self.data.entry(VolumeKey::of(volume)).or_default();
+            data.retain = volume.retain;
+            data.claims.insert(workload.clone(), true);
+        }
+    }
+
+    /// Data goes with its last claim, on a removal with purge, unless it is to be kept.
+    fn release(&mut self, workload: &WorkloadId, purge: bool) {
+        let mut deleted = Vec::new();
+        for (key, data) in &mut self.data {
+            if !data.claims.contains_key(workload) {
+                continue;
+            }
+            if !purge {
+                data.claims.insert(workload.clone(), false);
+                continue;
+            }
+            data.claims.remove(workload);
+            if data.claims.is_empty() && !data.retain {
+                deleted.push(key.clone());
+            }
+        }
+        self.data.retain(|key, _| !deleted.contains(key));
+        self.deleted.extend(deleted);
+    }
+
+    /// Somebody wants data gone that nobody uses.
+    fn destroy(&mut self, key: &VolumeKey) -> Outcome {
+        let used = self.data.get(key).is_some_and(|data| data.claims.values().any(|used| *used));
+        if used {
+            return failed(FailureReason::StorageError, "it is in use");
+        }
+        if self.data.remove(key).is_some() {
+            self.deleted.push(key.clone());
+        }
+        Outcome::Done
     }
 
     fn start(
@@ -235,7 +298,7 @@ mod tests {
     ) -> Verb {
         let spec = Arc::new(Recipe::plain(shape, image).spec());
         let revision = RevisionId::new(revision).unwrap();
-        Verb::Start { epoch: Epoch(1), revision, spec, not_after }
+        Verb::Start { epoch: Epoch(1), revision, spec, secrets: Arc::default(), not_after }
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Setup {
             capacity: Compute::new(share * 550 * spread / 100, share * 352 * spread / 100),
             pools: if rng.chance(850) { vec![pool] } else { Vec::new() },
             types: WorkloadType::ALL.into_iter().collect(),
-            drivers: [VolumeDriver::Local.name()].into_iter().collect(),
+            drivers: [VolumeDriver::Local, VolumeDriver::CephRbd].map(VolumeDriver::name).into(),
             labels,
             fence: true,
             missing: std::collections::BTreeMap::new(),

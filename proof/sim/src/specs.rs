@@ -23,6 +23,8 @@ pub(crate) enum Shape {
     Stateless,
     /// A container with a volume on its node.
     LocalVolume,
+    /// A container with a volume that one node at a time may have.
+    SharedVolume,
     /// A virtual machine.
     Machine,
     /// A container that takes this port on its node.
@@ -41,6 +43,8 @@ pub(crate) struct Recipe {
     pub(crate) image: &'static str,
     pub(crate) compute: Compute,
     pub(crate) disk_gib: u64,
+    /// The number of its volume; two neighbours may share one.
+    pub(crate) volume: usize,
     pub(crate) on_node_loss: OnNodeLoss,
     pub(crate) strategy: Strategy,
 }
@@ -55,6 +59,7 @@ impl Recipe {
             image,
             compute: Compute::new(100, 64),
             disk_gib: 1,
+            volume: 0,
             on_node_loss: OnNodeLoss::Auto,
             strategy: Strategy::Spread,
         }
@@ -64,7 +69,8 @@ impl Recipe {
     pub(crate) fn draw(rng: &mut Rng, exclusive: bool) -> Self {
         let shape = match rng.below(20) {
             0..=9 => Shape::Stateless,
-            10..=12 => Shape::LocalVolume,
+            10..=11 => Shape::LocalVolume,
+            12 => Shape::SharedVolume,
             13 => Shape::Machine,
             14..=15 => Shape::HostPort(8000 + u16::try_from(rng.below(4)).unwrap_or(0)),
             16..=17 => Shape::Job,
@@ -76,6 +82,7 @@ impl Recipe {
             image: image::GOOD,
             compute: Compute::ZERO,
             disk_gib: 0,
+            volume: 0,
             on_node_loss: OnNodeLoss::Auto,
             strategy: if rng.chance(300) { Strategy::BinPack } else { Strategy::Spread },
         };
@@ -99,7 +106,11 @@ impl Recipe {
         self.compute = Compute::new(100 * rng.between(1, 10), 64 * rng.between(1, 10));
         self.disk_gib = match self.shape {
             Shape::LocalVolume | Shape::Machine => rng.between(1, 8),
-            Shape::Stateless | Shape::HostPort(_) | Shape::Job | Shape::Zoned => 0,
+            Shape::Stateless
+            | Shape::SharedVolume
+            | Shape::HostPort(_)
+            | Shape::Job
+            | Shape::Zoned => 0,
         };
     }
 
@@ -123,6 +134,7 @@ impl Recipe {
                 on_node_loss: self.on_node_loss,
             },
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         }
     }
 
@@ -140,16 +152,6 @@ impl Recipe {
                 metadata: BTreeMap::new(),
             });
         }
-        let volume = ManagedVolume {
-            name: VolumeName::fixed("data"),
-            driver: VolumeDriver::Local,
-            size_gib: self.disk_gib,
-            access: AccessMode::ReadWriteOnce,
-            fs_type: Arc::from(""),
-            mount_path: Arc::from("/data"),
-            read_only: false,
-            retain: false,
-        };
         let port = |host| Port { host: Some(host), container: 80, protocol: Protocol::Tcp };
         Kind::Container(ContainerSpec {
             image: Arc::from(self.image),
@@ -168,10 +170,29 @@ impl Recipe {
             privileged: false,
             labels: BTreeMap::new(),
             limits: Limits::default(),
-            managed_volumes: match self.shape {
-                Shape::LocalVolume => vec![volume],
-                _ => Vec::new(),
-            },
+            managed_volumes: self.volume().into_iter().collect(),
+        })
+    }
+
+    /// The volume it has, if it has one.
+    pub(crate) fn volume(&self) -> Option<ManagedVolume> {
+        let driver = match self.shape {
+            Shape::LocalVolume => VolumeDriver::Local,
+            Shape::SharedVolume => VolumeDriver::CephRbd,
+            Shape::Stateless | Shape::Machine | Shape::HostPort(_) | Shape::Job | Shape::Zoned => {
+                return None;
+            }
+        };
+        let name = format!("d{}", self.volume / 2);
+        Some(ManagedVolume {
+            name: VolumeName::new(&name).unwrap_or_else(|_| VolumeName::fixed("d")),
+            driver,
+            size_gib: self.disk_gib.max(1),
+            access: AccessMode::ReadWriteOnce,
+            fs_type: Arc::from(""),
+            mount_path: Arc::from("/data"),
+            read_only: false,
+            retain: (self.volume / 2) % 2 == 1,
         })
     }
 }

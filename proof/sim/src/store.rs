@@ -10,10 +10,12 @@ use persys_cluster::record::{Head, Snapshot, Unit, Write};
 use persys_cluster::store::{HighWater, StoreCall, StoreReply};
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{Entry, EntryKey};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Term};
+use persys_model::volume::{Attachment, Volume, VolumeKey};
 use persys_model::workload::Workload;
 
 use crate::clock::Clock;
@@ -28,6 +30,9 @@ pub(crate) struct Contents {
     pub(crate) retries: BTreeMap<WorkloadId, Arc<Retry>>,
     pub(crate) graves: BTreeMap<(NodeId, WorkloadId), Arc<Grave>>,
     pub(crate) drifts: BTreeMap<(NodeId, WorkloadId, DriftKind), Arc<Drift>>,
+    pub(crate) entries: BTreeMap<EntryKey, Arc<Entry>>,
+    pub(crate) volumes: BTreeMap<VolumeKey, Arc<Volume>>,
+    pub(crate) attachments: BTreeMap<(NodeId, WorkloadId, VolumeKey), Arc<Attachment>>,
 }
 
 impl Contents {
@@ -84,7 +89,26 @@ impl Contents {
             Write::DeleteDrift(node, workload, kind) => {
                 self.drifts.remove(&(node.clone(), workload.clone(), *kind));
             }
-            Write::PutEvent(_) => {}
+            Write::PutEntry(entry) => {
+                self.entries.insert(entry.key(), Arc::clone(entry));
+            }
+            Write::DeleteEntry(key) => {
+                self.entries.remove(key);
+            }
+            Write::PutVolume(volume) => {
+                self.volumes.insert(volume.key.clone(), Arc::clone(volume));
+            }
+            Write::DeleteVolume(key) => {
+                self.volumes.remove(key);
+            }
+            Write::PutAttachment(one) => {
+                let key = (one.node.clone(), one.workload.clone(), one.volume.clone());
+                self.attachments.insert(key, Arc::clone(one));
+            }
+            Write::DeleteAttachment(node, workload, volume) => {
+                self.attachments.remove(&(node.clone(), workload.clone(), volume.clone()));
+            }
+            Write::PutEvent(_) | Write::PutAudit(_) => {}
         }
     }
 
@@ -98,6 +122,9 @@ impl Contents {
             retries: self.retries.values().cloned().collect(),
             graves: self.graves.values().cloned().collect(),
             drifts: self.drifts.values().cloned().collect(),
+            entries: self.entries.values().cloned().collect(),
+            volumes: self.volumes.values().cloned().collect(),
+            attachments: self.attachments.values().cloned().collect(),
         }
     }
 
@@ -291,6 +318,7 @@ mod tests {
             seq: CommitSeq(seq),
             epoch: Epoch(0),
             event: EventSeq(0),
+            audit: persys_model::audit::AuditHead::default(),
             rebuilding: false,
         }
     }

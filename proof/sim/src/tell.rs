@@ -44,8 +44,19 @@ fn record(write: &Write) -> String {
             format!(" [drift {:?} {} on {}]", drift.kind, drift.workload, drift.node)
         }
         Write::DeleteDrift(node, id, kind) => format!(" [no drift {kind:?} {id} on {node}]"),
+        Write::PutEntry(entry) => format!(" [{}]", entry.key()),
+        Write::DeleteEntry(key) => format!(" [no {key}]"),
         Write::DeleteNode(id) => format!(" [node {id} removed]"),
-        Write::DeleteAssignment(_) => String::new(),
+        Write::PutVolume(volume) => {
+            let home = volume.home.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+            format!(" [{} {:?}{home}]", volume.key, volume.phase)
+        }
+        Write::DeleteVolume(key) => format!(" [no {key}]"),
+        Write::PutAttachment(one) => {
+            format!(" [{} {:?} on {} for {}]", one.volume, one.phase, one.node, one.workload)
+        }
+        Write::DeleteAttachment(node, id, key) => format!(" [no {key} on {node} for {id}]"),
+        Write::DeleteAssignment(_) | Write::PutAudit(_) => String::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use persys_cluster::effects::{RefusalCode, Reply};
 use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
+use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
 use crate::net::Peer;
@@ -57,7 +58,7 @@ impl Users {
         let mut workloads = Vec::new();
         for number in 0..setup.workloads {
             let exclusive = rng.chance(180);
-            let recipe = Recipe::draw(&mut rng, exclusive);
+            let recipe = Recipe { volume: number, ..Recipe::draw(&mut rng, exclusive) };
             let id =
                 WorkloadId::new(&format!("w{number}")).unwrap_or_else(|_| WorkloadId::fixed("w"));
             workloads.push(Owned { id, recipe, version: 0, present: false });
@@ -76,6 +77,7 @@ impl Users {
 pub(crate) enum Subject {
     Workload(WorkloadId),
     Node(NodeId),
+    Volume(VolumeKey),
     Cluster,
 }
 
@@ -94,7 +96,15 @@ impl Subject {
             | Ask::DeleteLabel(node, _)
             | Ask::ConfirmGone(node)
             | Ask::RemoveNode(node) => Self::Node(node.clone()),
-            Ask::ReleaseBrake | Ask::CheckDrift(_) | Ask::Recover(_) => Self::Cluster,
+            Ask::CreateVolume(volume, _) => Self::Volume(VolumeKey::of(volume)),
+            Ask::DeleteVolume(key) => Self::Volume(key.clone()),
+            Ask::ReleaseBrake
+            | Ask::CheckDrift(_)
+            | Ask::Keep(_)
+            | Ask::Forget(_)
+            | Ask::Redeem(_)
+            | Ask::Refused { .. }
+            | Ask::Recover(_) => Self::Cluster,
         }
     }
 }
@@ -127,6 +137,11 @@ impl Sim {
         }
         let owned = self.users.workloads.get_mut(at)?;
         let workload = owned.id.clone();
+        let volume = owned.recipe.volume();
+        if let Some(volume) = volume.filter(|_| rng.chance(if owned.present { 50 } else { 300 })) {
+            // Refused as long as anybody uses it.
+            return Some(Ask::DeleteVolume(VolumeKey::of(&volume)));
+        }
         if !owned.present {
             owned.version += 1;
             owned.recipe.renew(rng);

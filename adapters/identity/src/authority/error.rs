@@ -33,6 +33,12 @@ pub enum AuthorityError {
         /// Whose it should be.
         wanted: String,
     },
+    /// There is one already, where a new one should be made.
+    #[error("{path} is there already; `persys ca rotate` replaces an authority without a gap")]
+    Exists {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The root is no longer valid.
     #[error("the root certificate ended on {}; a new authority is needed", shown(*.since))]
     RootExpired {

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  <folder>/authority.pem   0600   root key and root certificate, together: never one without the other
-//!  <folder>/root.pem        0644   the certificate alone, for those who are to trust it
+//!  <folder>/next.pem        0600   the same of the root that comes next, while one replaces the other
+//!  <folder>/former.pem      0644   roots that issue no more and are trusted still
+//!  <folder>/root.pem        0644   all roots to trust, for those who are to trust them
 //! ```
 //!
 //! Invariants: every name in an issued certificate comes from the [`Grant`]; of a request only the
@@ -11,6 +13,8 @@
 
 mod error;
 mod profile;
+mod renewal;
+mod rotation;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,9 +34,12 @@ use zeroize::Zeroizing;
 use crate::certificate::{self, Certificate};
 use crate::disk::{self, Existing, Links};
 use crate::names::{ClusterName, Identity, TrustDomain, authority_uri};
+use crate::token::Pin;
 
 pub use error::AuthorityError;
-pub use profile::{Grant, Hosts};
+pub use profile::{Grant, Hosts, usual_lifetime};
+pub use renewal::RenewalRefused;
+pub use rotation::Stage;
 
 /// The file with the root key.
 const AUTHORITY_FILE: &str = "authority.pem";
@@ -78,7 +85,7 @@ pub struct Signed {
     pub certificate: Certificate,
     /// The certificate.
     pub certificate_pem: String,
-    /// The root that signed it.
+    /// The roots to trust, among them the one that signed it.
     pub roots_pem: String,
 }
 
@@ -86,12 +93,27 @@ pub struct Signed {
 pub struct Authority {
     trust_domain: TrustDomain,
     cluster: ClusterName,
+    folder: PathBuf,
+    root: CertificateDer<'static>,
     root_pem: String,
+    /// Roots that are trusted beside the one that issues: the next one, and former ones.
+    others: Vec<CertificateDer<'static>>,
+    stage: Stage,
     expires: SystemTime,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
+    /// Opens the authority kept in `folder`, whosever it is.
+    pub fn open(folder: &Path, now: SystemTime) -> Result<Self, AuthorityError> {
+        let path = folder.join(AUTHORITY_FILE);
+        let stored = disk::read_private(&path, Links::Refuse)?;
+        disk::private_folder(folder)?;
+        let authority = Self::from_pem(&path, &stored, now)?.with_others(folder)?;
+        authority.publish()?;
+        Ok(authority)
+    }
+
     /// Opens the authority kept in `folder`, or makes one there.
     pub fn open_or_create(
         folder: &Path,
@@ -110,7 +132,7 @@ impl Authority {
             }
             read => read?,
         };
-        let authority = Self::from_pem(&path, &stored, now)?;
+        let authority = Self::from_pem(&path, &stored, now)?.with_others(folder)?;
         if (&authority.trust_domain, &authority.cluster) != (trust_domain, cluster) {
             return Err(AuthorityError::OtherCluster {
                 path,
@@ -118,13 +140,37 @@ impl Authority {
                 wanted: authority_uri(trust_domain, cluster),
             });
         }
-        authority.publish(folder)?;
+        authority.publish()?;
         Ok(authority)
     }
 
-    /// The root certificate, for those who are to trust it.
+    /// The root certificate that issues.
     pub fn root_pem(&self) -> &str {
         &self.root_pem
+    }
+
+    /// All roots to trust, the one that issues first.
+    pub fn roots_pem(&self) -> String {
+        let others = self.others.iter().map(|root| certificate::to_pem(root));
+        std::iter::once(self.root_pem.clone()).chain(others).collect()
+    }
+
+    /// What a machine that knows nobody recognises the authority by.
+    pub fn pin(&self) -> Result<Pin, AuthorityError> {
+        Pin::of(&self.root).ok_or(AuthorityError::Broken {
+            path: self.folder.join(AUTHORITY_FILE),
+            problem: "its certificate is unusable",
+        })
+    }
+
+    /// Whose it is.
+    pub fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+
+    /// Where it is kept.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// When the root ends, and with it all it signed.
@@ -150,6 +196,11 @@ impl Authority {
         validity: Validity,
     ) -> Result<Signed, AuthorityError> {
         self.certify(&requested_key(request_pem)?, grant, validity)
+    }
+
+    /// What recognises the key of a request that proves to hold it; the reason if it does not.
+    pub fn key_of(request_pem: &[u8]) -> Result<Pin, AuthorityError> {
+        requested_key(request_pem).map(|key| Pin::of_key(&key.subject_public_key_info()))
     }
 
     fn certify(
@@ -185,7 +236,7 @@ impl Authority {
         Ok(Signed {
             certificate: Certificate::read(issued.der()).map_err(AuthorityError::Issued)?,
             certificate_pem: issued.pem(),
-            roots_pem: self.root_pem.clone(),
+            roots_pem: self.roots_pem(),
         })
     }
 
@@ -224,17 +275,19 @@ impl Authority {
             return Err(broken("the name of its cluster is not a name"));
         };
         let issuer = Issuer::from_ca_cert_der(&root, key).map_err(AuthorityError::Crypto)?;
-        let root_pem = root_to_pem(&root);
-        Ok(Self { trust_domain, cluster, root_pem, expires, issuer })
+        let root_pem = certificate::to_pem(&root);
+        let folder = path.parent().unwrap_or_else(|| Path::new(".")).to_path_buf();
+        let (root, others, stage) = (root.into_owned(), Vec::new(), Stage::Settled);
+        Ok(Self { trust_domain, cluster, folder, root, root_pem, others, stage, expires, issuer })
     }
 
-    /// Keeps the copy of the root certificate that others read equal to the one in use.
-    fn publish(&self, folder: &Path) -> Result<(), AuthorityError> {
-        let path: PathBuf = folder.join(ROOT_FILE);
+    /// Keeps the copy of the root certificates that others read equal to those in use.
+    fn publish(&self) -> Result<(), AuthorityError> {
+        let (path, roots) = (self.folder.join(ROOT_FILE), self.roots_pem());
         match disk::read_public(&path) {
-            Ok(published) if published.as_slice() == self.root_pem.as_bytes() => {}
+            Ok(published) if published.as_slice() == roots.as_bytes() => {}
             _ => {
-                disk::write(&path, self.root_pem.as_bytes(), 0o644, Existing::Replace)?;
+                disk::write(&path, roots.as_bytes(), 0o644, Existing::Replace)?;
             }
         }
         Ok(())
@@ -322,11 +375,6 @@ fn display_name(text: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, text.chars().take(64).collect::<String>());
     name
-}
-
-fn root_to_pem(root: &[u8]) -> String {
-    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
-    pem::encode_config(&pem::Pem::new("CERTIFICATE", root), config)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! apart by.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use rcgen::{ExtendedKeyUsagePurpose, SanType};
 use rustls_pki_types::DnsName;
@@ -52,6 +53,15 @@ pub struct Hosts {
     pub names: Vec<String>,
     /// Addresses.
     pub addresses: Vec<IpAddr>,
+}
+
+/// How long a certificate lasts when nobody says: those who renew by themselves get a day, people get
+/// a month.
+pub fn usual_lifetime(role: Role) -> Duration {
+    match role {
+        Role::Scheduler | Role::Agent | Role::Gateway => Duration::from_hours(24),
+        Role::Operator | Role::User | Role::Metrics => Duration::from_hours(30 * 24),
+    }
 }
 
 /// All names of a certificate.

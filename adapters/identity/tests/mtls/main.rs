@@ -7,4 +7,6 @@ mod listener;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]
+mod revocation;
+#[cfg(test)]
 mod rotation;

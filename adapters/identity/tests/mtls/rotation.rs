@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use persys_identity::{
-    Authority, Certificate, Connector, Credentials, Expected, Incoming, Issued, Role, Source,
-    Watcher, tls,
+    Authority, Certificate, Connector, Credentials, Expected, Incoming, Issued, Lasting, Role,
+    Source, Watcher, tls,
 };
+use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tonic::Code;
-use tonic::transport::Server;
+use tonic::transport::{Endpoint, Server};
 
 use crate::bench::{Told, ask, authority, call, dial, hold, issue, listener, serve, serve_from};
 
@@ -180,6 +181,51 @@ async fn the_root_rotates_under_load() {
     load.finish().await;
     call(server.address, &left_behind, Expected::Scheduler).await.unwrap_err();
     server.told.wait("UnknownIssuer").await;
+}
+
+/// Callers that keep one channel for good, through twenty rotations of both ends: no call fails, and
+/// each rotation shows in the next call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_rotations_of_both_ends_cost_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = authority(&folder.path().join("ca"), "east");
+    let (scheduler, agent) = pair(&authority);
+    let mut serving = Side::open(&folder.path().join("scheduler.pem"), &scheduler);
+    let mut calling = Side::open(&folder.path().join("agent.pem"), &agent);
+    let client = calling.watcher.credentials();
+    let server = serve(&serving.watcher.credentials()).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let connector = Connector::tls(&client, Expected::Scheduler).unwrap();
+    let lasting = Arc::new(Lasting::new(endpoint, connector));
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut callers = JoinSet::new();
+    for _ in 0..4 {
+        let (lasting, stop, done) = (Arc::clone(&lasting), Arc::clone(&stop), Arc::clone(&done));
+        callers.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let mut client = AgentServiceClient::new(lasting.channel());
+                ask(&mut client).await.unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    for _ in 0..20 {
+        let (scheduler, agent) = pair(&authority);
+        serving.rotate(&scheduler);
+        calling.rotate(&agent);
+        let told = ask(&mut AgentServiceClient::new(lasting.channel())).await.unwrap();
+        assert_eq!(told, format!("agent/n1/{}", agent.certificate.serial));
+        let before = done.load(Ordering::Relaxed);
+        while done.load(Ordering::Relaxed) < before + 20 {
+            assert!(callers.try_join_next().is_none(), "a caller ended");
+            tokio::task::yield_now().await;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = callers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(done.load(Ordering::Relaxed) >= 400);
 }
 
 /// One channel for months: when its connection has served its time, the next one shows what is

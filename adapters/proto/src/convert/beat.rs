@@ -56,6 +56,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         tombstones: beat.removed.iter().map(held::tombstone_to_wire).collect(),
         buried: buried.iter().map(held::tombstone_to_wire).collect(),
         busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
+        denied_digest: 0,
     }
 }
 
@@ -174,6 +175,8 @@ pub fn answer_to_wire(
                 re_register: false,
                 lease_ms: if *renewed { lease_ms.max(1) } else { 0 },
                 heartbeat_interval_ms: *beat_ms,
+                denied_changed: false,
+                denied: Vec::new(),
             }
         }
         BeatAnswer::RegisterAgain { term } => wire::HeartbeatResponse {

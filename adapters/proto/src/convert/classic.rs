@@ -34,6 +34,9 @@ pub fn to_wire(workload: &WorkloadId, spec: &Spec) -> Result<wire::WorkloadSpec,
                 .field("class")
                 .fault("exclusive work needs an agent that can stop it when cut off");
         }
+        if !spec.secrets.is_empty() {
+            at.field("secrets").fault("need an agent that keeps them sealed");
+        }
         let body = match &spec.kind {
             Kind::Container(body) => {
                 Body::Container(container(&at.field("container"), body, spec.resources.compute))

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use persys_model::command::{Apply, Command, Order};
+use persys_model::failure::{Failure, clip};
 use persys_model::fault::Faults;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
+use persys_model::secret::{MOST_USES, MOST_VALUE_BYTES, Redacted, SecretValue, SecretValues};
 use persys_model::spec::draft::ApplyDraft;
 use persys_model::token::{Epoch, Session, Term};
+use persys_model::volume::order_id;
 
 use super::at::{At, reading};
 use super::held::{DESIRED, desired_word};
@@ -34,6 +37,7 @@ pub fn to_call(command: &Command) -> Call {
             session: session.0,
             epoch: epoch.0,
             whole_spec: Some(spec::to_wire(&apply.spec)),
+            secrets: secrets(&apply.secrets),
             ..classic_request(workload, apply)
         })),
         Order::Remove { purge } => Call::Delete(agent::DeleteWorkloadRequest {
@@ -109,7 +113,9 @@ pub fn from_apply(
         if kind != i32::from(classic::workload_type(spec.workload_type())) {
             at.field("type").fault(format!("{kind} is not the type of the spec"));
         }
-        let apply = Apply { revision: revision?, run: run?, spec: Arc::new(spec) };
+        let secrets = read_secrets(at, request.secrets);
+        let spec = Arc::new(spec);
+        let apply = Apply { revision: revision?, run: run?, spec, secrets: secrets? };
         Some(Said::Ours(command(tokens?, workload?, Order::Apply(apply))))
     })
 }
@@ -120,8 +126,10 @@ pub fn from_delete(
     request: &agent::DeleteWorkloadRequest,
 ) -> Result<Said<Command, WorkloadId>, Faults> {
     reading(|at| {
-        let workload = name(&at.field("id"), &request.id, WorkloadId::new);
-        if (request.term, request.session, request.epoch) == (0, 0, 0) {
+        let legacy = (request.term, request.session, request.epoch) == (0, 0, 0);
+        let named = if legacy { WorkloadId::new } else { order_id };
+        let workload = name(&at.field("id"), &request.id, named);
+        if legacy {
             return workload.map(Said::Legacy);
         }
         let tokens = tokens(at, request.term, request.session, request.epoch);
@@ -147,6 +155,7 @@ pub fn to_stream(command: &Command, command_id: u64) -> control::AgentCommand {
             message.revision_id = apply.revision.to_string();
             desired_word(apply.run).clone_into(&mut message.desired_state);
             message.spec = Some(spec::to_wire(&apply.spec));
+            message.secrets = secrets(&apply.secrets);
         }
         Order::Remove { purge } => {
             "remove".clone_into(&mut message.action);
@@ -166,7 +175,7 @@ enum Action {
 pub fn from_stream(message: control::AgentCommand) -> Result<(u64, Command), Faults> {
     reading(|at| {
         let tokens = tokens(at, message.term, message.session, message.epoch);
-        let workload = name(&at.field("workload_id"), &message.workload_id, WorkloadId::new);
+        let workload = name(&at.field("workload_id"), &message.workload_id, order_id);
         let actions = &[("apply", Action::Apply), ("remove", Action::Remove)];
         let action = word(&at.field("action"), &message.action, actions);
         let id = message.command_id;
@@ -191,7 +200,47 @@ fn apply(at: &At<'_>, message: control::AgentCommand) -> Option<Apply> {
         Some(spec) => spec::read(at, spec),
         None => at.field("spec").refuse("is missing"),
     };
-    Some(Apply { revision: revision?, run: run?, spec: Arc::new(spec?) })
+    let secrets = read_secrets(at, message.secrets);
+    Some(Apply { revision: revision?, run: run?, spec: Arc::new(spec?), secrets: secrets? })
+}
+
+fn secrets(values: &SecretValues) -> Vec<control::SecretValue> {
+    let one = |(name, secret): (&SecretName, &Result<SecretValue, Arc<str>>)| {
+        let name = name.to_string();
+        match secret {
+            Ok(secret) => control::SecretValue {
+                name,
+                version: secret.version,
+                value: secret.value.reveal().to_vec(),
+                problem: String::new(),
+            },
+            Err(why) => control::SecretValue {
+                name,
+                problem: why.to_string(),
+                ..control::SecretValue::default()
+            },
+        }
+    };
+    values.iter().map(one).collect()
+}
+
+fn read_secrets(at: &At<'_>, values: Vec<control::SecretValue>) -> Option<Arc<SecretValues>> {
+    let at = at.field("secrets");
+    if values.len() > MOST_USES {
+        return at.refuse("are too many");
+    }
+    let mut read = SecretValues::new();
+    for control::SecretValue { name: given, version, value, problem } in values {
+        let secret = name(&at, &given, SecretName::new)?;
+        if value.len() > MOST_VALUE_BYTES {
+            return at.refuse(format!("{secret} is too large"));
+        }
+        let value = SecretValue { version, value: Redacted::new(&value) };
+        let problem = Some(Arc::from(clip(&problem, Failure::MESSAGE_LIMIT)));
+        let problem = problem.filter(|problem: &Arc<str>| !problem.is_empty());
+        read.insert(secret, problem.map_or(Ok(value), Err));
+    }
+    Some(Arc::new(read))
 }
 
 type Tokens = (Term, Session, Epoch);

@@ -8,7 +8,7 @@ use persys_model::spec::check::{CheckedApply, check_apply, check_unfetched};
 use persys_model::spec::draft::{
     ApplyDraft, BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft,
     DiskDraft, Draft, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft,
-    TolerationDraft, VmDraft, VolumeDraft,
+    SecretDraft, TolerationDraft, VmDraft, VolumeDraft,
 };
 
 use super::at::{At, reading};
@@ -67,6 +67,7 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
         },
         metadata: spec.metadata,
         placement: spec.placement.map(placement).unwrap_or_default(),
+        secrets: spec.secrets.into_iter().map(secret).collect(),
         ..Draft::default()
     };
     match spec.workload {
@@ -76,6 +77,11 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
         None => {}
     }
     draft
+}
+
+fn secret(one: wire::SecretUse) -> SecretDraft {
+    let wire::SecretUse { name, env, path, mode, uid, gid } = one;
+    SecretDraft { name, env, path, mode, uid: uid.into(), gid: gid.into() }
 }
 
 fn container(body: wire::ContainerSpec) -> ContainerDraft {

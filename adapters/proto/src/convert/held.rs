@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::fault::Faults;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Inventory, Tombstone};
 use persys_model::spec::WorkloadType;
 use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
+use persys_model::volume::order_id;
 
 use super::at::At;
 use super::leaf::{ITEMS, list, name, token, word};
@@ -65,7 +66,7 @@ pub(super) fn inventory(
 }
 
 fn read(at: &At<'_>, odd: &RefCell<Faults>, item: wire::InventoryItem) -> Option<Held> {
-    let workload = name(&at.field("workload_id"), &item.workload_id, WorkloadId::new);
+    let workload = name(&at.field("workload_id"), &item.workload_id, order_id);
     let revision = name(&at.field("revision_id"), &item.revision_id, RevisionId::new);
     let run = word(&at.field("desired_state"), &item.desired_state, DESIRED);
     let said = at.field("report");
@@ -86,7 +87,7 @@ fn read(at: &At<'_>, odd: &RefCell<Faults>, item: wire::InventoryItem) -> Option
 
 /// One removal.
 pub(super) fn tombstone(at: &At<'_>, tombstone: &wire::Tombstone) -> Option<Tombstone> {
-    let workload = name(&at.field("workload_id"), &tombstone.workload_id, WorkloadId::new);
+    let workload = name(&at.field("workload_id"), &tombstone.workload_id, order_id);
     let epoch = token(&at.field("epoch"), tombstone.epoch, Epoch);
     Some(Tombstone { workload: workload?, epoch: epoch? })
 }

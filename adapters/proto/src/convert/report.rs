@@ -9,6 +9,7 @@ use persys_model::id::WorkloadId;
 use persys_model::inventory::{Report, State};
 use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
+use persys_model::volume::order_id;
 
 use super::at::{At, reading};
 use super::leaf::{name, word};
@@ -39,7 +40,7 @@ pub fn from_wire(report: &wire::WorkloadReport) -> Result<Report, Faults> {
 }
 
 pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report> {
-    let workload = name(&at.field("workload_id"), &report.workload_id, WorkloadId::new);
+    let workload = name(&at.field("workload_id"), &report.workload_id, order_id);
     let state = state(at, report);
     Some(Report {
         workload: workload?,

@@ -7,6 +7,7 @@
 use persys_model::fault::Faults;
 use persys_model::labels::{Constraint, Rule, Toleration};
 use persys_model::resources::Disk;
+use persys_model::secret::{SecretSeen, SecretUse};
 use persys_model::spec::check::check;
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Limits, Port, RestartPolicy, Swap};
@@ -44,6 +45,11 @@ pub fn to_wire(spec: &Spec) -> wire::WorkloadSpec {
         workload: Some(workload),
         metadata: texts(&spec.metadata),
         placement: placement(&spec.placement),
+        // Those of a stack are read from its file again.
+        secrets: match &spec.kind {
+            Kind::Compose(_) => Vec::new(),
+            Kind::Container(_) | Kind::Vm(_) => spec.secrets.iter().map(secret).collect(),
+        },
     }
 }
 
@@ -75,6 +81,23 @@ pub(super) fn read(at: &At<'_>, mut spec: wire::WorkloadSpec) -> Option<Spec> {
             at.adopt(&faults);
             None
         }
+    }
+}
+
+fn secret(SecretUse { secret, seen }: &SecretUse) -> wire::SecretUse {
+    let name = secret.to_string();
+    match seen {
+        SecretSeen::Env(env) => {
+            wire::SecretUse { name, env: env.to_string(), ..wire::SecretUse::default() }
+        }
+        SecretSeen::File { path, mode, uid, gid } => wire::SecretUse {
+            name,
+            env: String::new(),
+            path: path.to_string(),
+            mode: format!("{mode:04o}"),
+            uid: *uid,
+            gid: *gid,
+        },
     }
 }
 

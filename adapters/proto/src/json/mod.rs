@@ -6,12 +6,14 @@
 //! (`hostPort`); they are shown in either way, as [`Style`] says.
 
 mod bytes;
+mod describe;
 mod read;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use describe::{Method, method, schema};
 use persys_model::fault::Faults;
 pub use prost::Message;
 use serde_json::Value;
@@ -23,12 +25,27 @@ pub enum Style {
     Plain,
     /// As existing clients of this kind show it: camel case, 64-bit numbers as text.
     Camel,
+    /// As existing clients over HTTP read it: the contract's names, 64-bit numbers as text.
+    Snake,
 }
 
 /// The message as JSON; what is zero is left out. `name` is its full name, such as
 /// `persys.control.v1.NodeView`.
 pub fn write<M: Message>(name: &str, message: &M, style: Style) -> Value {
     write::message(name, &message.encode_to_vec(), style)
+}
+
+/// The same of a message in its binary form.
+#[must_use]
+pub fn write_bytes(name: &str, bytes: &[u8], style: Style) -> Value {
+    write::message(name, bytes, style)
+}
+
+/// The binary form of the message a value means, or everything that is wrong with it.
+pub fn read_bytes(name: &str, path: &str, value: &Value) -> Result<Vec<u8>, Faults> {
+    let mut faults = Faults::none();
+    let bytes = read::message(&mut faults, name, path, value);
+    if faults.is_empty() { Ok(bytes) } else { Err(faults) }
 }
 
 /// The message a value means, or everything that is wrong with it. Paths begin with `path`, which

@@ -5,7 +5,10 @@ use std::sync::OnceLock;
 
 use prost::Message as _;
 use prost_types::field_descriptor_proto::{Label, Type};
-use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    MethodDescriptorProto,
+};
 
 /// The one message whose JSON is not an object.
 pub(super) const TIMESTAMP: &str = ".google.protobuf.Timestamp";
@@ -14,6 +17,7 @@ pub(super) const TIMESTAMP: &str = ".google.protobuf.Timestamp";
 struct Schema {
     messages: BTreeMap<String, DescriptorProto>,
     enums: BTreeMap<String, EnumDescriptorProto>,
+    methods: BTreeMap<String, MethodDescriptorProto>,
 }
 
 fn schema() -> &'static Schema {
@@ -23,11 +27,18 @@ fn schema() -> &'static Schema {
         let files = FileDescriptorSet::decode(crate::DESCRIPTOR).unwrap_or_default();
         for file in files.file {
             let package = format!(".{}", file.package());
+            let bare = file.package().to_owned();
             for one in file.enum_type {
                 schema.enums.insert(format!("{package}.{}", one.name()), one);
             }
             for one in file.message_type {
                 add(&mut schema, &package, one);
+            }
+            for service in file.service {
+                let service_name = format!("{bare}.{}", service.name());
+                for one in service.method {
+                    schema.methods.insert(format!("/{service_name}/{}", one.name()), one);
+                }
             }
         }
         schema
@@ -49,6 +60,11 @@ fn add(schema: &mut Schema, outer: &str, message: DescriptorProto) {
 pub(super) fn of(name: &str) -> Option<&'static DescriptorProto> {
     let name = name.strip_prefix('.').unwrap_or(name);
     schema().messages.get(&format!(".{name}"))
+}
+
+/// The method at this path, `/package.Service/Method`.
+pub(super) fn method(path: &str) -> Option<&'static MethodDescriptorProto> {
+    schema().methods.get(path)
 }
 
 /// The numbers and names of an enum.

@@ -21,7 +21,7 @@ pub(super) fn message(name: &str, bytes: &[u8], style: Style) -> Value {
         let Some(field) = described.field.iter().find(known) else { continue };
         let Some(holds) = schema::holds(field) else { continue };
         let key = match style {
-            Style::Plain => field.name().to_owned(),
+            Style::Plain | Style::Snake => field.name().to_owned(),
             Style::Camel => schema::camel(field.name()),
         };
         add(&mut shown, key, field, (holds, raw), style);
@@ -86,8 +86,8 @@ fn single(holds: Holds, raw: Raw<'_>, style: Style) -> Value {
         (Holds::Number { bits, signed }, Raw::Number(number)) => {
             let signed_value = i64::from_le_bytes(number.to_le_bytes());
             match (style, bits, signed) {
-                (Style::Camel, 64, true) => signed_value.to_string().into(),
-                (Style::Camel, 64, false) => number.to_string().into(),
+                (Style::Camel | Style::Snake, 64, true) => signed_value.to_string().into(),
+                (Style::Camel | Style::Snake, 64, false) => number.to_string().into(),
                 (_, _, true) => signed_value.into(),
                 (_, _, false) => number.into(),
             }

@@ -56,6 +56,7 @@ fn agent_apply_request() {
         session: 5,
         epoch: 300,
         whole_spec: None,
+        secrets: Vec::new(),
     };
     let text = "
         0a 02 77 31                         # 1 id
@@ -161,6 +162,7 @@ fn control_apply_request() {
             ..Default::default()
         })),
         metadata: map(&[("k", "v")]),
+        secrets: Vec::new(),
         placement: Some(control::PlacementRules {
             constraints: vec![control::Constraint {
                 key: "zone".into(),

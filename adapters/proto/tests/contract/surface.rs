@@ -23,12 +23,16 @@ pub(crate) struct Package {
 
 /// Our packages by name. Imports (Timestamp) are not ours and are left out.
 pub(crate) fn compiled() -> BTreeMap<String, Package> {
-    descriptors()
-        .file
-        .iter()
-        .filter(|file| file.package().starts_with("persys."))
-        .map(|file| (file.package().to_owned(), package(file)))
-        .collect()
+    let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+    for file in descriptors().file.iter().filter(|file| file.package().starts_with("persys.")) {
+        // A package may have several files.
+        let Package { services, messages, enums } = package(file);
+        let all = packages.entry(file.package().to_owned()).or_default();
+        all.services.extend(services);
+        all.messages.extend(messages);
+        all.enums.extend(enums);
+    }
+    packages
 }
 
 pub(crate) fn descriptors() -> FileDescriptorSet {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use persys_model::spec::draft::{
     BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft, DiskDraft, Draft,
-    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, TolerationDraft,
-    VmDraft, VolumeDraft,
+    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, SecretDraft,
+    TolerationDraft, VmDraft, VolumeDraft,
 };
 
 use crate::random::Random;
@@ -33,7 +33,19 @@ pub(crate) fn draft(r: &mut Random) -> Draft {
         vm: (kind == 2).then(|| vm(r)),
         metadata: map(r, &["team", "a.b/c", "x"], &["", "y", "ä\tb"]),
         placement: placement(r),
+        secrets: if kind == 1 { Vec::new() } else { secrets(r, kind) },
     }
+}
+
+fn secrets(r: &mut Random, kind: usize) -> Vec<SecretDraft> {
+    r.list(2, |r, nth| SecretDraft {
+        name: format!("s{nth}"),
+        env: if kind == 0 && nth == 0 { "KEY".to_owned() } else { String::new() },
+        path: if nth == 0 { String::new() } else { r.word(&["", "/etc/key"]) },
+        mode: if nth == 0 { String::new() } else { r.word(&["", "0444", "600"]) },
+        uid: if nth == 0 { 0 } else { r.pick(&[0, 1000]) },
+        gid: 0,
+    })
 }
 
 fn container(r: &mut Random) -> ContainerDraft {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, WorkloadId};
+use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Registration};
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::resources::Compute;
+use persys_model::secret::{Redacted, SecretValue, SecretValues};
 use persys_model::spec::check::check;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_model::token::{Epoch, Session, Term};
@@ -102,12 +103,22 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
     }
 }
 
+fn secrets(r: &mut Random) -> Arc<SecretValues> {
+    let mut values = SecretValues::new();
+    if r.one_in(2) {
+        let value = SecretValue { version: r.next(), value: Redacted::new(b"\x00hunter2\xff") };
+        values.insert(SecretName::fixed("db"), Ok(value));
+        values.insert(SecretName::fixed("gone"), Err(Arc::from("it is not set")));
+    }
+    Arc::new(values)
+}
+
 pub(crate) fn command(r: &mut Random) -> Command {
     let order = if r.one_in(3) {
         Order::Remove { purge: r.one_in(2) }
     } else {
         let revision = RevisionId::fixed("r7");
-        Order::Apply(Apply { revision, run: r.one_in(2), spec: spec(r) })
+        Order::Apply(Apply { revision, run: r.one_in(2), spec: spec(r), secrets: secrets(r) })
     };
     Command {
         term: Term(r.next() | 1),

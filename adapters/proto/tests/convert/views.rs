@@ -49,6 +49,7 @@ fn node_view(node: &Node) -> NodeView<'_> {
     NodeView {
         node,
         free: Compute::new(2_250, 1_000),
+        free_disk_gib: 30,
         used: Compute::new(500, 64),
         busy: None,
         workloads: 3,
@@ -64,6 +65,7 @@ fn a_node() {
     assert!((view.available_cpu_cores - 2.25).abs() < 1e-9, "{}", view.available_cpu_cores);
     assert!((view.used_cpu_cores - 0.5).abs() < 1e-9, "{}", view.used_cpu_cores);
     assert_eq!((view.total_memory_mb, view.available_memory_mb), (32_000, 1_000));
+    assert_eq!(view.available_disk_gb, 30);
     assert_eq!(view.labels, BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]));
     assert_eq!(view.taints[0].effect, "PreferNoSchedule");
     assert_eq!(view.last_heartbeat.unwrap().seconds, 7);
@@ -229,7 +231,7 @@ fn shown(what: Happening) -> wire::SchedulerEventView {
 fn who_asked_is_among_the_details() {
     let (what, workload) = (Arc::from("apply"), Some(WorkloadId::fixed("web")));
     let what = Happening::Asked { what, workload, node: None };
-    let by = Author { who: Arc::from("operator ann"), why: Arc::from("a new disk") };
+    let by = Author { why: Arc::from("a new disk"), ..Author::new("operator ann") };
     let event = Event { seq: EventSeq(1), at: WallMillis(0), what, by: Some(Arc::new(by)) };
     let view = view::event::to_wire(&event);
     assert_eq!((&*view.r#type, &*view.workload_id), ("ChangeRequested", "web"));

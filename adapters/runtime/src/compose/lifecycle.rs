@@ -109,6 +109,7 @@ impl Compose {
             pids: u64::try_from(docker.pids_limit).unwrap_or(u64::MAX),
             memory_bytes: some(compute.memory_mib.saturating_mul(1 << 20)),
             cpu_millicores: some(compute.cpu_millicores),
+            secrets: start.secrets_at.as_ref().map(|at| at.to_string_lossy().into_owned()),
             ..Marks::default()
         };
         marks.logging.file_mib = docker.log_file_mib;

@@ -155,6 +155,7 @@ mod tests {
             resources: Resources::default(),
             placement: Placement::default(),
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         };
         Start {
             workload: WorkloadId::fixed("web"),
@@ -162,6 +163,8 @@ mod tests {
             epoch: Epoch(7),
             spec: Arc::new(spec),
             volumes: BTreeMap::new(),
+            secrets: Arc::default(),
+            secrets_at: None,
             not_after: None,
         }
     }

@@ -14,6 +14,7 @@ use bollard::query_parameters::{
     StartContainerOptions, StopContainerOptionsBuilder,
 };
 use persys_model::id::WorkloadId;
+use persys_model::spec::fill::VERSIONS;
 use persys_model::spec::{ContainerSpec, HostPort, Protocol};
 use persys_node::input::Existing;
 use tokio::time::Instant;
@@ -73,6 +74,11 @@ impl Docker {
         let deadline = Instant::now() + limit;
         loop {
             match self.find(&start.workload).await? {
+                Found::Ours(ours) if outdated(container, &ours) => {
+                    // A start with new values is a new container: its variables cannot change.
+                    self.remove_by_id(&ours.id, false).await?;
+                    continue;
+                }
                 Found::Ours(ours) => return usable(start, *ours),
                 Found::Foreign { name, owner } => return Err(Error::Foreign { name, owner }),
                 Found::Nothing => {}
@@ -246,6 +252,14 @@ enum Have {
     Paused(String),
     /// A container that does not run.
     Rests(String),
+}
+
+/// Whether a container that rests was made with other versions of its secrets.
+fn outdated(container: &ContainerSpec, ours: &Ours) -> bool {
+    let labels = ours.raw.config.as_ref().and_then(|config| config.labels.as_ref());
+    let made_with = labels.and_then(|labels| labels.get(VERSIONS)).map(String::as_str);
+    let wanted = container.labels.get(VERSIONS).map(|versions| &**versions);
+    ours.seen.state != Existing::Running && made_with != wanted
 }
 
 fn usable(start: &Start, ours: Ours) -> Result<Have, Error> {

@@ -190,6 +190,7 @@ mod tests {
             resources: Resources::default(),
             placement: Placement { class: Class::Exclusive, ..Placement::default() },
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         };
         Start {
             workload: WorkloadId::fixed("web"),
@@ -197,6 +198,8 @@ mod tests {
             epoch: Epoch(7),
             spec: Arc::new(spec),
             volumes: BTreeMap::new(),
+            secrets: Arc::default(),
+            secrets_at: None,
             not_after: None,
         }
     }

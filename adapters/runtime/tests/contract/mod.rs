@@ -64,6 +64,7 @@ pub(crate) fn spec(kind: impl Into<Kind>) -> Arc<Spec> {
         resources: Resources { compute: Compute::new(100, 32), ..Resources::default() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     })
 }
 
@@ -74,6 +75,8 @@ pub(crate) fn start(workload: &str, revision: &str, kind: impl Into<Kind>) -> St
         epoch: Epoch(7),
         spec: spec(kind),
         volumes: BTreeMap::new(),
+        secrets: Arc::default(),
+        secrets_at: None,
         not_after: None,
     }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod daemon;
+mod greed;
 mod keeps;
 mod outage;
 mod race;

@@ -4,5 +4,6 @@ mod bench;
 mod data;
 mod ends;
 mod faults;
+mod greed;
 mod keeps;
 mod outage;

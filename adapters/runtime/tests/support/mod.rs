@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod daemon;
+pub(crate) mod greed;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

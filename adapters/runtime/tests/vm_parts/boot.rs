@@ -35,6 +35,7 @@ fn start(place: &Place, vm: &VmSpec) -> Start {
         resources: Resources { compute, ..Resources::default() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     };
     Start {
         workload: WorkloadId::new(&place.name).unwrap(),
@@ -42,6 +43,8 @@ fn start(place: &Place, vm: &VmSpec) -> Start {
         epoch: Epoch(1),
         spec: Arc::new(spec),
         volumes: BTreeMap::new(),
+        secrets: Arc::default(),
+        secrets_at: None,
         not_after: None,
     }
 }

@@ -130,6 +130,7 @@ pub(crate) fn order(workload: &str, revision: &str, vm: VmSpec) -> Start {
         resources: Resources::default(),
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     };
     Start {
         workload: WorkloadId::new(workload).unwrap(),
@@ -137,6 +138,8 @@ pub(crate) fn order(workload: &str, revision: &str, vm: VmSpec) -> Start {
         epoch: Epoch(7),
         spec: Arc::new(spec),
         volumes: BTreeMap::new(),
+        secrets: Arc::default(),
+        secrets_at: None,
         not_after: None,
     }
 }

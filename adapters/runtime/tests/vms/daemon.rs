@@ -28,7 +28,8 @@ impl Daemon {
         // The emulator runs as another user.
         open_to_all(&folder);
         let log = std::fs::File::create(folder.join("log")).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vms/inside.sh");
+        let script = folder.join("inside.sh");
+        std::fs::write(&script, include_str!("inside.sh")).unwrap();
         let process = Command::new("unshare")
             .args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
             .arg("bash")

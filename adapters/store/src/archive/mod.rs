@@ -126,6 +126,10 @@ impl Archive {
                 | Noun::Retry
                 | Noun::Grave
                 | Noun::Drift
+                | Noun::Entry(_)
+                | Noun::Volume
+                | Noun::Attachment
+                | Noun::Audit
                 | Noun::Other
                 | Noun::Foreign => {
                     book.take(key, bytes, loaded);
@@ -185,7 +189,11 @@ fn kind(key: &str) -> &'static str {
         Noun::Retry => "retries",
         Noun::Grave => "graves",
         Noun::Drift => "drifts",
+        Noun::Entry(kind) => kind.folder(),
+        Noun::Volume => "volumes",
+        Noun::Attachment => "attachments",
         Noun::Event => "events",
+        Noun::Audit => "audit",
         Noun::Other => "quarantine",
         Noun::Foreign => "foreign",
     }

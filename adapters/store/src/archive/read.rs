@@ -7,12 +7,12 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use persys_model::hex::hex;
 use persys_model::time::WallMillis;
 use persys_model::token::CommitSeq;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::write::hex;
 use super::{Archive, Header, LARGEST, LONGEST_KEY, LONGEST_LINE, VERSION};
 use crate::key::Keys;
 use crate::store::Pairs;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use persys_model::hex::hex;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -51,11 +52,6 @@ fn as_it_is(bytes: &[u8]) -> Option<&RawValue> {
     let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
     let same = raw.get().as_bytes() == bytes && raw.get() != "null";
     (same && !bytes.contains(&b'\n')).then_some(raw)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Counts and sums what goes through.

@@ -316,6 +316,9 @@ async fn join(all: &mut (Book, Loaded), page: JoinHandle<(Book, Loaded)>) -> Res
     into.retries.append(&mut from.retries);
     into.graves.append(&mut from.graves);
     into.drifts.append(&mut from.drifts);
+    into.entries.append(&mut from.entries);
+    into.volumes.append(&mut from.volumes);
+    into.attachments.append(&mut from.attachments);
     all.1.quarantined.append(&mut page.quarantined);
     Ok(())
 }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use persys_model::event::{Author, Event, Happening, NodeChange};
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::{NodeId, VolumeName, WorkloadId};
 use persys_model::mode::Mode;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, EventSeq};
+use persys_model::volume::VolumeKey;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::{CodeShape, PhaseShape};
 use super::drift::DriftKindShape;
 use super::node::ConditionShape;
+use super::spec::volume::DriverShape;
+use super::volume::VolumePhaseShape;
 use super::{Record, VERSION, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +69,14 @@ enum HappeningShape {
         kind: DriftKindShape,
         resolved: bool,
     },
+    Volume {
+        driver: DriverShape,
+        volume: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<VolumePhaseShape>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Arc<str>>,
+    },
     Asked {
         what: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +113,7 @@ impl Record for Event {
     fn read(shape: EventShape) -> Result<Self, String> {
         let EventShape { v: _, seq, at_ms, what, by, because } = shape;
         let why = because.unwrap_or_else(|| Arc::from(""));
-        let by = by.map(|who| Arc::new(Author { who, why }));
+        let by = by.map(|who| Arc::new(Author { why, ..Author::new(&who) }));
         Ok(Self { seq: EventSeq(seq), at: WallMillis(at_ms), what: what.read()?, by })
     }
 }
@@ -141,6 +152,12 @@ impl From<&Happening> for HappeningShape {
                 id: text(id.as_str()),
                 kind: (*kind).into(),
                 resolved: *resolved,
+            },
+            Happening::Volume { key, to, node } => Self::Volume {
+                driver: key.driver.into(),
+                volume: text(key.name.as_str()),
+                to: to.map(Into::into),
+                node: node.as_ref().map(|node| text(node.as_str())),
             },
             Happening::Asked { what, workload, node } => Self::Asked {
                 what: Arc::clone(what),
@@ -186,6 +203,14 @@ impl HappeningShape {
                 id: workload_id(&id)?,
                 kind: kind.into(),
                 resolved,
+            },
+            Self::Volume { driver, volume, to, node } => Happening::Volume {
+                key: VolumeKey {
+                    driver: driver.into(),
+                    name: name("volume", &volume, VolumeName::new)?,
+                },
+                to: to.map(Into::into),
+                node: node.map(|node| node_id(&node)).transpose()?,
             },
             Self::Asked { what, workload, node } => Happening::Asked {
                 what,

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use persys_model::assignment::Grave;
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::NodeId;
 use persys_model::token::Epoch;
+use persys_model::volume::order_id;
 use serde::{Deserialize, Serialize};
 
 use super::resources::ResourcesShape;
@@ -39,7 +40,7 @@ impl Record for Grave {
 
     fn read(shape: GraveShape) -> Result<Self, String> {
         Ok(Self {
-            workload: name("workload", &shape.workload, WorkloadId::new)?,
+            workload: name("workload", &shape.workload, order_id)?,
             node: name("node", &shape.node, NodeId::new)?,
             epoch: Epoch(shape.epoch),
             reserved: shape.reserved.read()?,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use persys_cluster::record::Head;
+use persys_model::audit::AuditHead;
 use persys_model::token::{CommitSeq, Epoch, EventSeq};
 use serde::{Deserialize, Serialize};
 
+use super::audit::AuditHeadShape;
 use super::{Record, VERSION};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,6 +18,8 @@ pub(crate) struct HeadShape {
     seq: u64,
     epoch: u64,
     event: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit: Option<AuditHeadShape>,
     /// Left out when it does not hold, as it hardly ever does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     rebuilding: bool,
@@ -25,7 +29,7 @@ impl Record for Head {
     type Shape = HeadShape;
 
     fn shape(&self) -> HeadShape {
-        let Self { cluster, incarnation, seq, epoch, event, rebuilding } = self;
+        let Self { cluster, incarnation, seq, epoch, event, audit, rebuilding } = self;
         HeadShape {
             v: VERSION,
             cluster: Arc::clone(cluster),
@@ -33,6 +37,7 @@ impl Record for Head {
             seq: seq.0,
             epoch: epoch.0,
             event: event.0,
+            audit: (*audit != AuditHead::default()).then(|| (*audit).into()),
             rebuilding: *rebuilding,
         }
     }
@@ -48,6 +53,7 @@ impl Record for Head {
             seq: CommitSeq(shape.seq),
             epoch: Epoch(shape.epoch),
             event: EventSeq(shape.event),
+            audit: shape.audit.map(AuditHeadShape::read).transpose()?.unwrap_or_default(),
             rebuilding: shape.rebuilding,
         })
     }

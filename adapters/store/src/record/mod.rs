@@ -6,7 +6,10 @@
 //! writing it again and comparing, so that fields of a newer release survive being rewritten.
 
 mod assignment;
+mod attachment;
+mod audit;
 mod drift;
+mod entry;
 mod event;
 mod grave;
 mod head;
@@ -18,12 +21,15 @@ mod spec;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod volume;
 mod workload;
 
 use persys_model::id::NameError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use audit::AuditHeadShape;
+pub(crate) use entry::{decode_entry, encode_entry};
 pub use leader::Leader;
 pub use spec::StoredSpec;
 pub(crate) use unknown::Unknown;

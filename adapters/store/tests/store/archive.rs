@@ -12,7 +12,9 @@ use persys_store::archive::{self, Archive, BadArchive, NewFile};
 use persys_store::{Embedded, Memory, Pairs, Settings, Store};
 
 use crate::contract::faulty::Chance;
-use crate::contract::sample::{Pen, assignment, drift, grave, node, retry, running, workload};
+use crate::contract::sample::{
+    Pen, assignment, attachment, drift, entries, grave, node, retry, running, volume, workload,
+};
 
 async fn sample() -> Archive {
     let store = Memory::new(Settings::default()).unwrap();
@@ -27,9 +29,12 @@ async fn sample() -> Archive {
             Write::PutRetry(retry(1)),
             Write::PutGrave(grave(1, 7)),
             Write::PutDrift(drift(1, 8, DriftKind::OrphanOnAgent)),
+            Write::PutVolume(volume(1)),
+            Write::PutAttachment(attachment(1, 1)),
         ]),
         pen.unit(running(1, 1)),
         pen.unit(running(2, 2)),
+        pen.unit(entries(1).into_iter().map(Write::PutEntry).collect()),
     ];
     store.commit(term, CommitSeq(0), units).await.unwrap();
     for (key, bytes) in [
@@ -66,19 +71,26 @@ async fn what_was_written_is_read_and_can_be_understood() {
     assert!(text.contains("\n{\"key\":\"/nodes/bad\",\"base64\":\"/wA=\"}\n"), "{text}");
     let counted = [
         ("assignments", 2),
+        ("attachments", 1),
+        ("bindings", 1),
         ("drifts", 1),
         ("events", 3),
         ("foreign", 1),
         ("graves", 1),
         ("head", 1),
+        ("join-tokens", 1),
+        ("namespaces", 1),
         ("nodes", 4),
         ("quarantine", 1),
         ("retries", 1),
+        ("revocations", 1),
+        ("user-tokens", 1),
+        ("volumes", 1),
         ("workloads", 2),
     ];
     let counted: BTreeMap<_, _> = counted.map(|(kind, count)| (kind.to_owned(), count)).into();
     assert_eq!(archive.header.records, counted);
-    assert_eq!(archive.header.seq, CommitSeq(3));
+    assert_eq!(archive.header.seq, CommitSeq(4));
 
     let contents = archive.contents();
     assert_eq!(contents.events, 2);
@@ -91,9 +103,14 @@ async fn what_was_written_is_read_and_can_be_understood() {
         retries: vec![retry(1)],
         graves: vec![grave(1, 7)],
         drifts: vec![drift(1, 8, DriftKind::OrphanOnAgent)],
+        entries: entries(1),
+        volumes: vec![volume(1)],
+        attachments: vec![attachment(1, 1)],
     };
+    let mut snapshot = snapshot;
+    snapshot.entries.sort_by_key(|entry| entry.key());
     assert_eq!(snapshot, expected);
-    assert_eq!(snapshot.head.unwrap().seq, CommitSeq(3));
+    assert_eq!(snapshot.head.unwrap().seq, CommitSeq(4));
     let aside: Vec<_> = contents.loaded.quarantined.iter().map(|found| &*found.key).collect();
     let bad = ["/events/bad", "/nodes/bad", "/nodes/null", "/nodes/pretty", "/notes"];
     assert_eq!(aside, [&bad[..], &["/quarantine/nodes/n1@3"]].concat());

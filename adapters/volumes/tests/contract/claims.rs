@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use persys_model::id::{VolumeName, WorkloadId};
 use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
+use persys_model::volume::VolumeKey;
 use persys_volumes::{Attached, Driver, Error, Local, Seen, Volumes, Wanted};
 
 use crate::clauses::{name, workload};
@@ -78,6 +79,23 @@ async fn what_an_update_drops_is_detached_and_goes_in_the_end() {
     assert!(path.exists());
     volumes.release(&us, true).await.unwrap();
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_volume_nobody_uses_is_destroyed_whatever_its_policy() {
+    let pretend = Pretend::new();
+    let volumes = Volumes::new(&pretend.settings());
+    let (us, kept) = (workload("w"), volume("v", true));
+    let key = VolumeKey::of(&kept);
+    let path = written(&volumes, &us, &kept).await;
+    let error = volumes.destroy(&key, &key.order_id()).await.unwrap_err();
+    assert!(error.to_string().contains("w has it attached"), "{error}");
+    volumes.release(&us, true).await.unwrap();
+    assert!(path.exists(), "its policy keeps it");
+    for _ in 0..2 {
+        volumes.destroy(&key, &key.order_id()).await.unwrap();
+        assert!(!path.exists(), "already so is success");
+    }
 }
 
 #[tokio::test]

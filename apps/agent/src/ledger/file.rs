@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   state_dir/agent.redb                term · intents · tombstones · actions
+//!   state_dir/secrets.key               what the secrets among the intents are sealed with
 //!   state_dir/agent.redb.damaged-<ms>   what could not be read, kept for people
 //!   state_dir/lease                     until when exclusive work may run, for the watchdog
 //! ```
@@ -20,7 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_model::id::WorkloadId;
 use persys_model::time::{Millis, WallMillis};
+use persys_model::volume::order_id;
 use persys_node::ledger::{Ledger, LedgerChange};
+use persys_seal::{KeyFile, Keys};
 use persys_store::embedded::{FileDisk, OpenError as DiskError};
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
@@ -35,6 +38,7 @@ use super::{Keeper, NotWritten};
 use crate::history::{Action, History, MOST_ACTIONS};
 
 const FILE: &str = "agent.redb";
+const KEYS: &str = "secrets.key";
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 const TERM: Table = TableDefinition::new("term");
@@ -93,6 +97,7 @@ pub struct FileKeeper {
 
 struct Inner {
     dir: PathBuf,
+    keys: Keys,
     boot: String,
     disk: Box<OpenDisk>,
     state: Mutex<State>,
@@ -128,12 +133,16 @@ impl FileKeeper {
     ) -> Result<Self, OpenError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(dir).map_err(|error| failed(dir, &error))?;
+        let keys = KeyFile::at(dir.join(KEYS)).read_or_make().map_err(|error| OpenError::Disk {
+            path: dir.join(KEYS).display().to_string(),
+            why: error.to_string(),
+        })?;
         let path = dir.join(FILE);
         let exists = path.try_exists().map_err(|error| failed(&path, &error))?;
         let mut moved = None;
         let mut found = None;
         if exists {
-            match read_guarded(&path, &disk) {
+            match read_guarded(&path, &disk, &keys) {
                 Ok(opened) => found = Some(opened),
                 Err(Refused::Open(error)) => return Err(error),
                 Err(Refused::Damaged(why)) => moved = Some(move_aside(&path, now, &why)?),
@@ -145,13 +154,13 @@ impl FileKeeper {
         } else {
             let (ledger, history) = (Ledger::default(), History::default());
             let disk_failed = |why| OpenError::Disk { path: path.display().to_string(), why };
-            let made = make(&path, &disk, &ledger, &history).map_err(disk_failed)?;
+            let made = make(&path, (&disk, &keys), &ledger, &history).map_err(disk_failed)?;
             (made, ledger, history)
         };
         let boot = lease::boot_id();
         let state = Mutex::new(State { database: Some(database), closed: false, ledger, history });
-        let inner =
-            Arc::new(Inner { dir: dir.to_path_buf(), boot, disk, state, noted: Mutex::default() });
+        let (dir, noted) = (dir.to_path_buf(), Mutex::default());
+        let inner = Arc::new(Inner { dir, keys, boot, disk, state, noted });
         Ok(Self { inner, moved })
     }
 
@@ -238,13 +247,14 @@ impl Inner {
         }
         if let Some(database) = state.database.take() {
             commit(&database.database, |transaction| {
-                changes.iter().try_for_each(|change| put(transaction, change, &ledger))?;
+                let put = |change| put(transaction, change, &ledger, &self.keys);
+                changes.iter().try_for_each(put)?;
                 actions::put(transaction, &noted.values().collect::<Vec<_>>())
             })?;
             state.database = Some(database);
         } else {
             let path = self.dir.join(FILE);
-            state.database = Some(make(&path, &self.disk, &ledger, &state.history)?);
+            state.database = Some(make(&path, (&self.disk, &self.keys), &ledger, &state.history)?);
         }
         state.ledger = ledger;
         Ok(())
@@ -283,7 +293,7 @@ fn failed(path: &Path, error: &io::Error) -> OpenError {
 /// Reads the file, ready for one so rotten that reading it ends the process: redb looks at some
 /// pages before it checks them. Openings that never ended are counted beside the file, and after
 /// [`MOST_OPENINGS`] of them in a row it counts as damaged. One alone may be a kill at a bad moment.
-fn read_guarded(path: &Path, disk: &OpenDisk) -> Result<(Opened, Ledger), Refused> {
+fn read_guarded(path: &Path, disk: &OpenDisk, keys: &Keys) -> Result<(Opened, Ledger), Refused> {
     let marker = path.with_extension("redb.opening");
     let disk_failed = |error: io::Error| Refused::Open(failed(&marker, &error));
     let before = fs::read(&marker).map_or(0, |tries| tries.len());
@@ -292,12 +302,12 @@ fn read_guarded(path: &Path, disk: &OpenDisk) -> Result<(Opened, Ledger), Refuse
         return Err(Refused::Damaged("every attempt to read it ended the agent".to_owned()));
     }
     fs::write(&marker, vec![b'.'; before + 1]).map_err(disk_failed)?;
-    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_file(path, disk)));
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_file(path, disk, keys)));
     fs::remove_file(&marker).map_err(disk_failed)?;
     read.unwrap_or_else(|_| Err(Refused::Damaged("reading it ended in a panic".to_owned())))
 }
 
-fn read_file(path: &Path, disk: &OpenDisk) -> Result<(Opened, Ledger), Refused> {
+fn read_file(path: &Path, disk: &OpenDisk, keys: &Keys) -> Result<(Opened, Ledger), Refused> {
     let database = disk(path).map_err(|error| match error {
         NotOpened::Database(error) => refusal(path, &error),
         NotOpened::Disk(DiskError::InUse { path }) => Refused::Open(OpenError::InUse { path }),
@@ -306,7 +316,7 @@ fn read_file(path: &Path, disk: &OpenDisk) -> Result<(Opened, Ledger), Refused> 
             Refused::Open(OpenError::Disk { path, why })
         }
     })?;
-    let ledger = read_ledger(&database.database)?;
+    let ledger = read_ledger(&database.database, keys)?;
     Ok((database, ledger))
 }
 
@@ -320,14 +330,16 @@ fn refusal(path: &Path, error: &DatabaseError) -> Refused {
     Refused::Damaged(error.to_string())
 }
 
-fn read_ledger(database: &Database) -> Result<Ledger, Refused> {
+fn read_ledger(database: &Database, keys: &Keys) -> Result<Ledger, Refused> {
     let mut ledger = Ledger::default();
     each(database, TERM, |_, bytes| {
         ledger.term = record::read_term(bytes)?;
         Ok(())
     })?;
     each(database, INTENTS, |key, bytes| {
-        ledger.intents.insert(workload(key)?, record::read_intent(bytes)?);
+        let workload = workload(key)?;
+        let intent = record::read_intent(&workload, bytes, keys)?;
+        ledger.intents.insert(workload, intent);
         Ok(())
     })?;
     each(database, TOMBSTONES, |key, bytes| {
@@ -338,8 +350,7 @@ fn read_ledger(database: &Database) -> Result<Ledger, Refused> {
 }
 
 fn workload(key: &str) -> Result<WorkloadId, Unreadable> {
-    WorkloadId::new(key)
-        .map_err(|error| Unreadable::Damaged(format!("the key of a record {error}")))
+    order_id(key).map_err(|error| Unreadable::Damaged(format!("the key of a record {error}")))
 }
 
 fn each(
@@ -374,7 +385,7 @@ fn move_aside(path: &Path, now: WallMillis, why: &str) -> Result<PathBuf, OpenEr
 /// Makes a file that holds `ledger` and gives it the name `path` when it is whole.
 fn make(
     path: &Path,
-    disk: &OpenDisk,
+    (disk, keys): (&OpenDisk, &Keys),
     ledger: &Ledger,
     history: &History,
 ) -> Result<Opened, String> {
@@ -386,12 +397,13 @@ fn make(
     options().map_err(|error| error.to_string())?;
     let database = disk(&new).map_err(|error| error.to_string())?;
     commit(&database.database, |transaction| {
-        put(transaction, &LedgerChange::Term(ledger.term), ledger)?;
+        let put = |change| put(transaction, &change, ledger, keys);
+        put(LedgerChange::Term(ledger.term))?;
         for (workload, intent) in &ledger.intents {
-            put(transaction, &LedgerChange::Put(workload.clone(), intent.clone()), ledger)?;
+            put(LedgerChange::Put(workload.clone(), intent.clone()))?;
         }
         for (workload, buried) in &ledger.tombstones {
-            put(transaction, &LedgerChange::Bury(workload.clone(), buried.clone()), ledger)?;
+            put(LedgerChange::Bury(workload.clone(), buried.clone()))?;
         }
         actions::put(transaction, &history.iter().collect::<Vec<_>>())
     })?;
@@ -423,6 +435,7 @@ fn put(
     transaction: &WriteTransaction,
     change: &LedgerChange,
     after: &Ledger,
+    keys: &Keys,
 ) -> Result<(), redb::Error> {
     let json = |bytes: serde_json::Result<Vec<u8>>| {
         bytes.map_err(|error| redb::Error::Io(io::Error::other(error.to_string())))
@@ -433,7 +446,8 @@ fn put(
             transaction.open_table(TERM)?.insert(HIGHEST, bytes.as_slice())?;
         }
         LedgerChange::Put(workload, intent) => {
-            let bytes = json(record::intent(intent))?;
+            let bytes = record::intent(workload, intent, keys);
+            let bytes = bytes.map_err(|why| redb::Error::Io(io::Error::other(why)))?;
             transaction.open_table(INTENTS)?.insert(workload.as_str(), bytes.as_slice())?;
         }
         LedgerChange::Bury(workload, buried) => {

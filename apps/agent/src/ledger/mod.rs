@@ -10,6 +10,7 @@ pub mod file;
 pub mod lease;
 mod record;
 mod sealed;
+mod secret;
 #[cfg(test)]
 mod tests;
 

@@ -9,11 +9,14 @@ use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
+use persys_model::volume::order_id;
 use persys_node::ledger::{Buried, Goal, Intent};
+use persys_seal::Keys;
 use persys_store::StoredSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::secret;
 use crate::history::{Action, ActionKind};
 
 /// The version that is written, and the newest that is read.
@@ -54,6 +57,8 @@ struct IntentShape {
     goal: GoalShape,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spec: Option<StoredSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secrets: Option<secret::Sealed>,
     #[serde(default)]
     restarts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,9 +139,13 @@ pub(super) fn read_buried(bytes: &[u8]) -> Result<Buried, Unreadable> {
     Ok(Buried { epoch: Epoch(shape.epoch), at: WallMillis(shape.at_ms) })
 }
 
-pub(super) fn intent(intent: &Intent) -> serde_json::Result<Vec<u8>> {
-    let Intent { epoch, revision, goal, spec, restarts, gave_up, completed } = intent;
-    serde_json::to_vec(&IntentShape {
+pub(super) fn intent(
+    workload: &WorkloadId,
+    intent: &Intent,
+    keys: &Keys,
+) -> Result<Vec<u8>, String> {
+    let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, completed } = intent;
+    let shape = IntentShape {
         v: VERSION,
         epoch: epoch.0,
         revision: Arc::from(revision.as_str()),
@@ -146,22 +155,30 @@ pub(super) fn intent(intent: &Intent) -> serde_json::Result<Vec<u8>> {
             Goal::Gone { purge } => GoalShape::Gone { purge },
         },
         spec: spec.as_deref().map(StoredSpec::from),
+        secrets: secret::seal(workload, *epoch, secrets, keys)?,
         restarts: *restarts,
         gave_up: gave_up.as_ref().map(|failure| FailureShape {
             reason: Arc::from(failure.reason.code()),
             message: Arc::clone(&failure.message),
         }),
         completed: *completed,
-    })
+    };
+    serde_json::to_vec(&shape).map_err(|error| error.to_string())
 }
 
-pub(super) fn read_intent(bytes: &[u8]) -> Result<Intent, Unreadable> {
+pub(super) fn read_intent(
+    workload: &WorkloadId,
+    bytes: &[u8],
+    keys: &Keys,
+) -> Result<Intent, Unreadable> {
     let shape = read::<IntentShape>(bytes)?;
+    let epoch = Epoch(shape.epoch);
+    let secrets = shape.secrets.map(|sealed| secret::open(workload, epoch, &sealed, keys));
     let revision = RevisionId::new(&shape.revision)
         .map_err(|error| Unreadable::Damaged(format!("revision {error}")))?;
     let spec = shape.spec.map(StoredSpec::read).transpose().map_err(Unreadable::Damaged)?;
     Ok(Intent {
-        epoch: Epoch(shape.epoch),
+        epoch,
         revision,
         goal: match shape.goal {
             GoalShape::Run => Goal::Run,
@@ -169,6 +186,7 @@ pub(super) fn read_intent(bytes: &[u8]) -> Result<Intent, Unreadable> {
             GoalShape::Gone { purge } => Goal::Gone { purge },
         },
         spec: spec.map(Arc::new),
+        secrets: Arc::new(secrets.unwrap_or_default()),
         restarts: shape.restarts,
         gave_up: shape.gave_up.as_ref().map(read_failure).transpose()?,
         completed: shape.completed,
@@ -211,7 +229,7 @@ pub(super) fn action(action: &Action) -> serde_json::Result<Vec<u8>> {
 
 pub(super) fn read_action(id: u64, bytes: &[u8]) -> Result<Action, Unreadable> {
     let shape = read::<ActionShape>(bytes)?;
-    let workload = WorkloadId::new(&shape.workload)
+    let workload = order_id(&shape.workload)
         .map_err(|error| Unreadable::Damaged(format!("workload {error}")))?;
     Ok(Action {
         id,

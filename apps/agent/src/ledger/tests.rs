@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::resources::{Compute, Disk, Resources};
+use persys_model::secret::{Redacted, SecretValue, SecretValues};
 use persys_model::spec::secret::Secret;
 use persys_model::spec::{ContainerSpec, Kind, Placement, Spec};
 use persys_model::time::{Millis, WallMillis};
@@ -33,16 +34,43 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         resources: Resources { compute: Compute::new(100, 64), disk: Disk::none() },
         placement: Placement::default(),
         metadata: [(Arc::from("team"), Arc::from("a"))].into(),
+        secrets: Vec::new(),
     };
     Intent {
         epoch: Epoch(epoch),
         revision: RevisionId::fixed("rev-1"),
         goal,
         spec: Some(Arc::new(spec)),
+        secrets: Arc::new(secrets()),
         restarts: 3,
         gave_up: Some(Failure::new(FailureReason::ImageNotFound, "no such image")),
         completed: true,
     }
+}
+
+fn secrets() -> SecretValues {
+    let value = SecretValue { version: 2, value: Redacted::new(b"hunter2-in-the-ledger") };
+    [(SecretName::fixed("db"), Ok(value)), (SecretName::fixed("x"), Err("not set".into()))].into()
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_on_disk_and_open_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeper = FileKeeper::open(dir.path(), NOW).unwrap();
+    keeper.write(vec![LedgerChange::Put(id("web"), intent(3, Goal::Run))]).await.unwrap();
+    keeper.close().await;
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(7).any(|part| part == b"hunter2"));
+    }
+    let again = FileKeeper::open(dir.path(), NOW).unwrap();
+    assert_eq!(*again.load().await.intents[&id("web")].secrets, secrets());
+    again.close().await;
+    // Without its key the ledger opens, and has no secrets.
+    std::fs::remove_file(dir.path().join("secrets.key")).unwrap();
+    let other = FileKeeper::open(dir.path(), NOW).unwrap();
+    let held = other.load().await.intents[&id("web")].clone();
+    assert_eq!((held.epoch, held.secrets.len()), (Epoch(3), 0));
 }
 
 fn changes() -> Vec<LedgerChange> {
@@ -67,6 +95,13 @@ fn after(changes: &[LedgerChange]) -> Ledger {
     ledger
 }
 
+/// The folder as a crash leaves it.
+fn copy(from: &Path, to: &Path) {
+    for name in ["agent.redb", "secrets.key"] {
+        std::fs::copy(from.join(name), to.join(name)).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_was_written_is_there_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +109,7 @@ async fn what_was_written_is_there_after_a_crash() {
     keeper.write(changes()).await.unwrap();
     // A copy of the file as a crash would leave it: the keeper has not closed it.
     let crashed = tempfile::tempdir().unwrap();
-    std::fs::copy(dir.path().join("agent.redb"), crashed.path().join("agent.redb")).unwrap();
+    copy(dir.path(), crashed.path());
     let again = FileKeeper::open(crashed.path(), NOW).unwrap();
     assert_eq!(again.load().await, after(&changes()));
     assert_eq!(again.load().await.term, Term(7), "a term never counts back");
@@ -239,7 +274,7 @@ async fn actions_ride_on_the_next_write_and_are_bounded() {
     keeper.write(changes()).await.unwrap();
     keeper.note(action(1_501, true));
     let crashed = tempfile::tempdir().unwrap();
-    std::fs::copy(dir.path().join("agent.redb"), crashed.path().join("agent.redb")).unwrap();
+    copy(dir.path(), crashed.path());
     let again = FileKeeper::open(crashed.path(), NOW).unwrap();
     let known = again.actions().await;
     assert_eq!(known.len(), 1_000);

@@ -177,7 +177,12 @@ pub(crate) fn held_again(
 ) -> Option<Command> {
     let apply = |run| {
         let spec = held.spec.clone()?;
-        Some(Order::Apply(Apply { revision: held.revision.clone(), run, spec }))
+        Some(Order::Apply(Apply {
+            revision: held.revision.clone(),
+            run,
+            spec,
+            secrets: Arc::clone(&held.secrets),
+        }))
     };
     let order = match held.goal {
         Goal::Run => apply(true)?,
@@ -199,5 +204,5 @@ fn apply(checked: CheckedApply, held: Option<&Intent>) -> Result<Apply, &'static
     let spec = spec.ok_or("spec is missing, and nothing is known of this workload")?;
     let revision = checked.revision.or_else(|| held.map(|held| held.revision.clone()));
     let revision = revision.ok_or("revision_id is missing")?;
-    Ok(Apply { revision, run, spec })
+    Ok(Apply { revision, run, spec, secrets: Arc::default() })
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use persys_identity::Connector;
+use persys_identity::{Connector, Credentials, Denied, Lasting};
 use persys_model::id::WorkloadId;
 use persys_model::inventory::Report;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
@@ -60,7 +60,9 @@ pub struct BadAddress {
 
 /// Schedulers over the wire.
 pub struct Grpc {
-    clients: Vec<(String, AgentControlClient<Channel>)>,
+    clients: Vec<(String, Lasting)>,
+    /// What is shown to them, and whom it lets in.
+    credentials: Option<Credentials>,
     /// Who answered last.
     favourite: watch::Sender<usize>,
     date: Date,
@@ -95,12 +97,11 @@ impl Grpc {
                 .http2_keep_alive_interval(KEEPALIVE.0)
                 .keep_alive_timeout(KEEPALIVE.1)
                 .keep_alive_while_idle(true);
-            let channel = endpoint.connect_with_connector_lazy(connector.clone());
-            let client = AgentControlClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
-            Ok((address.clone(), client))
+            Ok((address.clone(), Lasting::new(endpoint, connector.clone())))
         });
         Ok(Self {
             clients: clients.collect::<Result<_, _>>()?,
+            credentials: connector.credentials().cloned(),
             favourite: watch::Sender::new(0),
             sessions: Sessions::since(date()),
             date,
@@ -128,8 +129,10 @@ impl Grpc {
             let mut last = "no address is configured".to_owned();
             let first = *self.favourite.borrow();
             for nth in (0..self.clients.len()).map(|nth| (first + nth) % self.clients.len()) {
-                let Some((address, client)) = self.clients.get(nth) else { continue };
-                match tokio::time::timeout(longest, call(client.clone())).await {
+                let Some((address, lasting)) = self.clients.get(nth) else { continue };
+                let client = AgentControlClient::new(lasting.channel());
+                let client = client.max_decoding_message_size(MESSAGE_BYTES);
+                match tokio::time::timeout(longest, call(client)).await {
                     Ok(Ok(answer)) => {
                         self.favourite.send_if_modified(|now| std::mem::replace(now, nth) != nth);
                         return Ok(answer);
@@ -149,6 +152,26 @@ impl Grpc {
     /// Who answered last, as it changes.
     pub(super) fn favourite(&self) -> watch::Receiver<usize> {
         self.favourite.subscribe()
+    }
+
+    /// Changes whenever what is shown to schedulers does.
+    pub(super) fn renewals(&self) -> Option<watch::Receiver<u64>> {
+        self.credentials.as_ref().map(Credentials::changes)
+    }
+
+    fn denied_digest(&self) -> u64 {
+        self.credentials.as_ref().map_or(0, |ours| ours.revoked().current().digest())
+    }
+
+    /// Believes those no longer whom the scheduler names.
+    fn believe(&self, answer: &wire::HeartbeatResponse) {
+        let Some(ours) = self.credentials.as_ref().filter(|_| answer.denied_changed) else {
+            return;
+        };
+        match Denied::of_lines(&answer.denied) {
+            Ok(denied) => ours.revoked().replace(denied),
+            Err(fault) => tracing::warn!(%fault, "a list of the revoked that nobody understands"),
+        }
     }
 
     fn legacy<T>(&self, look: impl FnOnce(&mut Option<BTreeMap<WorkloadId, Report>>) -> T) -> T {
@@ -220,6 +243,7 @@ impl Scheduler for Grpc {
         let mut message = beat::to_wire(&beat, (self.date)());
         message.workload_statuses = self.statuses(&beat);
         message.workload_usage = self.usages.news(Instant::now());
+        message.denied_digest = self.denied_digest();
         let several = self.clients.len() > 1;
         let longest = if several { BEAT_CALL } else { CALL };
         // One that cannot reach its store says hold, and may not know that another leads by now.
@@ -248,6 +272,7 @@ impl Scheduler for Grpc {
             (Err(why), None) => return Err(why),
         };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
+        self.believe(&answer);
         let said = beat::answer_from_wire(&answer)
             .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;
         Ok(match said {

@@ -97,9 +97,19 @@ impl Keeper {
         if self.to.send(Connection::inside(inside, self.info.clone())).await.is_err() {
             return Status::cancelled("the agent is stopping");
         }
+        let mut renewals = self.grpc.renewals();
+        let renewed = async {
+            if let Some(renewals) = &mut renewals
+                && renewals.changed().await.is_ok()
+            {
+                return;
+            }
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             why = tunnel::carry(pipe, from, to, |message| message) => why,
             _ = favourite.changed() => Status::aborted("another scheduler answers"),
+            () = renewed => Status::aborted("there is a new certificate to show"),
         }
     }
 }

@@ -27,16 +27,19 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What a watchdog guards with.
 #[async_trait]
 pub(super) trait Guarded: Send + Sync {
-    /// The exclusive work that runs.
-    async fn running(&self) -> Result<Vec<WorkloadId>, Error>;
+    /// The exclusive work that is seen to run, and what keeps it from seeing all.
+    async fn running(&self) -> (Vec<WorkloadId>, Option<Error>);
     /// Ends one.
     async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
 }
 
 #[async_trait]
 impl<T: Runtime + Exclusive> Guarded for T {
-    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
-        self.exclusive().await
+    async fn running(&self) -> (Vec<WorkloadId>, Option<Error>) {
+        match self.exclusive().await {
+            Ok(running) => (running, None),
+            Err(error) => (Vec::new(), Some(error)),
+        }
     }
 
     async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
@@ -49,12 +52,13 @@ pub(super) struct Several(pub(super) Vec<Arc<dyn Guarded>>);
 
 #[async_trait]
 impl Guarded for Several {
-    async fn running(&self) -> Result<Vec<WorkloadId>, Error> {
-        let mut all = Vec::new();
-        for one in join_all(self.0.iter().map(|one| one.running())).await {
-            all.extend(one?);
+    async fn running(&self) -> (Vec<WorkloadId>, Option<Error>) {
+        let (mut all, mut blind) = (Vec::new(), None);
+        for (running, error) in join_all(self.0.iter().map(|one| one.running())).await {
+            all.extend(running);
+            blind = blind.or(error);
         }
-        Ok(all)
+        (all, blind)
     }
 
     async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
@@ -73,8 +77,10 @@ pub(super) struct Guard<O> {
     /// The last moment that is known to have been granted.
     granted: Option<Millis>,
     pulse: Pulse,
-    /// Whether the runtime answered last time.
+    /// Whether every runtime answered last time.
     sees: bool,
+    /// What ran when it was last looked at.
+    ran: Vec<WorkloadId>,
 }
 
 impl<O: Fn() -> bool> Guard<O> {
@@ -88,7 +94,8 @@ impl<O: Fn() -> bool> Guard<O> {
         let (born_ms, pid) = (clock.now().0, std::process::id());
         let pulse = Pulse { boot, born_ms, pid, alive_ms: born_ms, saw_ms: None };
         let dog = Watchdog::new(Zoo::NONE);
-        Self { dir, clock, runtime, orphaned, dog, granted: None, pulse, sees: true }
+        let (granted, sees, ran) = (None, true, Vec::new());
+        Self { dir, clock, runtime, orphaned, dog, granted, pulse, sees, ran }
     }
 
     /// Guards until it is no longer needed.
@@ -136,26 +143,27 @@ impl<O: Fn() -> bool> Guard<O> {
         drop(self.dog.step(WatchdogInput::Lease { fence_at: self.granted }, now));
     }
 
-    /// Looks at what runs; says how much that is. While the runtime does not answer, what ran last
-    /// still counts as running.
+    /// Looks at what runs; says how much that is, if all of it can be seen. What ran last where it
+    /// cannot still counts as running, and what is seen elsewhere is stopped no less for it.
     async fn look(&mut self) -> Option<usize> {
-        match self.runtime.running().await {
-            Ok(running) => {
-                let now = self.now();
-                self.pulse.saw_ms = Some(now.mono.0);
-                self.sees = true;
-                let count = running.len();
-                drop(self.dog.step(WatchdogInput::Seen(running), now));
-                Some(count)
+        let (mut running, blind) = self.runtime.running().await;
+        let now = self.now();
+        if let Some(error) = &blind {
+            // Once is enough: it is tried twice a second.
+            if std::mem::replace(&mut self.sees, false) {
+                tracing::warn!(%error, "not all that runs can be seen");
             }
-            Err(error) => {
-                // Once is enough: it is tried twice a second.
-                if std::mem::replace(&mut self.sees, false) {
-                    tracing::warn!(%error, "the runtime cannot be looked at");
-                }
-                None
-            }
+            running.extend(std::mem::take(&mut self.ran));
+            running.sort();
+            running.dedup();
+        } else {
+            self.pulse.saw_ms = Some(now.mono.0);
+            self.sees = true;
         }
+        self.ran.clone_from(&running);
+        let count = running.len();
+        drop(self.dog.step(WatchdogInput::Seen(running), now));
+        blind.is_none().then_some(count)
     }
 
     async fn stop(&self, named: Vec<WorkloadId>) {
@@ -225,6 +233,7 @@ mod tests {
                     resources: Resources::default(),
                     placement: Placement { class, ..Placement::default() },
                     metadata: BTreeMap::new(),
+                    secrets: Vec::new(),
                 };
                 let start = Start {
                     workload: WorkloadId::new(name).unwrap(),
@@ -232,6 +241,8 @@ mod tests {
                     epoch: Epoch(1),
                     spec: Arc::new(spec),
                     volumes: BTreeMap::new(),
+                    secrets: Arc::default(),
+                    secrets_at: None,
                     not_after: None,
                 };
                 sim.start(&start).await.unwrap();
@@ -331,6 +342,26 @@ mod tests {
         assert!(!rig.runs().await);
         assert!(Pulse::read(rig.dir.path()).unwrap().is_able(BOOT, Millis(2_000)));
         assert!(!guard.turn().await, "nothing is left to guard");
+    }
+
+    #[tokio::test]
+    async fn what_one_runtime_hides_keeps_nothing_of_another_running() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 2_000);
+        let away = Sim::new(Settings::default(), clock(&rig.time));
+        away.set_silent(true);
+        let both: Vec<Arc<dyn Guarded>> = vec![Arc::new(rig.sim.clone()), Arc::new(away.clone())];
+        let (dir, clock) = (rig.dir.path().to_path_buf(), clock(&rig.time));
+        let mut guard = Guard::new(dir, BOOT.to_owned(), clock, Arc::new(Several(both)), || true);
+        assert!(guard.turn().await && rig.runs().await);
+        let pulse = Pulse::read(rig.dir.path()).unwrap();
+        assert!(!pulse.is_able(BOOT, Millis(1_000)), "it could not stop everything");
+        rig.at(2_000);
+        assert!(guard.turn().await, "something may be hidden still");
+        assert!(!rig.runs().await, "what it sees it stops");
+        away.set_silent(false);
+        while guard.turn().await {}
+        assert!(Pulse::read(rig.dir.path()).unwrap().is_able(BOOT, Millis(2_000)));
     }
 
     #[tokio::test]

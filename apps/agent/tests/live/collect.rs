@@ -59,6 +59,8 @@ pub(crate) fn story() {
         (runtime.block_on(read).unwrap() == 1).then_some(1)
     });
     assert_eq!(held, 1);
+    let counted = runtime.block_on(agent.handle.read(|agent, _| agent.collected())).unwrap();
+    assert_eq!((counted.found, counted.cleared), (1, 1), "{counted:?}");
     for stranger in strangers.iter().chain([&name]) {
         assert!(runs(stranger), "{stranger} is not ours to touch");
     }

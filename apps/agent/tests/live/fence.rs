@@ -9,14 +9,14 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::node::{FENCE_MS, ask, cluster, docker, health, number, page, runs, spawn, until};
 
 /// What a stop may take beyond the deadline: its grace, a look, and a slow machine.
-const LATE_MS: u64 = 7_000;
+pub(crate) const LATE_MS: u64 = 7_000;
 
-fn pid(number: u64) -> Pid {
+pub(crate) fn pid(number: u64) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
 
 /// The watchdog that guards.
-fn guards(state: &Path) -> u64 {
+pub(crate) fn guards(state: &Path) -> u64 {
     until("a fence", || {
         let (code, health) = health(state)?;
         (code == 200 && health["fence"] == true).then(|| number(state, "watchdog", "pid"))?
@@ -38,7 +38,7 @@ pub(crate) fn story() {
     let (alone, common) = (format!("persys-{cluster}-alone"), format!("persys-{cluster}-common"));
     let born = |name: &str| ask(name, "{{.State.StartedAt}}").unwrap();
 
-    let mut agent = spawn(state, &cluster);
+    let mut agent = spawn(state, &cluster, "fence");
     let first = guards(state);
     until("both run", || (runs(&alone) && runs(&common)).then_some(()));
     let (alone_born, common_born) = (born(&alone), born(&common));
@@ -71,7 +71,7 @@ pub(crate) fn story() {
     });
 
     // The next agent goes on, and hangs.
-    let mut agent = spawn(state, &cluster);
+    let mut agent = spawn(state, &cluster, "fence");
     let third = guards(state);
     until("both run again", || (runs(&alone) && runs(&common)).then_some(()));
     kill_process(pid(agent.id().into()), Signal::STOP).unwrap();

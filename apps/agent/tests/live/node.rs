@@ -86,7 +86,7 @@ pub(crate) fn config(state: &Path, cluster: &str, watchdog: bool) -> Config {
     }
 }
 
-fn spec(class: Class) -> Arc<Spec> {
+pub(crate) fn spec(class: Class) -> Arc<Spec> {
     let script = "trap 'exit 0' TERM; sleep 1000 & wait";
     let container = ContainerSpec {
         image: Arc::from(IMAGE),
@@ -94,23 +94,33 @@ fn spec(class: Class) -> Arc<Spec> {
         labels: [(Arc::from("persys.test"), Arc::from("live"))].into(),
         ..ContainerSpec::default()
     };
+    of_kind(Kind::Container(container), class)
+}
+
+pub(crate) fn of_kind(kind: Kind, class: Class) -> Arc<Spec> {
     Arc::new(Spec {
-        kind: Kind::Container(container),
+        kind,
         resources: Resources::default(),
         placement: Placement { class, ..Placement::default() },
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     })
 }
 
-/// Gives an order as the scheduler of the moment would.
+/// Gives an order as the scheduler of the moment would: a container of this class, or its removal.
 pub(crate) async fn order(agent: &Running, id: &str, epoch: u64, class: Option<Class>) {
+    order_spec(agent, id, epoch, class.map(spec)).await;
+}
+
+/// The same for whatever is to run.
+pub(crate) async fn order_spec(agent: &Running, id: &str, epoch: u64, spec: Option<Arc<Spec>>) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let tokens = agent.handle.read(|agent, _| (agent.term(), agent.session())).await.unwrap();
         if let (term, Some(session)) = tokens {
-            let order = class.map_or(Order::Remove { purge: true }, |class| {
+            let order = spec.clone().map_or(Order::Remove { purge: true }, |spec| {
                 let revision = RevisionId::fixed("r1");
-                Order::Apply(Apply { revision, run: true, spec: spec(class) })
+                Order::Apply(Apply { revision, run: true, spec, secrets: Arc::default() })
             });
             let workload = WorkloadId::new(id).unwrap();
             let command = Command { term, session, epoch: Epoch(epoch), workload, order };
@@ -124,10 +134,13 @@ pub(crate) async fn order(agent: &Running, id: &str, epoch: u64, class: Option<C
     }
 }
 
-/// Runs an agent until it is killed: its state, its cluster.
+/// Runs an agent until it is killed: its state, its cluster, the story it is part of.
 pub(crate) async fn agent(arguments: &[String]) {
-    let [state, cluster] = arguments else { panic!("state and cluster") };
+    let [state, cluster, story] = arguments else { panic!("state, cluster and story") };
     let state = PathBuf::from(state);
+    if story == "kinds" {
+        return crate::kinds::agent(&state, cluster).await;
+    }
     let agent = app::start(config(&state, cluster, true)).await.unwrap();
     std::fs::write(state.join("http"), agent.http.unwrap().to_string()).unwrap();
     order(&agent, &format!("{cluster}-alone"), 5, Some(Class::Exclusive)).await;
@@ -135,10 +148,11 @@ pub(crate) async fn agent(arguments: &[String]) {
     std::future::pending::<()>().await;
 }
 
-pub(crate) fn spawn(state: &Path, cluster: &str) -> Child {
+pub(crate) fn spawn(state: &Path, cluster: &str, story: &str) -> Child {
     drop(std::fs::remove_file(state.join("http")));
     let exe = std::env::current_exe().unwrap();
-    Process::new(exe).args(["agent", &state.display().to_string(), cluster]).spawn().unwrap()
+    let arguments = ["agent", &state.display().to_string(), cluster, story];
+    Process::new(exe).args(arguments).spawn().unwrap()
 }
 
 /// A page of the agent: its status and its body.

@@ -19,9 +19,10 @@ fn order(epoch: u64) -> Order {
         resources: Resources { compute: Compute::new(10, 16), disk: Disk::none() },
         placement: Placement::default(),
         metadata: [].into(),
+        secrets: Vec::new(),
     });
     let revision = RevisionId::new(&format!("rev-{epoch}")).unwrap();
-    Order::Apply(Apply { revision, run: true, spec })
+    Order::Apply(Apply { revision, run: true, spec, secrets: Arc::default() })
 }
 
 /// Whether the order was obeyed, and the rule that refused it.

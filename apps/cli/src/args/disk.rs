@@ -9,13 +9,14 @@ pub(crate) enum DiskCommand {
     #[command(visible_alias = "ls")]
     List,
     /// Show one disk.
+    #[command(visible_alias = "show")]
     Get {
         /// Its name, or driver:name.
         disk: String,
     },
-    /// Make a disk. One is made together with its workload; this says how.
+    /// Make a disk without a workload; one that names it in its spec uses it.
     Create(CreateDisk),
-    /// Delete a disk that nobody uses.
+    /// Delete a disk that nobody uses, with its data.
     #[command(visible_alias = "rm")]
     Delete {
         /// Its name, or driver:name.
@@ -34,4 +35,16 @@ pub(crate) struct CreateDisk {
     /// Its size in GiB.
     #[arg(long, default_value_t = 1)]
     pub(crate) size: i64,
+    /// The node that is to have it; only for local. Without one, the first workload decides.
+    #[arg(long)]
+    pub(crate) node: Option<String>,
+    /// Who may mount it: RWO (one node), ROX (many, reading only) or RWX (many).
+    #[arg(long)]
+    pub(crate) access: Option<String>,
+    /// Its file system; without one, the driver's own choice.
+    #[arg(long)]
+    pub(crate) fs: Option<String>,
+    /// Retain keeps its data until the disk is deleted; Delete lets it go with its last workload.
+    #[arg(long, default_value = "Retain")]
+    pub(crate) policy: String,
 }

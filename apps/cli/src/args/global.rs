@@ -90,6 +90,9 @@ pub(crate) struct Global {
     /// Private key of the certificate.
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub(crate) key: Option<PathBuf>,
+    /// Token to prove who you are, whatever the certificate says.
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = CONNECTION)]
+    pub(crate) token: Option<String>,
     /// Connect without certificates.
     #[arg(long, alias = "grpc-insecure", global = true, help_heading = CONNECTION)]
     pub(crate) insecure: bool,

@@ -1,16 +1,22 @@
 //! What can be typed.
 
+mod access;
 mod disk;
 mod global;
 mod legacy;
 mod node;
+mod secret;
 mod store;
+mod token;
 mod workload;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub(crate) use access::{
+    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, UserTokenCommand, Where,
+};
 pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};
 pub(crate) use legacy::{
@@ -18,7 +24,9 @@ pub(crate) use legacy::{
     WorkloadCommand, WorkloadSchedule,
 };
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
+pub(crate) use secret::{Audit, AuditCommand, ListAudit, SecretCommand, SetSecret};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
+pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
     Logs, Restart, Run, Why,
@@ -72,8 +80,8 @@ pub(crate) enum Command {
     Console(Console),
     /// Show what happened.
     Events(Events),
-    /// Show who asked for which change, and why.
-    Audit(Events),
+    /// Show who did what and who was refused, and check that nobody changed that.
+    Audit(Audit),
     /// Stop workloads; they keep their place in the list.
     Stop(Ids),
     /// Start workloads that were stopped.
@@ -93,6 +101,23 @@ pub(crate) enum Command {
     /// Look at the disks of workloads.
     #[command(subcommand, visible_alias = "disks")]
     Disk(DiskCommand),
+    /// Invite machines to become nodes.
+    #[command(subcommand, visible_alias = "tokens")]
+    Token(TokenCommand),
+    /// Certificates: who is believed.
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Set secrets for workloads, and see which there are.
+    #[command(subcommand, visible_alias = "secrets")]
+    Secret(SecretCommand),
+    /// Parts of the cluster, and what is allowed in each.
+    #[command(subcommand, visible_alias = "ns")]
+    Namespace(NamespaceCommand),
+    /// Who has which role where, and the tokens they use.
+    #[command(subcommand)]
+    Access(AccessCommand),
+    /// Say who you are to the cluster, and what you may.
+    Whoami,
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -181,8 +206,8 @@ pub(crate) fn command(program: &str, extra: Vec<clap::Command>) -> clap::Command
 pub(crate) fn is_ours(words: &[OsString]) -> bool {
     let mut plain = words.iter().filter_map(|word| word.to_str());
     let group = match plain.next() {
-        Some(group @ ("scheduler" | "agent")) => group,
-        Some("dev" | "gateway" | "ca") => return false,
+        Some(group @ ("scheduler" | "agent" | "ca")) => group,
+        Some("dev" | "gateway" | "join") => return false,
         Some(_) | None => return true,
     };
     let command = Cli::command();
@@ -244,6 +269,13 @@ mod tests {
             "node drain n1 --reason x",
             "node taint n1 a=b:NoSchedule",
             "node label n1 a=b c-",
+            "namespace create web --allow-host-path /srv/web",
+            "ns ls",
+            "access bind --user ada --role operator -n web -n db",
+            "access bind --group ops --role admin --cluster",
+            "access token create ci --role operator --namespace web --ttl 30d",
+            "access token revoke 00ff",
+            "whoami",
             "disk list -o json",
             "disk get local:db",
             "disk create db --driver nfs --size 5",

@@ -37,6 +37,9 @@ pub(crate) struct Run {
     /// Its id; made from the image when not given.
     #[arg(long, alias = "id")]
     pub(crate) name: Option<String>,
+    /// The namespace it is in.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
     /// Publish a port: host:container, or container alone for any free host port; /udp behind it.
     #[arg(short, long = "publish", value_name = "HOST:CONTAINER[/udp]")]
     pub(crate) ports: Vec<String>,
@@ -46,6 +49,12 @@ pub(crate) struct Run {
     /// Read variables from a file, KEY=VALUE a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Vec<PathBuf>,
+    /// Give it a secret as a file, under /run/secrets unless a path is named.
+    #[arg(long = "secret", value_name = "NAME[:PATH]")]
+    pub(crate) secrets: Vec<String>,
+    /// Give it a secret as a variable; `docker inspect` on the node shows it, a file is better.
+    #[arg(long = "secret-env", value_name = "VARIABLE=NAME")]
+    pub(crate) secret_env: Vec<String>,
     /// Show a path of the node inside.
     #[arg(short, long = "volume", value_name = "HOST:CONTAINER[:ro]")]
     pub(crate) volumes: Vec<String>,
@@ -88,6 +97,9 @@ pub(crate) struct Apply {
     /// The same.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// The namespace of all that the files want, where they name none.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
     /// Set a variable of a Compose file; a name alone takes the value it has here.
     #[arg(short, long = "env", value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,

@@ -19,7 +19,7 @@ pub(super) async fn run(shell: &Shell, command: DiskCommand) -> Result<u8, Probl
     match command {
         DiskCommand::List => list(shell, &client).await,
         DiskCommand::Get { disk } => get(shell, &client, disk).await,
-        DiskCommand::Create(wanted) => create(&client, wanted).await,
+        DiskCommand::Create(wanted) => create(shell, &client, wanted).await,
         DiskCommand::Delete { disk } => delete(shell, &client, disk).await,
     }
 }
@@ -33,7 +33,7 @@ async fn list(shell: &Shell, client: &Client) -> Result<u8, Problem> {
         return Ok(0);
     }
     if found.disks.is_empty() {
-        shell.line("no workload has a disk; they come with managed_volumes in its spec")?;
+        shell.line("there are no disks; make one with persys disk create, or with a workload")?;
         return Ok(0);
     }
     let now = SystemTime::now();
@@ -65,7 +65,7 @@ async fn get(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Prob
     shell.print(&pairs(&[
         ("disk", disk.id),
         ("phase", disk.phase),
-        ("trouble", disk.last_error),
+        ("note", disk.last_error),
         ("size", format!("{}Gi", disk.size_gb)),
         ("access", disk.access_mode),
         ("policy", disk.retain_policy),
@@ -78,16 +78,32 @@ async fn get(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Prob
     Ok(0)
 }
 
-async fn create(client: &Client, wanted: CreateDisk) -> Result<u8, Problem> {
-    let CreateDisk { name, driver, size } = wanted;
+async fn create(shell: &Shell, client: &Client, wanted: CreateDisk) -> Result<u8, Problem> {
+    let CreateDisk { name, driver, size, node, access, fs, policy } = wanted;
     let what = format!("disk {name} cannot be made");
     let question = wire::CreateDiskRequest {
         name,
         driver,
         size_gb: size,
-        ..wire::CreateDiskRequest::default()
+        fs_type: fs.unwrap_or_default(),
+        access_mode: access.unwrap_or_default(),
+        retain_policy: policy,
+        node_id: node.unwrap_or_default(),
+        mount_path: String::new(),
     };
-    client.ask(&what, client.control().create_disk(question)).await?;
+    let made = client.ask(&what, client.control().create_disk(question)).await;
+    let made = made.map_err(|problem| problem.next("persys disk list"))?;
+    let disk = made.disk.unwrap_or_default();
+    if shell.output().is_data() {
+        shell.data(&show::control("DiskView", &disk))?;
+        return Ok(0);
+    }
+    shell.line(&format!("disk {} is {}", disk.id, disk.phase))?;
+    shell.line(&format!(
+        "use it in a workload with managed_volumes: [{{name: {}, driver: {}, size_gb: {}, \
+         retain_policy: {}, mount_path: /data}}]",
+        disk.name, disk.driver, disk.size_gb, disk.retain_policy
+    ))?;
     Ok(0)
 }
 
@@ -96,8 +112,15 @@ async fn delete(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, P
     let question = wire::DeleteDiskRequest { disk_id: disk_id.clone(), force: false };
     let answer = client.ask(&what, client.control().delete_disk(question)).await?;
     if !answer.success {
-        return Err(Problem::new(what).why(answer.error_message).next("persys disk list"));
+        let next = format!("persys disk get {disk_id}");
+        return Err(Problem::new(what).why(answer.error_message).next(&next));
     }
-    shell.line(&format!("disk {disk_id} is deleted"))?;
+    let question = wire::GetDiskRequest { disk_id: disk_id.clone() };
+    let still = client.ask(&what, client.control().get_disk(question)).await.is_ok();
+    shell.line(&match &*answer.error_message {
+        "" if still => format!("disk {disk_id} is being deleted; see persys disk get {disk_id}"),
+        "" => format!("disk {disk_id} is deleted"),
+        note => format!("disk {disk_id}: {note}"),
+    })?;
     Ok(0)
 }

@@ -99,7 +99,7 @@ async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<(
     match verb {
         Verb::Stop => desired(client, id, "Stopped").await,
         Verb::Start => desired(client, id, "Running").await,
-        Verb::Restart => restart(shell, client, id).await,
+        Verb::Restart => Box::pin(restart(shell, client, id)).await,
         Verb::Retry => retry(client, id).await,
         Verb::Delete => delete(client, id).await,
     }

@@ -1,5 +1,7 @@
 //! What each command does.
 
+mod access;
+mod audit;
 mod compose;
 mod config;
 mod console;
@@ -16,8 +18,10 @@ mod look;
 mod nodes;
 mod operate;
 mod recover;
+mod secrets;
 mod snapshot;
 mod submit;
+mod tokens;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -59,7 +63,7 @@ pub(crate) fn offline(
 pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> {
     use lifecycle::{Verb, each};
     let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
-        Command::Run(run) => Box::pin(async move { submit::run(shell, &run).await }),
+        Command::Run(run) => Box::pin(async move { Box::pin(submit::run(shell, &run)).await }),
         Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
         Command::Get(get) => Box::pin(async move { look::get(shell, &get).await }),
         Command::List(list) => Box::pin(async move { look::list(shell, &list).await }),
@@ -68,10 +72,8 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
         Command::Console(of) => Box::pin(async move { console::hold(shell, &of).await }),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
-        Command::Audit(mut events) => Box::pin(async move {
-            events.asked = true;
-            follow::events(shell, &events).await
-        }),
+        Command::Audit(wanted) => Box::pin(audit::run(shell, wanted)),
+        Command::Secret(command) => Box::pin(secrets::run(shell, command)),
         Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
         Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
@@ -80,6 +82,11 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
         Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
+        Command::Token(command) => Box::pin(tokens::run(shell, command)),
+        Command::Ca(command) => Box::pin(tokens::ca(shell, command)),
+        Command::Namespace(command) => Box::pin(access::namespace(shell, command)),
+        Command::Access(command) => Box::pin(access::access(shell, command)),
+        Command::Whoami => Box::pin(access::whoami(shell)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),

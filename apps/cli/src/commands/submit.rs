@@ -1,5 +1,7 @@
 //! `run` and `apply`: ask, wait, and tell how it ended.
 
+use persys_model::id::NamespaceName;
+use persys_model::spec::NAMESPACE_KEY;
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::workload_spec::Workload;
@@ -24,12 +26,13 @@ const LAST_LINES: u32 = 10;
 /// `run`.
 pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     if let Some(apply) = compose_file(run)? {
-        return self::apply(shell, &apply).await;
+        return Box::pin(self::apply(shell, &apply)).await;
     }
-    let request = manifest::options::request(&shell.world, run)?;
+    let mut request = manifest::options::request(&shell.world, run)?;
+    put_in(&mut request, run.namespace.as_deref())?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
-    submit(shell, &client, &[wanted], run.detach).await
+    Box::pin(submit(shell, &client, &[wanted], run.detach)).await
 }
 
 /// `run compose.yaml` means the stack in that file, if there is such a file.
@@ -56,6 +59,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
     Ok(Some(Apply {
         named: vec![file],
         files: Vec::new(),
+        namespace: run.namespace.clone(),
         env: run.env.clone(),
         env_file: run.env_file.clone(),
         id: run.name.clone(),
@@ -76,7 +80,10 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
         folder: manifest::compose::Folder::default(),
     };
-    let wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
+    let mut wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
+    for one in &mut wanted {
+        put_in(&mut one.request, apply.namespace.as_deref())?;
+    }
     if apply.check {
         for one in &wanted {
             shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;
@@ -84,7 +91,21 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         return Ok(0);
     }
     let client = shell.client()?;
-    submit(shell, &client, &wanted, apply.detach).await
+    Box::pin(submit(shell, &client, &wanted, apply.detach)).await
+}
+
+/// Puts a workload into a namespace, unless it names one itself.
+fn put_in(
+    request: &mut wire::ApplyWorkloadRequest,
+    namespace: Option<&str>,
+) -> Result<(), Problem> {
+    let Some(name) = namespace else { return Ok(()) };
+    NamespaceName::new(name)
+        .map_err(|why| Problem::usage(format!("the namespace {name:?} {why}")))?;
+    if let Some(spec) = &mut request.spec {
+        spec.metadata.entry(NAMESPACE_KEY.to_owned()).or_insert_with(|| name.to_owned());
+    }
+    Ok(())
 }
 
 /// Sends all, then waits for each; the exit code is that of the worst.
@@ -96,19 +117,23 @@ async fn submit(
 ) -> Result<u8, Problem> {
     let mut marks = Vec::new();
     for one in wanted {
-        marks.push(wait::mark(client).await);
+        let before = Box::pin(wait::view(client, &one.request.workload_id));
+        marks.push(tokio::join!(Box::pin(wait::mark(client)), before));
         send(client, &one.request).await?;
     }
     let mut shown = Vec::new();
     let mut code = 0;
-    for (one, mark) in wanted.iter().zip(marks) {
+    for (one, (mark, before)) in wanted.iter().zip(marks) {
         let id = &one.request.workload_id;
         if detach {
             detached(shell, id, &mut shown)?;
             continue;
         }
         let goal = goal_of(&one.request);
-        let ended = wait::wait(shell, client, (id, goal), mark).await?;
+        let ended = match Box::pin(wait::unmoved(client, before.as_deref())).await {
+            Some(view) if goal == Goal::Running => Ended::Verdict(Verdict::Done, Some(view)),
+            Some(_) | None => Box::pin(wait::wait(shell, client, (id, goal), mark)).await?,
+        };
         let ports = ports_of(&one.request);
         let interrupted = matches!(ended, Ended::Interrupted);
         code = code.max(tell(shell, client, (id, goal), (ended, ports), &mut shown).await?);

@@ -9,7 +9,11 @@ use std::time::{Duration, SystemTime};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
+use persys_proto::compute::v1::access_client::AccessClient;
+use persys_proto::compute::v1::audit_client::AuditClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::secrets_client::SecretsClient;
+use persys_proto::compute::v1::tokens_client::TokensClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -20,7 +24,7 @@ use tonic::{Request, Response, Status};
 use tower_service::Service;
 
 use super::refusal;
-use super::settings::{Origin, Settings, address};
+use super::settings::{Origin, Settings, Token, address};
 use crate::problem::Problem;
 use crate::world::World;
 
@@ -35,21 +39,36 @@ const CODED: &AsciiSet = &CONTROLS.add(b'%');
 /// The way of every call: with the reason for it, if there is one.
 pub(crate) type Way = InterceptedService<Channel, Because>;
 
-/// Says with every call why it is made.
-#[derive(Debug, Clone)]
-pub(crate) struct Because(Option<MetadataValue<Ascii>>);
+/// Says with every call why it is made, and shows the token of who makes it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Because {
+    reason: Option<MetadataValue<Ascii>>,
+    token: Option<MetadataValue<Ascii>>,
+}
 
 impl Because {
     fn new(reason: Option<&str>) -> Self {
         let coded = reason.map(|text| utf8_percent_encode(text, CODED).to_string());
         // What is coded is plain ASCII, which a header takes.
-        Self(coded.and_then(|text| text.parse().ok()))
+        Self { reason: coded.and_then(|text| text.parse().ok()), token: None }
+    }
+
+    fn with_token(self, token: Option<&Token>) -> Result<Self, Problem> {
+        let Some(Token(text)) = token else { return Ok(self) };
+        let value = format!("Bearer {}", text.trim()).parse::<MetadataValue<Ascii>>();
+        // The fault would quote it.
+        let mut value = value.ok().ok_or_else(|| Problem::usage("what was given is no token"))?;
+        value.set_sensitive(true);
+        Ok(Self { token: Some(value), ..self })
     }
 }
 
 impl Interceptor for Because {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(reason) = &self.0 {
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        if let Some(reason) = &self.reason {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason.clone());
         }
         Ok(request)
@@ -104,11 +123,13 @@ impl Client {
         let endpoint = Endpoint::from(first)
             .http2_keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10));
+        let because = Because::new(settings.because.as_deref());
+        let because = because.with_token(settings.token.as_ref())?;
         let whom = format!("the {word} at {}", addresses.join(" or "));
         let connector = InTurn { connector, ways };
         let channel = endpoint.connect_with_connector_lazy(connector);
         Ok(Self {
-            channel: Way::new(channel, Because::new(settings.because.as_deref())),
+            channel: Way::new(channel, because),
             whom,
             longest: settings.rpc_timeout.value,
             world: None,
@@ -121,6 +142,22 @@ impl Client {
 
     pub(crate) fn compute(&self) -> ComputeClient<Way> {
         ComputeClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn tokens(&self) -> TokensClient<Way> {
+        TokensClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn secrets(&self) -> SecretsClient<Way> {
+        SecretsClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn audit(&self) -> AuditClient<Way> {
+        AuditClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn access(&self) -> AccessClient<Way> {
+        AccessClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
     pub(crate) fn agent(&self) -> AgentServiceClient<Way> {

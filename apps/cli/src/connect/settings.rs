@@ -46,6 +46,16 @@ pub(crate) struct From<T> {
     pub(crate) origin: Origin,
 }
 
+/// A token. Printing it shows nothing.
+#[derive(Clone)]
+pub(crate) struct Token(pub(crate) String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
 /// What is in effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -62,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) target: Option<From<String>>,
     /// Why changes are made.
     pub(crate) because: Option<String>,
+    /// What proves who is calling, beside the certificate.
+    pub(crate) token: Option<Token>,
     /// Told with every command.
     pub(crate) note: Option<String>,
     /// Keys of the settings file that mean nothing here.
@@ -115,6 +127,12 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
             |keys| keys.target.clone(),
         ),
         because: global.because.clone().filter(|text| !text.is_empty()),
+        token: global
+            .token
+            .clone()
+            .or_else(|| world.var("PERSYS_TOKEN").map(str::to_owned))
+            .filter(|text| !text.is_empty())
+            .map(Token),
         note: in_context.note.clone().or(flat.note.clone()),
         unused: flat.unused.clone(),
         identity: None,

@@ -7,7 +7,7 @@ use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::control::v1::{
     ApplyWorkloadRequest, Constraint, ContainerSpec, PlacementRules, Port, ResourceLimits,
-    ResourceRequirements, VolumeMount, WorkloadSpec,
+    ResourceRequirements, SecretUse, VolumeMount, WorkloadSpec,
 };
 use persys_proto::convert::draft;
 
@@ -51,6 +51,8 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
         limits,
         ..ContainerSpec::default()
     };
+    let mut secrets = all(&run.secrets, "--secret", &mut faults, secret_file);
+    secrets.extend(all(&run.secret_env, "--secret-env", &mut faults, secret_env));
     let constraints = all(&run.constraints, "--constraint", &mut faults, constraint);
     let request = ApplyWorkloadRequest {
         workload_id: run.name.clone().unwrap_or_else(|| name_of(&run.image)),
@@ -60,6 +62,7 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
             workload: Some(Workload::Container(container)),
             placement: (!constraints.is_empty())
                 .then(|| PlacementRules { constraints, ..PlacementRules::default() }),
+            secrets,
             ..WorkloadSpec::default()
         }),
         ..ApplyWorkloadRequest::default()
@@ -93,6 +96,7 @@ fn option_of(path: &str) -> String {
         ("spec.resources.memory_mb", "--memory"),
         ("spec.resources.disk_gb", "--disk"),
         ("spec.placement.constraints", "--constraint"),
+        ("spec.secrets", "--secret"),
     ];
     let found = OPTIONS.iter().find(|(field, _)| path.starts_with(field));
     match found {
@@ -129,6 +133,22 @@ pub(crate) fn name_of(image: &str) -> String {
             })
             .collect();
     kept.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned()
+}
+
+/// `db-password`, `db-password:/etc/app/password`.
+fn secret_file(text: &str) -> Result<SecretUse, String> {
+    let (name, path) = text.split_once(':').unwrap_or((text, ""));
+    if name.is_empty() {
+        return Err(format!("{text:?} names no secret; write NAME or NAME:/path"));
+    }
+    let (name, path) = (name.to_owned(), path.to_owned());
+    Ok(SecretUse { name, path, ..SecretUse::default() })
+}
+
+/// `PASSWORD=db-password`.
+fn secret_env(text: &str) -> Result<SecretUse, String> {
+    let (env, name) = pair(text, "a variable and a secret")?;
+    Ok(SecretUse { name, env, ..SecretUse::default() })
 }
 
 /// `8080:80`, `80`, `53:53/udp`.

@@ -77,6 +77,19 @@ fn services(services: &[ServiceStatus]) -> String {
     services.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// All the disk it reserves on its node: what was asked for, its disks there, its local volumes.
+fn disk_gib(spec: &WorkloadSpec, asked: i64) -> i64 {
+    let on_node = |storage: &str| matches!(storage, "" | "local");
+    let (disks, volumes) = match &spec.workload {
+        Some(Workload::Container(body)) => (&[][..], &body.managed_volumes[..]),
+        Some(Workload::Vm(body)) => (&body.disks[..], &body.managed_volumes[..]),
+        Some(Workload::Compose(_)) | None => (&[][..], &[][..]),
+    };
+    let disks = disks.iter().filter(|disk| on_node(&disk.storage)).map(|disk| disk.size_gb);
+    let volumes = volumes.iter().filter(|one| on_node(&one.driver)).map(|one| one.size_gb);
+    disks.chain(volumes).fold(asked, i64::saturating_add)
+}
+
 fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let Some(asked) = &spec.resources {
@@ -84,7 +97,9 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
             "reserves",
             format!(
                 "{} millicores, {} MiB memory, {} GiB disk",
-                asked.cpu_millicores, asked.memory_mb, asked.disk_gb
+                asked.cpu_millicores,
+                asked.memory_mb,
+                disk_gib(spec, asked.disk_gb)
             ),
         ));
     }
@@ -138,4 +153,34 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
         None => {}
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use persys_proto::control::v1::{DiskConfig, ManagedVolumeSpec, VmSpec};
+
+    use super::*;
+
+    #[test]
+    fn the_disks_of_a_machine_are_part_of_what_it_reserves() {
+        let disk = |size_gb, storage: &str| DiskConfig {
+            size_gb,
+            storage: storage.to_owned(),
+            ..DiskConfig::default()
+        };
+        let volume = |size_gb, driver: &str| ManagedVolumeSpec {
+            size_gb,
+            driver: driver.to_owned(),
+            ..ManagedVolumeSpec::default()
+        };
+        let machine = VmSpec {
+            disks: vec![disk(1, ""), disk(50, "ceph-rbd")],
+            managed_volumes: vec![volume(3, "local"), volume(70, "nfs")],
+            ..VmSpec::default()
+        };
+        let spec =
+            WorkloadSpec { workload: Some(Workload::Vm(machine)), ..WorkloadSpec::default() };
+        assert_eq!(disk_gib(&spec, 0), 4);
+        assert_eq!(disk_gib(&spec, 2), 6);
+    }
 }

@@ -39,6 +39,23 @@ pub(crate) enum Verdict {
     Overruled,
 }
 
+/// Whether an apply changed nothing: it runs `after` as it did `before`, and had for `age`. Then there
+/// is nothing to wait for.
+pub(crate) fn unmoved(before: &WorkloadView, after: &WorkloadView, age: Duration) -> bool {
+    let steady = |view: &WorkloadView| {
+        view.status == "Running"
+            && view.desired_state == "Running"
+            && view.running_revision_id.is_empty()
+            && !view.uncertain
+    };
+    steady(before)
+        && steady(after)
+        && (before.epoch, before.restarts) == (after.epoch, after.restarts)
+        && before.revision_id == after.revision_id
+        && before.last_updated == after.last_updated
+        && age >= STEADY
+}
+
 /// Judges one workload over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Judge {
@@ -137,6 +154,28 @@ mod tests {
         assert_eq!(judge.look(Some(&view("Restarting")), at(2)), Verdict::Wait);
         assert_eq!(judge.look(Some(&view("Running")), at(3)), Verdict::Wait);
         assert_eq!(judge.look(Some(&view("Running")), at(4)), Verdict::Done);
+    }
+
+    #[test]
+    fn what_an_apply_did_not_change_is_not_waited_for() {
+        let before = WorkloadView { epoch: 7, revision_id: "r1".to_owned(), ..view("Running") };
+        assert!(unmoved(&before, &before, at(1)));
+        assert!(!unmoved(&before, &before, Duration::from_millis(999)), "it has only begun");
+        for after in [
+            WorkloadView { epoch: 8, ..before.clone() },
+            WorkloadView { restarts: 1, ..before.clone() },
+            WorkloadView { revision_id: "r2".to_owned(), ..before.clone() },
+            WorkloadView { running_revision_id: "r0".to_owned(), ..before.clone() },
+            WorkloadView {
+                last_updated: Some(prost_types::Timestamp::default()),
+                ..before.clone()
+            },
+            WorkloadView { status: "Restarting".to_owned(), ..before.clone() },
+            WorkloadView { desired_state: "Stopped".to_owned(), ..before.clone() },
+            WorkloadView { uncertain: true, ..before.clone() },
+        ] {
+            assert!(!unmoved(&before, &after, at(9)), "{after:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 pub(crate) mod judge;
 mod progress;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use persys_proto::control::v1 as wire;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -44,6 +44,25 @@ pub(crate) async fn mark(client: &Client) -> String {
     let found = client.answer(client.control().list_events(request)).await;
     let last = found.ok().and_then(|mut found| found.events.pop());
     last.map(|event| event.id).unwrap_or_default()
+}
+
+/// How a workload is; `None` if there is none, or nobody can tell.
+pub(crate) async fn view(client: &Client, id: &str) -> Option<Box<wire::WorkloadView>> {
+    let request = wire::GetWorkloadRequest { workload_id: id.to_owned() };
+    let found = client.answer(client.control().get_workload(request)).await;
+    found.ok().and_then(|found| found.workload).map(Box::new)
+}
+
+/// How a workload is, if an apply left it running as it was `before`.
+pub(crate) async fn unmoved(
+    client: &Client,
+    before: Option<&wire::WorkloadView>,
+) -> Option<Box<wire::WorkloadView>> {
+    let before = before?;
+    let since = SystemTime::try_from(before.last_updated?).ok()?;
+    let age = SystemTime::now().duration_since(since).unwrap_or_default();
+    let after = view(client, &before.workload_id).await?;
+    judge::unmoved(before, &after, age).then_some(after)
 }
 
 /// Waits until the workload is as wanted, or will not be.

@@ -25,6 +25,8 @@ mod rig;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod snapshot;
 #[cfg(test)]
 mod trouble;

@@ -175,6 +175,8 @@ async fn start_scheduler(
         security: scheduler::Security::Mtls(bundle),
         discovery: Discovery::default(),
         git: persys_scheduler::app::GitSettings::default(),
+        secrets_key: None,
+        logins: None,
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })
     .await

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use persys_cluster::input::Probe;
-use persys_identity::{ConnectError, Connector, Credentials, Expected, Name};
+use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, Name};
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::NodeId;
 use persys_model::node::BY_STREAM;
@@ -54,7 +54,7 @@ pub enum Way {
 #[derive(Debug)]
 pub struct GrpcLinks {
     way: Way,
-    channels: Mutex<BTreeMap<NodeId, (Arc<str>, Channel)>>,
+    channels: Mutex<BTreeMap<NodeId, (Arc<str>, Lasting)>>,
     obeyed: Arc<Obeyed>,
     streams: Arc<Streams>,
     metrics: Arc<Metrics>,
@@ -90,10 +90,11 @@ impl GrpcLinks {
         }
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(&to.node) {
-            Some((at, channel)) if *at == to.endpoint => channel.clone(),
+            Some((at, lasting)) if *at == to.endpoint => lasting.channel(),
             Some(_) | None => {
-                let channel = self.open(&to.node, &to.endpoint)?;
-                channels.insert(to.node.clone(), (Arc::clone(&to.endpoint), channel.clone()));
+                let lasting = self.open(&to.node, &to.endpoint)?;
+                let channel = lasting.channel();
+                channels.insert(to.node.clone(), (Arc::clone(&to.endpoint), lasting));
                 channel
             }
         };
@@ -104,7 +105,7 @@ impl GrpcLinks {
         self.channel(to).map(AgentServiceClient::new)
     }
 
-    fn open(&self, node: &NodeId, endpoint: &str) -> Result<Channel, Unreachable> {
+    fn open(&self, node: &NodeId, endpoint: &str) -> Result<Lasting, Unreachable> {
         let connector = match &self.way {
             Way::Plain => Connector::plain(),
             Way::Tls(credentials) => {
@@ -114,7 +115,7 @@ impl GrpcLinks {
         };
         let endpoint = Endpoint::from_shared(format!("http://{endpoint}")).map_err(unreachable)?;
         let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_timeout(KEEPALIVE);
-        Ok(endpoint.connect_with_connector_lazy(connector))
+        Ok(Lasting::new(endpoint, connector))
     }
 
     /// Calls, counts, and gives up in time. An agent that restarted leaves a dead connection behind,

@@ -85,6 +85,7 @@ impl Control {
             Said::Ours(registration) => registration,
             Said::Legacy(node) => registration_of(node, life),
         };
+        access::own_labels(&registration.facts.labels)?;
         let node = registration.facts.id.clone();
         let answer = self.handle.register(registration).await?;
         let now = self.now();
@@ -116,12 +117,13 @@ impl Control {
     ) -> Result<wire::HeartbeatResponse, Status> {
         access::own_node(peer, &request.node_id)?;
         let usage = std::mem::take(&mut request.workload_usage);
+        let known = request.denied_digest;
         let from = NodeId::new(&request.node_id);
         let arrived = beat::from_wire(request).map_err(|f| refusal::faults(&f))?;
         if !arrived.odd.is_empty() {
             tracing::warn!(odd = %arrived.odd, "parts of a heartbeat are left out");
         }
-        let answer = match arrived.value {
+        let mut answer = match arrived.value {
             // Ours are told of a drain by orders, not by this flag.
             Said::Ours(beat) => self.pass_on(beat, false).await.map(|(_, answer)| answer),
             Said::Legacy(beat) => self.hear_legacy(beat).await,
@@ -131,6 +133,11 @@ impl Control {
             && answer.acknowledged
         {
             self.agents.usages.hear(&node, usage, self.now());
+            let denied = super::denied(&self.handle.entries());
+            if denied.digest() != known {
+                answer.denied_changed = true;
+                answer.denied = denied.lines();
+            }
         }
         Ok(answer)
     }

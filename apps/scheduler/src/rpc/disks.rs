@@ -1,23 +1,32 @@
 //! Disks, as the contract calls managed volumes: what there is, where, and for whom.
 //!
-//! A volume comes with the workload that asks for it and goes by its policy, so both are said here
-//! and done there.
+//! Most come with the workload that asks for them and go by their policy. One can also be made by
+//! itself, to be used later, and one that nobody uses can be deleted with its data.
 
-use persys_cluster::volumes::volumes;
+use std::sync::Arc;
+
+use persys_cluster::input::Ask;
+use persys_cluster::world::World;
+use persys_model::spec::check::check_volume;
+use persys_model::spec::draft::VolumeDraft;
+use persys_model::volume::{Volume, VolumeKey};
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::view::disk as shown;
 use tonic::Status;
 
 use super::Control;
+use super::refusal::{done, faults, in_band, node_id};
 use crate::handle::Looked;
 
-const WITH_A_WORKLOAD: &str = "a disk is made together with the workload that uses it: apply one \
-                               with managed_volumes";
+fn view(world: &World, volume: &Volume) -> wire::DiskView {
+    let nodes = world.attachments(&volume.key).map(|one| one.node.clone()).collect();
+    shown::to_wire(volume, &nodes)
+}
 
 impl Control {
     pub(super) async fn disks(&self) -> Result<Looked<wire::ListDisksResponse>, Status> {
-        let disks =
-            self.handle.look(|world| volumes(world).values().map(shown::to_wire).collect()).await?;
+        let all = |world: &World| world.volumes().map(|volume| view(world, volume)).collect();
+        let disks = self.handle.look(all).await?;
         Ok(disks.map(|disks| wire::ListDisksResponse { disks }))
     }
 
@@ -41,27 +50,51 @@ impl Control {
         Ok(all.map(|_| wire::GetDiskResponse { disk: Some(found) }))
     }
 
-    pub(super) fn create_disk_alone(
-        request: &wire::CreateDiskRequest,
+    pub(super) async fn create_disk_alone(
+        &self,
+        request: wire::CreateDiskRequest,
     ) -> Result<wire::CreateDiskResponse, Status> {
-        let name = &request.name;
-        Err(Status::failed_precondition(format!("disk {name:?} was not made: {WITH_A_WORKLOAD}")))
+        let draft = VolumeDraft {
+            name: request.name,
+            driver: request.driver,
+            size_gb: request.size_gb,
+            access_mode: request.access_mode,
+            fs_type: request.fs_type,
+            mount_path: request.mount_path,
+            read_only: false,
+            retain_policy: request.retain_policy,
+        };
+        let asked = check_volume(&draft).map_err(|found| faults(&found))?;
+        let node = match &*request.node_id {
+            "" => None,
+            node => Some(node_id(node)?),
+        };
+        let key = VolumeKey::of(&asked);
+        done(self.handle.ask(Ask::CreateVolume(Arc::new(asked), node)).await?)?;
+        let found = move |world: &World| world.volume(&key).map(|volume| view(world, volume));
+        let made = self.handle.look(found).await?;
+        Ok(wire::CreateDiskResponse { disk: made.value })
     }
 
+    /// What is refused, and what is done but not yet proved, is said in the response.
     pub(super) async fn delete_disk_of(
         &self,
         request: wire::DeleteDiskRequest,
     ) -> Result<wire::DeleteDiskResponse, Status> {
-        let disk_id = request.disk_id;
+        // However much it is wanted: nothing is deleted under anybody.
+        let wire::DeleteDiskRequest { disk_id, force: _ } = request;
         let found = self.disk(wire::GetDiskRequest { disk_id }).await?;
-        let disk = found.value.disk.unwrap_or_default();
-        let users = disk.workload_refs.join(", ");
-        let after = match disk.retain_policy.as_str() {
-            "Retain" => "its data then stays, as its policy says",
-            _ => "its data goes with the last of them",
+        let id = found.value.disk.unwrap_or_default().id;
+        let Some(Ok(key)) = VolumeKey::parse(&id) else {
+            return Err(Status::not_found(format!("there is no disk {id:?}")));
         };
-        let error_message =
-            format!("disk {} is used by {users}: delete them instead; {after}", disk.id);
-        Ok(wire::DeleteDiskResponse { success: false, error_message })
+        Ok(match in_band(self.handle.ask(Ask::DeleteVolume(key)).await?)? {
+            // Only what is still to come has to be said.
+            Ok(note) if note == "accepted" => {
+                wire::DeleteDiskResponse { success: true, error_message: String::new() }
+            }
+            Ok(note) => wire::DeleteDiskResponse { success: true, error_message: note },
+            Err((_, why)) => wire::DeleteDiskResponse { success: false, error_message: why },
+        })
     }
 }

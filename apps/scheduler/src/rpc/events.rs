@@ -1,9 +1,10 @@
 //! What happened: read back, and watched.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use persys_model::event::Event;
+use persys_model::id::WorkloadId;
 use persys_model::token::EventSeq;
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::view::event as shown;
@@ -15,6 +16,8 @@ use tonic::Status;
 
 use super::Control;
 use super::refusal::unavailable;
+use crate::handle::Handle;
+use crate::permit::Sight;
 
 /// How many events are listed when nobody says how many, and replayed to a watcher.
 const USUAL: usize = 100;
@@ -31,12 +34,15 @@ pub(super) struct Filter {
     pub(super) node: String,
     /// Only what somebody asked for.
     pub(super) asked: bool,
+    /// The workloads whoever asks may see; everything where there is no list.
+    pub(super) seen: Option<BTreeSet<String>>,
 }
 
 impl Filter {
     fn is_empty(&self) -> bool {
-        let Self { kind, workload, node, asked } = self;
-        kind.is_empty() && workload.is_empty() && node.is_empty() && !asked
+        let Self { kind, workload, node, asked, seen } = self;
+        let any = kind.is_empty() && workload.is_empty() && node.is_empty() && !asked;
+        any && seen.is_none()
     }
 
     fn admits(&self, event: &wire::SchedulerEventView) -> bool {
@@ -45,6 +51,7 @@ impl Filter {
             && fits(&self.workload, &event.workload_id)
             && fits(&self.node, &event.node_id)
             && (!self.asked || event.details.contains_key("by"))
+            && self.seen.as_ref().is_none_or(|seen| seen.contains(&event.workload_id))
     }
 }
 
@@ -64,6 +71,7 @@ impl Control {
             workload: request.workload_id,
             node: request.node_id,
             asked: request.asked,
+            seen: self.seen(&Sight::current()).await?,
         };
         let store = self.store.as_ref();
         let events = match after {
@@ -73,7 +81,20 @@ impl Control {
         Ok(wire::ListEventsResponse { events })
     }
 
-    pub(super) fn follow_events(
+    /// The names of all workloads somebody sees who does not see everything.
+    async fn seen(&self, sight: &Sight) -> Result<Option<BTreeSet<String>>, Status> {
+        if sight.is_full() {
+            return Ok(None);
+        }
+        let sight = sight.clone();
+        let names = self.handle.look(move |world| {
+            let seen = world.workloads().filter(|view| sight.sees(&view.workload.spec));
+            seen.map(|view| view.workload.id.to_string()).collect()
+        });
+        Ok(Some(names.await?.value))
+    }
+
+    pub(super) async fn follow_events(
         &self,
         request: wire::WatchEventsRequest,
     ) -> Result<ReceiverStream<Sent>, Status> {
@@ -82,6 +103,7 @@ impl Control {
         };
         let after = place(&request.after_id)?;
         let (to_watcher, sent) = mpsc::channel(BUFFER);
+        let sight = Sight::current();
         let watcher = Watcher {
             // Listening begins before reading, so that nothing falls in between.
             live: self.handle.events(),
@@ -91,7 +113,10 @@ impl Control {
                 workload: request.workload_id,
                 node: request.node_id,
                 asked: request.asked,
+                seen: self.seen(&sight).await?,
             },
+            handle: self.handle.clone(),
+            sight,
             resumed: after.is_some(),
             sent: after.unwrap_or(EventSeq(0)),
             to: to_watcher,
@@ -175,6 +200,8 @@ struct Watcher {
     live: broadcast::Receiver<Arc<Event>>,
     store: Arc<dyn Store>,
     filter: Filter,
+    handle: Handle,
+    sight: Sight,
     /// Whether it watched before and goes on.
     resumed: bool,
     /// The last event that was dealt with.
@@ -230,12 +257,26 @@ impl Watcher {
         }
     }
 
+    /// Learns of a workload that was not there when the watch began, for one who does not see all.
+    async fn look_at(&mut self, workload: &str) {
+        let Some(seen) = self.filter.seen.as_mut().filter(|seen| !seen.contains(workload)) else {
+            return;
+        };
+        let Ok(id) = WorkloadId::new(workload) else { return };
+        let sight = self.sight.clone();
+        // A scheduler that no longer leads shows no more than it knows.
+        if let Ok(true) = self.handle.read(move |world| sight.sees_id(world, &id)).await {
+            seen.insert(workload.to_owned());
+        }
+    }
+
     async fn send(&mut self, event: &Event) -> Result<(), Option<Status>> {
         if event.seq <= self.sent {
             return Ok(());
         }
         self.sent = event.seq;
         let message = shown::to_wire(event);
+        self.look_at(&message.workload_id).await;
         if !self.filter.admits(&message) {
             return Ok(());
         }

@@ -8,7 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use persys_identity::{ConnectError, ConnectInfo, Connector, Expected};
+use persys_access::{By, Caller, Role};
+use persys_cluster::input::Ask;
+use persys_identity::{ConnectError, ConnectInfo, Connector, Expected, Lasting};
+use persys_model::audit::Sampler;
+use persys_model::event::Author;
+use persys_model::failure::clip;
 use persys_model::time::Millis;
 use tonic::Status;
 use tonic::body::Body;
@@ -16,9 +21,10 @@ use tonic::codegen::http::{Request, Response};
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service as _;
 
-use super::access::By;
 use super::on_behalf;
 use super::refusal::unavailable;
+use crate::author::{self, Asker};
+use crate::clock::{Clock as _, HostClock};
 use crate::handle::Handle;
 use crate::links::grpc::Way;
 use crate::standing::Standing;
@@ -30,6 +36,9 @@ const CONNECTIONS: usize = 8;
 const REACH: Duration = Duration::from_secs(2);
 /// How long a silent connection is trusted, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
+
+/// Longest name of a method that is written down.
+const LONGEST_METHOD: usize = 128;
 
 /// What is to be done with a request.
 #[derive(Debug)]
@@ -47,16 +56,51 @@ pub(super) enum Route {
 pub(crate) struct Forward {
     way: Way,
     handle: Handle,
-    leader: Mutex<Option<(Arc<str>, Vec<Channel>)>>,
+    leader: Mutex<Option<(Arc<str>, Vec<Lasting>)>>,
     next: AtomicUsize,
     /// When a change was last passed on: who made it reads no copy from before.
     changed_at: AtomicU64,
+    refusals: Mutex<Sampler>,
+    clock: HostClock,
 }
 
 impl Forward {
     pub(crate) fn new(way: Way, handle: Handle) -> Arc<Self> {
         let (leader, next, changed_at) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Self { way, handle, leader, next, changed_at })
+        let (refusals, clock) = (Mutex::default(), HostClock::start());
+        Arc::new(Self { way, handle, leader, next, changed_at, refusals, clock })
+    }
+
+    /// Writes down that somebody was refused, unless so many are that they are only counted. The
+    /// refusal waits for nothing.
+    pub(super) fn refused(&self, by: Arc<Author>, method: &str) {
+        let mut sampler = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left_out) = sampler.take(self.clock.now().wall) else { return };
+        drop(sampler);
+        let verb = Arc::from(clip(method, LONGEST_METHOD));
+        let rule = Arc::clone(&by.origin.rule);
+        let (ask, handle) = (Ask::Refused { verb, rule, left_out }, self.handle.clone());
+        let asker = Asker { author: by, caller: Arc::new(Caller::with(Role::Admin)) };
+        tokio::spawn(author::scope(asker, async move {
+            // Who does not lead has told its log.
+            drop(handle.ask(ask).await);
+        }));
+    }
+
+    /// Whether whoever is at the other end is still believed: their connection is being cut, but a
+    /// request may have come through before.
+    pub(super) fn believes<B>(&self, request: &Request<B>) -> Result<(), Status> {
+        let (Way::Tls(credentials), Some(info)) =
+            (&self.way, request.extensions().get::<ConnectInfo>())
+        else {
+            return Ok(());
+        };
+        let shown = info.peer.certificate.as_deref();
+        if shown.is_some_and(|certificate| credentials.revoked().has(certificate)) {
+            let (role, name) = (info.peer.role, &info.peer.name);
+            return Err(Status::unauthenticated(format!("{role}/{name} was revoked")));
+        }
+        Ok(())
     }
 
     /// Who answers a request.
@@ -96,10 +140,10 @@ impl Forward {
         leader: Arc<str>,
         by: By,
     ) -> Result<Response<Body>, Status> {
-        let Some(ConnectInfo { peer, .. }) = request.extensions().get().cloned() else {
+        let Some(info) = request.extensions().get::<ConnectInfo>().cloned() else {
             return Err(Status::unauthenticated("nobody knows who is calling"));
         };
-        on_behalf::name(request.headers_mut(), &peer)?;
+        on_behalf::name(request.headers_mut(), &info)?;
         let mut channel = self.channel(&leader)?;
         let mut standing = self.handle.standing();
         let call = async {
@@ -136,11 +180,11 @@ impl Forward {
             }
         };
         let nth = self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
-        let channel = channels.get(nth).cloned();
+        let channel = channels.get(nth).map(Lasting::channel);
         channel.ok_or_else(|| unavailable("there is no connection to the leader"))
     }
 
-    fn open(&self, leader: &str) -> Result<Channel, Status> {
+    fn open(&self, leader: &str) -> Result<Lasting, Status> {
         let bad = |why: String| unavailable(format!("the leader {leader} is not reached: {why}"));
         let connector = match &self.way {
             Way::Plain => Connector::plain(),
@@ -152,7 +196,7 @@ impl Forward {
             .connect_timeout(REACH)
             .http2_keep_alive_interval(KEEPALIVE.0)
             .keep_alive_timeout(KEEPALIVE.1);
-        Ok(endpoint.connect_with_connector_lazy(connector))
+        Ok(Lasting::new(endpoint, connector))
     }
 }
 

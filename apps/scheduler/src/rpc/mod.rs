@@ -11,6 +11,8 @@
 
 mod access;
 mod agents;
+mod attempts;
+mod audit;
 mod automation;
 mod compute;
 mod disks;
@@ -19,11 +21,16 @@ mod forward;
 mod guard;
 mod nodes;
 mod on_behalf;
+mod refresh;
 mod refusal;
+mod rights;
+mod secret;
+mod secrets;
 mod sources;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod workloads;
 
 use std::sync::Arc;
@@ -49,9 +56,15 @@ use crate::links::streams::Streams;
 use crate::standing::Role;
 use crate::usages::Usages;
 
+pub(crate) use access::Doors;
+pub(crate) use audit::AuditService;
 pub(crate) use compute::Compute;
 pub(crate) use forward::Forward;
 pub(crate) use guard::Guarded;
+pub(crate) use rights::Rights;
+pub(crate) use secrets::SecretsService;
+pub use tokens::Enrolment;
+pub(crate) use tokens::{Tokens, denied};
 
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
@@ -299,14 +312,14 @@ impl AgentControl for Control {
         &self,
         request: Request<wire::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
-        self.follow_events(request.into_inner()).map(Response::new)
+        self.follow_events(request.into_inner()).await.map(Response::new)
     }
 
     async fn create_disk(
         &self,
         request: Request<wire::CreateDiskRequest>,
     ) -> Answer<wire::CreateDiskResponse> {
-        Self::create_disk_alone(request.get_ref()).map(Response::new)
+        answer!(self.create_disk_alone(request.into_inner()))
     }
 
     async fn list_disks(

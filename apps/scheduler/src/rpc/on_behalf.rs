@@ -3,7 +3,10 @@
 //! A scheduler that does not lead passes requests to the one that does, and says who made them. The
 //! word of a scheduler of this cluster is taken for that, proven by its certificate; from anybody else
 //! it counts for nothing and is taken out. On plain connections everybody is the same operator
-//! already, so that there it only tells that a request was passed on.
+//! already, so that there it only tells that a request was passed on. A gateway names users in the
+//! same way, and nobody else.
+
+use std::net::SocketAddr;
 
 use persys_identity::{ConnectInfo, Name, Peer, Role};
 use tonic::Status;
@@ -12,30 +15,55 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request};
 /// Who made the request: `<role>/<name>`.
 pub(crate) const HEADER: &str = "persys-on-behalf-of";
 
+/// Where the request came from, as whoever passes it on saw it.
+const SOURCE: &str = "persys-source";
+
 /// Settles who is calling: from here on the connection's information names whoever made the
-/// request. Says whether it was passed on by another scheduler.
+/// request, and where they called from. Says whether it was passed on by another scheduler.
 pub(super) fn settle<B>(request: &mut Request<B>) -> Result<bool, Status> {
-    let Some(said) = request.headers_mut().remove(HEADER) else { return Ok(false) };
+    let said = request.headers_mut().remove(HEADER);
+    let source = request.headers_mut().remove(SOURCE);
     let Some(info) = request.extensions().get::<ConnectInfo>() else { return Ok(false) };
-    if info.peer.certificate.is_none() {
-        return Ok(true);
-    }
-    if info.peer.role != Role::Scheduler {
+    let plain = info.peer.certificate.is_none();
+    let passes_on = match info.peer.role {
+        Role::Scheduler | Role::Gateway => true,
+        Role::Agent | Role::Operator | Role::User | Role::Metrics => plain && said.is_some(),
+    };
+    if !passes_on {
         return Ok(false);
     }
-    let bad = || Status::invalid_argument(format!("{HEADER}: is not <role>/<name>"));
-    let (role, name) = said.to_str().ok().and_then(|text| text.split_once('/')).ok_or_else(bad)?;
-    let (Ok(role), Ok(name)) = (Role::parse(role), Name::new(name)) else { return Err(bad()) };
-    let info = ConnectInfo { peer: Peer { role, name, ..info.peer.clone() }, ..info.clone() };
+    let mut info = info.clone();
+    if let Some(address) = source.and_then(|text| text.to_str().ok()?.parse().ok()) {
+        info.remote = SocketAddr::new(address, 0);
+    }
+    let by_scheduler = info.peer.role == Role::Scheduler || plain;
+    if let Some(said) = said.filter(|_| !plain) {
+        let bad = || Status::invalid_argument(format!("{HEADER}: is not <role>/<name>"));
+        let named = said.to_str().ok().and_then(|text| text.split_once('/'));
+        let (role, name) = named.ok_or_else(bad)?;
+        let (Ok(role), Ok(name)) = (Role::parse(role), Name::new(name)) else { return Err(bad()) };
+        if info.peer.role == Role::Gateway && role != Role::User {
+            return Err(Status::permission_denied(
+                "a gateway speaks for users and for nobody else",
+            ));
+        }
+        info.peer = Peer { role, name, ..info.peer };
+        request.extensions_mut().insert(info);
+        return Ok(by_scheduler);
+    }
     request.extensions_mut().insert(info);
-    Ok(true)
+    Ok(by_scheduler && plain)
 }
 
 /// Says for whom a request is passed on.
-pub(super) fn name(headers: &mut HeaderMap, peer: &Peer) -> Result<(), Status> {
-    let text = format!("{}/{}", peer.role, peer.name);
-    let value = HeaderValue::from_str(&text)
-        .map_err(|fault| Status::internal(format!("{HEADER}: {fault}")))?;
-    headers.insert(HEADER, value);
+pub(super) fn name(headers: &mut HeaderMap, info: &ConnectInfo) -> Result<(), Status> {
+    let ConnectInfo { peer, remote, .. } = info;
+    let texts =
+        [(HEADER, format!("{}/{}", peer.role, peer.name)), (SOURCE, remote.ip().to_string())];
+    for (header, text) in texts {
+        let value = HeaderValue::from_str(&text)
+            .map_err(|fault| Status::internal(format!("{header}: {fault}")))?;
+        headers.insert(header, value);
+    }
     Ok(())
 }

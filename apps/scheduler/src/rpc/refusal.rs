@@ -48,7 +48,11 @@ pub(super) fn in_band(reply: Reply) -> Result<Result<String, (RefusalCode, Strin
     match reply {
         Reply::Done { note } => Ok(Ok(note.to_string())),
         Reply::Unknown { why } => Err(unavailable(&*why)),
-        Reply::Refused { code: RefusalCode::Unavailable, why } => Err(unavailable(&*why)),
+        // Who may not is told so in the same way by every method.
+        Reply::Refused {
+            code: code @ (RefusalCode::Unavailable | RefusalCode::Forbidden),
+            why,
+        } => Err(status(code, &why)),
         Reply::Refused { code, why } => Ok(Err((code, why.to_string()))),
     }
 }
@@ -60,6 +64,7 @@ fn status(code: RefusalCode, why: &str) -> Status {
         RefusalCode::Conflict => Status::failed_precondition(why),
         RefusalCode::Unavailable => unavailable(why),
         RefusalCode::Exhausted => Status::resource_exhausted(why),
+        RefusalCode::Forbidden => Status::permission_denied(why),
     }
 }
 

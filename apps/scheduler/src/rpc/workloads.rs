@@ -13,6 +13,7 @@ use tonic::Status;
 use super::Control;
 use super::refusal::{in_band, node_id, workload_id};
 use crate::handle::{Looked, Source};
+use crate::permit::Sight;
 
 impl Control {
     pub(super) async fn apply(
@@ -63,11 +64,12 @@ impl Control {
             text => Some(node_id(text)?),
         };
         let (status, attempts) = (request.status, self.settings.retry_attempts);
+        let sight = Sight::current();
         let workloads = self
             .handle
             .look(move |world| {
                 let mut found = Vec::new();
-                for view in world.workloads() {
+                for view in world.workloads().filter(|view| sight.sees(&view.workload.spec)) {
                     let at = view.assignment.place.as_ref().map(|place| &place.node);
                     let here = node.is_none() || at == node.as_ref();
                     let word = view.assignment.phase.word();
@@ -93,10 +95,12 @@ impl Control {
     ) -> Result<Looked<wire::GetWorkloadResponse>, Status> {
         let id = workload_id(&request.workload_id)?;
         let (wanted, attempts) = (id.clone(), self.settings.retry_attempts);
+        let sight = Sight::current();
         let found = self
             .handle
             .look(move |world| {
-                let view = world.workload(&wanted)?;
+                let view =
+                    world.workload(&wanted).filter(|view| sight.sees(&view.workload.spec))?;
                 let waits = view.assignment.phase == Phase::Pending;
                 let why = if waits { world.explain(&wanted) } else { None };
                 Some(shown::to_wire(&view, attempts, why.as_ref()))
@@ -146,6 +150,6 @@ fn failure_of(code: RefusalCode) -> wire::FailureReason {
         RefusalCode::Invalid | RefusalCode::NotFound | RefusalCode::Conflict => {
             wire::FailureReason::InvalidSpec
         }
-        RefusalCode::Unavailable => wire::FailureReason::Unspecified,
+        RefusalCode::Unavailable | RefusalCode::Forbidden => wire::FailureReason::Unspecified,
     }
 }

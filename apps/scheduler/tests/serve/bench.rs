@@ -38,7 +38,9 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         security,
         settings: Settings::default(),
         discovery: Discovery::default(),
+        logins: None,
         git: app::GitSettings::default(),
+        secrets_key: None,
     }
 }
 

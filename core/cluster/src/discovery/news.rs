@@ -144,7 +144,9 @@ impl Touched {
             }
             // The store was read anew: what it holds may be another cluster.
             Happening::ModeChanged { .. } => self.whole = true,
-            Happening::MassFailureBrake { .. } | Happening::Drift { .. } => {}
+            Happening::MassFailureBrake { .. }
+            | Happening::Drift { .. }
+            | Happening::Volume { .. } => {}
         }
     }
 }

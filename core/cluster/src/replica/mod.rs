@@ -396,7 +396,8 @@ impl Replica {
 fn next_batch(pending: &mut Vec<Unit>) -> Vec<Unit> {
     let (mut records, mut events, mut count) = (0, 0, 0);
     for unit in pending.iter() {
-        let told = unit.writes.iter().filter(|write| matches!(write, Write::PutEvent(_))).count();
+        let is_told = |write: &&Write| matches!(write, Write::PutEvent(_) | Write::PutAudit(_));
+        let told = unit.writes.iter().filter(is_told).count();
         events += told;
         records += unit.writes.len() - told;
         if count > 0 && (records > MOST_RECORDS || events > MOST_EVENTS) {

@@ -30,6 +30,11 @@ impl World {
             },
             Ask::Delete(workload) => self.ask_delete(request, &workload),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Keep(entry) => self.keep(request, entry),
+            Ask::Forget(key) => self.forget(request, &key),
+            Ask::Redeem(claim) => self.redeem(request, &claim),
+            // Written down before it gets here.
+            Ask::Refused { .. } => {}
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);
@@ -45,6 +50,8 @@ impl World {
             | Ask::ReleaseBrake
             | Ask::Orphan(..)
             | Ask::CheckDrift(_)) => self.operate(request, ask),
+            Ask::CreateVolume(asked, node) => self.create_volume(request, &asked, node),
+            Ask::DeleteVolume(key) => self.delete_volume(request, &key),
         }
     }
 
@@ -64,12 +71,18 @@ impl World {
         let Some(revision) = revision else {
             return self.refuse(request, RefusalCode::Invalid, "a spec needs a revision");
         };
+        if let Some((code, why)) = self.unfit(&spec) {
+            return self.refuse(request, code, why);
+        }
         if let Some(node) = self.orphans.get(&id).and_then(|nodes| nodes.first()) {
             let node = self.node_id(*node);
             let why = format!(
                 "{node} already has a workload {id} that nobody here knows: adopt it, delete it, or \
                  choose another name"
             );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        if let Some(why) = self.volume_conflict(&id, &spec) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         if self.waiting.len() >= self.settings.pending_limit {
@@ -160,10 +173,34 @@ impl World {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         let new_version = spec.is_some() && !same_revision;
+        if let Some(spec) = spec.as_ref().filter(|_| new_version) {
+            let (here, there) = (current.spec.namespace(), spec.namespace());
+            if here != there {
+                let why = format!(
+                    "{} is in the namespace {here} and does not move to {there}: delete it and apply \
+                     it there",
+                    current.id
+                );
+                return self.refuse(request, RefusalCode::Conflict, why);
+            }
+            if let Some((code, why)) = self.unfit(spec) {
+                return self.refuse(request, code, why);
+            }
+        }
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = &slot.workload;
         if !new_version && current.desired == desired {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");
         }
+        let id = current.id.clone();
+        if let Some(spec) = spec.as_ref().filter(|_| new_version)
+            && let Some(why) = self.volume_conflict(&id, spec)
+        {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = &slot.workload;
         if new_version
             && let Some(place) = &slot.assignment.place
             && place.version.is_none()
@@ -230,6 +267,7 @@ impl World {
         workload.generation = workload.generation.next();
         workload.desired = Desired::Deleted;
         self.touch_intent(at);
+        self.spare_shared_data(id);
         self.waiting.leave(at, &mut self.workloads);
         self.set_phase(at, Phase::Deleting, ReasonCode::DeleteRequested, "", None);
         self.settle(at);
@@ -241,19 +279,10 @@ impl World {
             let why = format!("there is no workload {id}");
             return self.refuse(request, RefusalCode::NotFound, why);
         };
-        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(slot) = self.workloads.get(at.0) else { return };
         match (slot.workload.desired, slot.assignment.phase) {
             (Desired::Running, Phase::Failed | Phase::Backoff) => {
-                // Trying again is a new version of the wish, not of the spec.
-                let workload = Arc::make_mut(&mut slot.workload);
-                workload.generation = workload.generation.next();
-                let placed = slot.assignment.place.is_some();
-                self.touch_intent(at);
-                self.forget_failures(at);
-                if !placed {
-                    self.set_phase(at, Phase::Pending, ReasonCode::RetryRequested, "", None);
-                }
-                self.settle(at);
+                self.try_again(at);
                 self.done(request, "accepted");
             }
             (Desired::Running | Desired::Stopped | Desired::Deleted, _) => {

@@ -19,6 +19,7 @@ impl World {
         }
         self.check_amounts(&mut wrong);
         self.check_waiting(&mut wrong);
+        self.check_volumes(&mut wrong);
         wrong
     }
 

@@ -15,6 +15,7 @@ use persys_model::inventory::{Held, Inventory, State};
 use persys_model::phase::Phase;
 use persys_model::resources::Resources;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
@@ -207,6 +208,10 @@ impl World {
             }
         }
         for (id, held) in strangers {
+            // An order to delete a volume: nothing runs under its name.
+            if VolumeKey::ordered_by(&id).is_some() {
+                continue;
+            }
             let going = self.nodes.get(at.0).is_some_and(|slot| {
                 let gone = slot.removed.get(&id).is_some_and(|epoch| *epoch >= held.report.epoch);
                 gone || slot.graves.contains_key(&id)

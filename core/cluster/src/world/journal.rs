@@ -6,9 +6,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::audit::AuditRecord;
 use persys_model::event::{Event, Happening};
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::mode::Mode;
 use persys_model::token::{CommitSeq, Epoch};
+use persys_model::volume::VolumeKey;
 use persys_model::zoo::Bug;
 
 use super::World;
@@ -24,21 +27,51 @@ pub(super) struct Draft {
     intents: BTreeSet<WorkloadIndex>,
     decisions: BTreeSet<WorkloadIndex>,
     retries: BTreeSet<WorkloadIndex>,
+    /// Workloads whose volumes have to be looked at, beside those above.
+    pub(super) volumes_of: BTreeSet<WorkloadId>,
+    /// Records of volumes that changed.
+    pub(super) volumes: BTreeSet<VolumeKey>,
+    pub(super) attachments: BTreeSet<(VolumeKey, NodeId, WorkloadId)>,
     /// Records outside the slots, and those that go.
     others: Vec<Write>,
     events: Vec<Arc<Event>>,
+    audit: Vec<Arc<AuditRecord>>,
 }
 
 impl Draft {
     /// Whether nothing was gathered.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { nodes, intents, decisions, retries, others, events } = self;
+        let Self {
+            nodes,
+            intents,
+            decisions,
+            retries,
+            volumes_of,
+            volumes,
+            attachments,
+            others,
+            events,
+            audit,
+        } = self;
         nodes.is_empty()
             && intents.is_empty()
             && decisions.is_empty()
             && retries.is_empty()
+            && volumes_of.is_empty()
+            && volumes.is_empty()
+            && attachments.is_empty()
             && others.is_empty()
             && events.is_empty()
+            && audit.is_empty()
+    }
+
+    pub(super) fn audit(&mut self, record: AuditRecord) {
+        self.audit.push(Arc::new(record));
+    }
+
+    /// Workloads whose intent or decision changed.
+    pub(super) fn workloads(&self) -> impl Iterator<Item = WorkloadIndex> {
+        self.intents.iter().chain(&self.decisions).copied()
     }
 }
 
@@ -103,6 +136,10 @@ impl World {
 
     /// Ends the unit, if anything was gathered: what follows is stored on its own.
     pub(super) fn close_unit(&mut self) {
+        self.keep_volumes();
+        if self.audit.is_some() && !self.draft.is_empty() {
+            self.record_wish();
+        }
         let draft = std::mem::take(&mut self.draft);
         let mut writes = draft.others;
         for at in draft.nodes {
@@ -128,12 +165,16 @@ impl World {
                 });
             }
         }
+        self.volume_writes(draft.volumes, draft.attachments, &mut writes);
         let events: Vec<_> = draft.events.into_iter().map(Write::PutEvent).collect();
+        let audit = draft.audit.into_iter().map(Write::PutAudit);
         if self.settings.zoo.has(Bug::EventOutsideCommit) {
+            writes.extend(audit);
             self.push_unit(writes);
             self.push_unit(events);
         } else {
             writes.extend(events);
+            writes.extend(audit);
             self.push_unit(writes);
         }
     }

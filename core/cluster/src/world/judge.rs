@@ -45,7 +45,8 @@ impl World {
             Some(Own { node, reserved: &place.reserved, ports: &place.ports })
         });
         let explanation = self.index.explain(&request);
-        let home = slot.assignment.data_on.as_ref();
+        let homes = self.homes(slot);
+        let home = homes.keys().next();
         let mut judged: Vec<(NodeId, NodeIndex, Vec<Reason>)> = self
             .index
             .verdicts(&request, own)

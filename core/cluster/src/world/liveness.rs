@@ -58,6 +58,8 @@ impl World {
         let why = format!("no beat for {} ms", self.lease_ms());
         self.change_condition(at, Condition::NotReady, &why);
         self.look_at_brake();
+        // What waited for this node because of its data may be told not to wait for lost ones.
+        self.room_changed = true;
         self.mark_assigned_dirty(at);
     }
 

@@ -14,6 +14,7 @@ mod check;
 mod copy;
 mod drift;
 mod drift_view;
+mod entries;
 mod journal;
 mod judge;
 mod liveness;
@@ -25,15 +26,20 @@ mod recovery;
 mod recovery_plan;
 mod register;
 mod retry;
+mod secrets;
 mod settle;
 mod slots;
 mod timers;
 mod view;
+mod volume_asks;
+mod volume_records;
+mod volumes;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::entry::Entries;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::link::Registration;
 use persys_model::mode::Mode;
@@ -54,6 +60,7 @@ pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;
 pub use view::{NodeView, WorkloadView};
+pub use volume_asks::Homes;
 
 use slots::{NodeSlot, Slab, WorkloadSlot};
 use timers::{Timer, Timers};
@@ -87,6 +94,8 @@ pub struct World {
     node_by_id: BTreeMap<NodeId, NodeIndex>,
     workloads: Slab<WorkloadSlot>,
     workload_by_id: BTreeMap<WorkloadId, WorkloadIndex>,
+    /// Records that are neither workloads nor nodes; shared with those who judge by them.
+    entries: Arc<Entries>,
     index: Index,
     waiting: WaitingRoom,
     /// Room may have appeared since the waiting room was last looked at.
@@ -101,6 +110,8 @@ pub struct World {
     buried: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
     brake: bool,
     brake_released: bool,
+    /// What is stored of volumes.
+    volumes: volumes::Kept,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.
     heard: BTreeMap<NodeId, Registration>,
 
@@ -160,6 +171,10 @@ impl World {
                 self.answered(&node, session, &workload, epoch, &answer);
             }
             Input::Probed { node, session, found } => self.probed(&node, session, found),
+            Input::Ask(request, author, Ask::Refused { verb, rule, left_out }) => {
+                self.record_refusal(&author, verb, rule, left_out);
+                self.done(request, "written down");
+            }
             Input::Ask(request, author, ask) => {
                 self.begin_audit(author, &ask);
                 self.ask(request, ask);

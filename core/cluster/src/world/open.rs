@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use persys_model::audit::AuditHead;
 use persys_model::event::Happening;
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -42,11 +43,13 @@ impl World {
         let head = snapshot.head.clone();
         let mut world = Self::empty(settings, lease_term, head, known, fresh_cluster, now);
         world.fill(snapshot);
+        world.tell_entries();
         if let Some(why) = loss {
             world.mark(Mark::RecoveryEntered);
             world.mode = Mode::Recovery;
             world.mode_why = why;
         } else {
+            world.look_at_all_volumes();
             world.settle_dirty();
             world.place_waiting();
         }
@@ -69,6 +72,7 @@ impl World {
             seq: CommitSeq(0),
             epoch: Epoch(0),
             event: EventSeq(0),
+            audit: AuditHead::default(),
             rebuilding: false,
         });
         Self {
@@ -88,6 +92,7 @@ impl World {
             node_by_id: BTreeMap::new(),
             workloads: Slab::new(),
             workload_by_id: BTreeMap::new(),
+            entries: Arc::default(),
             index: Index::new(),
             waiting: WaitingRoom::default(),
             room_changed: true,
@@ -98,6 +103,7 @@ impl World {
             buried: BTreeMap::new(),
             brake: false,
             brake_released: false,
+            volumes: super::volumes::Kept::default(),
             heard: BTreeMap::new(),
             draft: journal::Draft::default(),
             audit: None,
@@ -214,6 +220,8 @@ impl World {
                 slot.drifts.insert((drift.workload.clone(), drift.kind), drift);
             }
         }
+        self.entries = Arc::new(snapshot.entries.into_iter().collect());
+        self.fill_volumes(snapshot.volumes, snapshot.attachments);
         self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
     }
 

@@ -59,7 +59,16 @@ impl World {
                 self.judge_orphan(request, &node, &workload, verdict);
             }
             Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
-            Ask::Apply { .. } | Ask::Delete(_) | Ask::Retry(_) | Ask::Recover(_) => {}
+            Ask::Apply { .. }
+            | Ask::Delete(_)
+            | Ask::Retry(_)
+            | Ask::Keep(_)
+            | Ask::Forget(_)
+            | Ask::Redeem(_)
+            | Ask::CreateVolume(..)
+            | Ask::DeleteVolume(_)
+            | Ask::Refused { .. }
+            | Ask::Recover(_) => {}
         }
     }
 
@@ -106,6 +115,8 @@ impl World {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         slot.confirmed_gone = true;
+        self.room_changed = true;
+        let Some(slot) = self.nodes.get(at.0) else { return };
         let concerned: Vec<_> = slot.assigned.iter().chain(&slot.formers).copied().collect();
         let what = NodeChange::ConfirmedGone;
         self.happen(Happening::NodeChanged { id: id.clone(), what });
@@ -149,6 +160,7 @@ impl World {
         self.silent.remove(&at);
         self.index.remove_node(at);
         self.nodes.remove(at.0);
+        self.volumes_lose_node(id);
         self.close_unit();
         for workload in assigned.into_iter().chain(formers) {
             self.leave_removed_node(workload, id);
@@ -237,7 +249,10 @@ impl World {
             return self.refuse(request, RefusalCode::NotFound, why);
         };
         match verdict {
-            OrphanVerdict::Adopt => self.adopt(request, at, id, held),
+            OrphanVerdict::Adopt => match held.spec.as_ref().and_then(|spec| self.unfit(spec)) {
+                Some((code, why)) => self.refuse(request, code, why),
+                None => self.adopt(request, at, id, held),
+            },
             OrphanVerdict::Delete => {
                 self.forget_orphan(at, id);
                 let epoch = self.draw_epoch(Some(held.report.epoch));

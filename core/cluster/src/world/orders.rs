@@ -12,6 +12,7 @@ use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::token::{Epoch, Session};
 use persys_model::workload::Desired;
+use persys_model::zoo::Bug;
 
 use super::World;
 use super::slots::{Sent, WorkloadIndex};
@@ -38,7 +39,9 @@ impl World {
             return;
         }
         let order = match (slot.workload.desired, slot.assignment.phase) {
-            (Desired::Deleted, _) => Order::Remove { purge: true },
+            (Desired::Deleted, _) => {
+                Order::Remove { purge: self.takes_data_along(&slot.workload.id, &place.node) }
+            }
             // What ended stays as it is: telling a node that forgot would start it again.
             (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
             (desired, _) => {
@@ -50,6 +53,7 @@ impl World {
                     revision: revision.clone(),
                     run: desired == Desired::Running,
                     spec: Arc::clone(spec),
+                    secrets: Arc::default(),
                 })
             }
         };
@@ -64,7 +68,8 @@ impl World {
             node.graves.values().map(|grave| (grave.workload.clone(), grave.epoch)).collect();
         let formers: Vec<_> = node.formers.iter().copied().collect();
         for (workload, epoch) in graves {
-            self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+            let purge = self.takes_data_along(&workload, &self.node_id(at));
+            self.send(at, workload, epoch, Order::Remove { purge }, false);
         }
         for workload in formers {
             self.order_former_removal(workload, at);
@@ -77,7 +82,8 @@ impl World {
         let Some(node) = self.nodes.get(at.0) else { return };
         if let Some(former) = slot.assignment.former.get(&node.node.facts.id) {
             let (id, epoch) = (slot.workload.id.clone(), former.epoch);
-            self.send(at, id, epoch, Order::Remove { purge: false }, false);
+            let purge = self.settings.zoo.has(Bug::FormerPurged);
+            self.send(at, id, epoch, Order::Remove { purge }, false);
         }
     }
 
@@ -135,7 +141,8 @@ impl World {
         let Some(slot) = self.nodes.get(at.0) else { return false };
         let id = slot.node.facts.id.clone();
         if slot.graves.get(workload).is_some_and(|grave| grave.epoch == epoch) {
-            self.send(at, workload.clone(), epoch, Order::Remove { purge: true }, true);
+            let purge = self.takes_data_along(workload, &id);
+            self.send(at, workload.clone(), epoch, Order::Remove { purge }, true);
             return true;
         }
         let Some(index) = self.workload_by_id.get(workload).copied() else { return false };
@@ -254,6 +261,7 @@ impl World {
             self.index.give(at, &grave.reserved, &[]);
             self.room_changed = true;
             self.write(Write::DeleteGrave(id.clone(), workload.clone()));
+            self.volumes_given_up(workload, &id);
             self.close_unit();
             // An exclusive workload of this name may have waited for it.
             if let Some(index) = self.workload_by_id.get(workload).copied() {
@@ -264,6 +272,7 @@ impl World {
         let Some(slot) = self.workloads.get(index.0) else { return };
         if slot.assignment.former.get(&id).is_some_and(|former| former.epoch <= epoch) {
             self.mark(Mark::FormerRemoved);
+            self.data_left_behind(workload, &id);
             self.drop_former(index, &id);
             self.mark_dirty(index);
         }
@@ -302,7 +311,8 @@ impl World {
         let formers = slot.assignment.former.clone();
         for (node, former) in formers {
             self.drop_former(at, &node);
-            let (epoch, reserved) = (former.epoch, former.reserved);
+            // The copy was to go without its data. That is another decision now, and so is its proof.
+            let (epoch, reserved) = (self.draw_epoch(Some(former.epoch)), former.reserved);
             self.dig(Grave { workload: workload.clone(), node, epoch, reserved });
         }
     }
@@ -336,6 +346,8 @@ impl World {
         let (workload, epoch) = (grave.workload.clone(), grave.epoch);
         self.buried.entry(workload.clone()).or_default().insert(at);
         slot.graves.insert(workload.clone(), grave);
-        self.send(at, workload, epoch, Order::Remove { purge: true }, false);
+        self.touch_volumes_of(&workload);
+        let purge = self.takes_data_along(&workload, &self.node_id(at));
+        self.send(at, workload, epoch, Order::Remove { purge }, false);
     }
 }

@@ -56,8 +56,10 @@ impl World {
         let drivers = spec.drivers();
         let demands = demands(&spec);
         let request = request(&spec, &demands, &ports, &drivers, &avoid);
-        if let Some(home) = slot.assignment.data_on.clone() {
-            return self.node_at(&home).filter(|node| self.index.fits(*node, &request));
+        let homes = self.homes(slot);
+        if let Some(home) = homes.keys().next() {
+            let home = self.node_at(home).filter(|_| homes.len() == 1);
+            return home.filter(|node| self.index.fits(*node, &request));
         }
         let picked = self.index.pick(&request);
         if picked.is_some_and(|node| !avoid.is_empty() && !avoid.contains(&node)) {
@@ -119,7 +121,7 @@ impl World {
             Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
             Phase::Deleting => ReasonCode::DeleteRequested,
         };
-        let exclusive = slot.workload.spec.placement.class == Class::Exclusive;
+        let exclusive = self.at_most_once(&slot.workload.spec);
         let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
         let Some(node) = self.node_at(&place.node) else { return false };
         self.index.give(node, &place.reserved, &place.ports);
@@ -158,6 +160,9 @@ impl World {
         else {
             return false;
         };
+        if !self.homes_allow(at, node) {
+            return false;
+        }
         let open = self.nodes.get(node.0).is_some_and(NodeSlot::is_open);
         let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
         let request = request(&spec, &demands, &ports, &drivers, &[]);
@@ -219,10 +224,8 @@ impl World {
 
     /// Gives up the place of a workload that should run; it looks for another one.
     pub(super) fn move_off(&mut self, at: WorkloadIndex, code: ReasonCode) {
-        let exclusive = self
-            .workloads
-            .get(at.0)
-            .is_some_and(|slot| slot.workload.spec.placement.class == Class::Exclusive);
+        let exclusive =
+            self.workloads.get(at.0).is_some_and(|slot| self.at_most_once(&slot.workload.spec));
         if code == ReasonCode::NodeLost {
             self.mark(if exclusive { Mark::MovedAfterFence } else { Mark::MovedFromLost });
         }
@@ -310,6 +313,7 @@ impl World {
         if let Some(grave) = slot.graves.remove(&id) {
             slot.orders.remove(&id);
             self.unbury(node, &id);
+            self.touch_volumes_of(&id);
             self.index.give(node, &grave.reserved, &[]);
             self.room_changed = true;
             self.write(Write::DeleteGrave(grave.node.clone(), id));
@@ -370,8 +374,8 @@ impl World {
 
     fn why_no_node(&self, at: WorkloadIndex) -> String {
         let Some(slot) = self.workloads.get(at.0) else { return String::new() };
-        if let Some(home) = &slot.assignment.data_on {
-            return format!("its data is on {home}, which has no room for it now");
+        if let Some(why) = self.says_home(slot) {
+            return why;
         }
         if self.node_by_id.len() > EXPLAIN_AT_ONCE {
             return "no node fits".to_owned();

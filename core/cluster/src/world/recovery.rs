@@ -41,7 +41,11 @@ impl World {
     pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
         let (plan, old) = match recovery {
             Recovery::FromAgents => (Some(self.recovery_plan(&Recovery::FromAgents)), Vec::new()),
-            Recovery::AcceptEmpty => (None, self.replace_by(Snapshot::default())),
+            Recovery::AcceptEmpty => {
+                // Who may do what, and who no longer may, is not what was lost.
+                let entries = self.entries.iter().cloned().collect();
+                (None, self.replace_by(Snapshot { entries, ..Snapshot::default() }))
+            }
             Recovery::FromSnapshot(snapshot) => (None, self.replace_by(*snapshot)),
         };
         self.mark(Mark::RebuiltFromAgents);
@@ -91,7 +95,7 @@ impl World {
         let audit = self.audit.take();
         let leads_until = self.leads_until;
         let known = self.high_water();
-        let event = self.head.event;
+        let (event, chain) = (self.head.event, self.head.audit);
         let cluster = Arc::clone(&self.head.cluster);
         let settings = self.settings.clone();
         let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
@@ -103,6 +107,9 @@ impl World {
         self.heard = heard;
         // What happened stays told: who follows events goes on where it was.
         self.head.event = self.head.event.max(event);
+        // The audit log goes on where that of this store ends, and begins anew in an empty one: the
+        // recovery is its next record.
+        self.head.audit = chain;
     }
 
     /// All counters go on above anything anybody has seen.
@@ -129,6 +136,12 @@ impl World {
 
     /// The store may hold nothing, or something older: everything in memory is written.
     fn write_everything(&mut self) {
+        let entries: Vec<_> = self.entries.iter().cloned().collect();
+        for entry in entries {
+            self.write(Write::PutEntry(entry));
+            self.close_unit();
+        }
+        self.tell_entries();
         let nodes: Vec<_> = self.node_by_id.values().copied().collect();
         for at in nodes {
             self.touch_node(at);
@@ -147,6 +160,7 @@ impl World {
             self.close_unit();
             self.mark_dirty(at);
         }
+        self.write_volumes();
     }
 
     fn write_drifts(&mut self, at: NodeIndex) {
@@ -199,7 +213,7 @@ impl World {
 
     /// What it takes to erase every record there is.
     fn erasure(&self) -> Vec<Write> {
-        let mut writes = Vec::new();
+        let mut writes: Vec<_> = self.entries.keys().cloned().map(Write::DeleteEntry).collect();
         for (id, at) in &self.workload_by_id {
             writes.push(Write::DeleteWorkload(id.clone()));
             writes.push(Write::DeleteAssignment(id.clone()));
@@ -219,6 +233,7 @@ impl World {
                 }),
             );
         }
+        writes.extend(self.volume_erasure());
         writes
     }
 

@@ -8,7 +8,9 @@ use persys_model::failure::{Failure, shorten};
 use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::{Phase, owner_of};
-use persys_model::spec::Class;
+use persys_model::spec::volume::ManagedVolume;
+use persys_model::spec::{Class, Spec};
+use persys_model::volume::single_attach;
 use persys_model::zoo::Bug;
 
 use super::World;
@@ -117,9 +119,9 @@ impl World {
             node: node.map_or(NodeState::Lost, |node| self.node_state(node)),
             seen: seen.map(|report| &report.state),
             stays: spec.stays_with_node() && assignment.data_on.is_some(),
-            exclusive: spec.placement.class == Class::Exclusive,
-            formers_stopped: self.formers_stopped(assignment, spec.placement.class),
-            fenced: node.is_none_or(|node| self.fenced(node)),
+            exclusive: self.at_most_once(spec),
+            formers_stopped: self.formers_stopped(assignment, spec),
+            fenced: node.is_none_or(|node| self.surely_stopped(node, spec)),
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
             move_blocked: tried.moving,
@@ -146,10 +148,28 @@ impl World {
         })
     }
 
-    fn formers_stopped(&self, assignment: &Assignment, class: Class) -> bool {
-        // Only exclusive work asks: there is no need to look through all nodes for other work.
-        class != Class::Exclusive
-            || self.holders(assignment).into_iter().all(|node| self.fenced(node))
+    fn formers_stopped(&self, assignment: &Assignment, spec: &Spec) -> bool {
+        // Only what may run once asks: there is no need to look through all nodes for other work.
+        !self.at_most_once(spec)
+            || self.holders(assignment).into_iter().all(|node| self.surely_stopped(node, spec))
+    }
+
+    /// Whether two copies may not exist at once: its user says so, or it has a volume that only one
+    /// node may have.
+    pub(super) fn at_most_once(&self, spec: &Spec) -> bool {
+        let single = |volume: &ManagedVolume| single_attach(volume.driver, volume.access);
+        spec.placement.class == Class::Exclusive
+            || (spec.managed_volumes().iter().any(single)
+                && !self.settings.zoo.has(Bug::TwoNodesAttach))
+    }
+
+    /// Whether a copy of this on a silent node can no longer run. Watchdogs stop exclusive work only:
+    /// for other work somebody has to vouch that the machine is off.
+    fn surely_stopped(&self, at: NodeIndex, spec: &Spec) -> bool {
+        match spec.placement.class {
+            Class::Exclusive => self.fenced(at),
+            Class::Default => self.nodes.get(at.0).is_none_or(|slot| slot.confirmed_gone),
+        }
     }
 
     /// Nodes that may still hold an earlier copy: of this workload, of one that had its name and was
@@ -254,7 +274,8 @@ impl World {
             self.set_reason(at, code, &format!("will not move: its data is on {node}"));
         } else {
             self.mark(Mark::WaitedForFence);
-            self.set_reason(at, code, &format!("waits until its copy on {node} surely stopped"));
+            let message = self.says_waits_for_copy(at, &node);
+            self.set_reason(at, code, &message);
             self.watch_fence(at, self.node_at(&node));
         }
     }
@@ -321,6 +342,7 @@ impl World {
         let assignment = Arc::clone(&slot.assignment);
         let id = slot.workload.id.clone();
         self.bury_formers(at);
+        self.bury_left_data(&id);
         self.waiting.leave(at, &mut self.workloads);
         self.happen(Happening::Workload {
             id: id.clone(),
@@ -332,6 +354,7 @@ impl World {
             epoch: None,
         });
         self.forget_writes(at, &id);
+        self.touch_volumes_of(&id);
         self.workload_by_id.remove(&id);
         self.workloads.remove(at.0);
     }

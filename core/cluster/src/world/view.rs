@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::assignment::Assignment;
+use persys_model::entry::Entries;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::Report;
 use persys_model::mode::Mode;
@@ -16,7 +17,7 @@ use persys_model::workload::Workload;
 use super::World;
 use super::place::{demands, request};
 use super::slots::NodeSlot;
-use crate::placement::{Explanation, Reason};
+use crate::placement::{Explanation, NodeIndex, Reason};
 use crate::record::Head;
 
 /// Nodes that are quoted on why they cannot run something.
@@ -29,6 +30,8 @@ pub struct NodeView<'a> {
     pub node: &'a Node,
     /// What is not reserved.
     pub free: Compute,
+    /// What is not reserved of all its pools together.
+    pub free_disk_gib: u64,
     /// What the machine really uses.
     pub used: Compute,
     /// Why its agent takes nothing new at present, if so.
@@ -73,6 +76,11 @@ impl World {
         self.brake
     }
 
+    /// Records that are neither workloads nor nodes.
+    pub fn entries(&self) -> &Arc<Entries> {
+        &self.entries
+    }
+
     /// Nodes whose inventory was heard in recovery.
     pub fn heard(&self) -> impl Iterator<Item = &NodeId> {
         self.heard.keys()
@@ -90,10 +98,18 @@ impl World {
         Some(NodeView {
             node: &slot.node,
             free: self.index.free(at),
+            free_disk_gib: self.free_disk(at, &slot.node),
             used: slot.used,
             busy: slot.busy.as_deref(),
             workloads: slot.assigned.len(),
         })
+    }
+
+    /// What is not reserved of all pools of a node together.
+    fn free_disk(&self, at: NodeIndex, node: &Node) -> u64 {
+        let pools = node.facts.pools.iter();
+        let free = pools.filter_map(|pool| self.index.free_disk(at, Some(&pool.name)));
+        free.fold(0, u64::saturating_add)
     }
 
     /// All workloads by name.

@@ -26,7 +26,7 @@ struct Shape {
     workload_type: WorkloadType,
     placement: Placement,
     drivers: Vec<DriverName>,
-    home: Option<NodeId>,
+    homes: Vec<NodeId>,
     /// One that has a place differs from its like: it can take its own room with it.
     placed: Option<NodeId>,
 }
@@ -100,7 +100,7 @@ impl World {
             workload_type: spec.workload_type(),
             placement: spec.placement.clone(),
             drivers: spec.drivers(),
-            home: slot.assignment.data_on.clone(),
+            homes: self.homes(slot).into_keys().collect(),
             placed: slot.assignment.place.as_ref().map(|place| place.node.clone()),
         };
         if let Some(ticket) = slot.waits {

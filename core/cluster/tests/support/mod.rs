@@ -20,15 +20,17 @@ use persys_cluster::record::{Snapshot, Unit, Write};
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::assignment::Assignment;
+use persys_model::audit::AuditRecord;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Author, Event};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use persys_model::spec::{ContainerSpec, Kind, Placement, Spec, WorkloadType};
 use persys_model::time::{Millis, Now};
 use persys_model::token::{Epoch, Session, Term};
@@ -54,7 +56,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
             total_gib: 100,
         }],
         types: WorkloadType::ALL.into_iter().collect(),
-        drivers: [persys_model::id::DriverName::new("local").unwrap()].into_iter().collect(),
+        drivers: [VolumeDriver::Local, VolumeDriver::CephRbd].map(VolumeDriver::name).into(),
         labels: BTreeMap::new(),
         fence: true,
         missing: BTreeMap::new(),
@@ -72,7 +74,32 @@ pub fn container(cpu: u64, memory: u64) -> Spec {
         resources: Resources { compute: Compute::new(cpu, memory), disk: Disk::none() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     }
+}
+
+/// A volume of two GiB.
+pub fn volume(driver: VolumeDriver, name: &str, retain: bool) -> ManagedVolume {
+    ManagedVolume {
+        name: VolumeName::new(name).unwrap(),
+        driver,
+        size_gib: 2,
+        access: AccessMode::ReadWriteOnce,
+        fs_type: Arc::from(""),
+        mount_path: Arc::from("/data"),
+        read_only: false,
+        retain,
+    }
+}
+
+/// A container with this volume.
+pub fn with_volume(volume: ManagedVolume) -> Spec {
+    let mut spec = container(500, 512);
+    spec.resources.disk.add(None, volume.size_gib);
+    if let Kind::Container(container) = &mut spec.kind {
+        container.managed_volumes = vec![volume];
+    }
+    spec
 }
 
 /// What an obedient agent holds.
@@ -108,6 +135,7 @@ pub struct Cluster {
 pub struct Store {
     pub snapshot: Snapshot,
     pub events: Vec<Arc<Event>>,
+    pub audit: Vec<Arc<AuditRecord>>,
     pub writes: usize,
 }
 
@@ -154,7 +182,26 @@ impl Store {
                 Write::DeleteDrift(node, id, kind) => {
                     s.drifts.retain(|d| (&d.node, &d.workload, d.kind) != (node, id, *kind));
                 }
+                Write::PutEntry(entry) => {
+                    s.entries.retain(|e| e.key() != entry.key());
+                    s.entries.push(Arc::clone(entry));
+                }
+                Write::DeleteEntry(key) => s.entries.retain(|e| e.key() != *key),
+                Write::PutVolume(volume) => {
+                    s.volumes.retain(|v| v.key != volume.key);
+                    s.volumes.push(Arc::clone(volume));
+                }
+                Write::DeleteVolume(key) => s.volumes.retain(|v| v.key != *key),
+                Write::PutAttachment(one) => {
+                    let key = (&one.node, &one.workload, &one.volume);
+                    s.attachments.retain(|a| (&a.node, &a.workload, &a.volume) != key);
+                    s.attachments.push(Arc::clone(one));
+                }
+                Write::DeleteAttachment(node, id, key) => {
+                    s.attachments.retain(|a| (&a.node, &a.workload, &a.volume) != (node, id, key));
+                }
                 Write::PutEvent(event) => self.events.push(Arc::clone(event)),
+                Write::PutAudit(record) => self.audit.push(Arc::clone(record)),
             }
         }
     }
@@ -268,7 +315,7 @@ impl Cluster {
                 Outbound::Reply(request, reply) => {
                     self.replies.insert(request, reply);
                 }
-                Outbound::Publish(_) => {}
+                Outbound::Publish(_) | Outbound::Entries(_) => {}
             }
         }
         if let Some(last) = last {

@@ -2,7 +2,7 @@
 //!
 //! - [`fill`]: variables; [`value`]: leaves.
 //! - [`service`]: the table of keys; [`run`], [`ports`], [`mounts`], [`network`], [`deploy`],
-//!   [`health`], [`process`], [`names`], [`powers`]: who reads each.
+//!   [`health`], [`process`], [`names`], [`powers`], [`secrets`]: who reads each.
 //! - [`whole`]: what only shows once all services are read.
 
 mod deploy;
@@ -15,6 +15,7 @@ mod ports;
 mod powers;
 mod process;
 mod run;
+mod secrets;
 mod service;
 mod value;
 mod whole;
@@ -45,7 +46,7 @@ pub(crate) fn document<'a>(
     fill::fill(at, &mut root, variables);
     let keys = value::map(at, &root, ENTRIES)?;
     let mut document = Document::default();
-    let mut services = None;
+    let (mut services, mut named_secrets) = (None, BTreeMap::new());
     for entry in keys {
         let here = at.key(&entry.key, entry.line);
         match entry.key.as_str() {
@@ -56,6 +57,9 @@ pub(crate) fn document<'a>(
             "volumes" if entry.value.value != Value::Null => {
                 document.volumes = network::all_volumes(&here, &entry.value);
             }
+            "secrets" if !is_empty(&entry.value.value) => {
+                named_secrets = secrets::all(&here, &entry.value);
+            }
             key => top_level(&here, key, entry),
         }
     }
@@ -63,6 +67,7 @@ pub(crate) fn document<'a>(
         return at.refuse("is not a Compose file: it has no services");
     };
     let mut drafts = all_services(&here, entry, variables)?;
+    secrets::settle(&mut drafts, &named_secrets);
     whole::check(&here, &drafts, &document);
     drafts.retain(|draft| !draft.has_profiles);
     service::into_document(drafts, &mut document);
@@ -85,12 +90,7 @@ fn all_services<'a>(
 
 /// Keys of the file itself that hold nothing that runs.
 fn top_level(at: &Place<'_>, key: &str, entry: &Entry) {
-    let is_empty = match &entry.value.value {
-        Value::Null => true,
-        Value::Map(entries) => entries.is_empty(),
-        Value::List(items) => items.is_empty(),
-        Value::Scalar(_) => false,
-    };
+    let is_empty = is_empty(&entry.value.value);
     let refused = match key {
         "version" => return at.ignored("files of every version are read alike"),
         "name" => return at.changed("the project is named after the workload"),
@@ -102,16 +102,24 @@ fn top_level(at: &Place<'_>, key: &str, entry: &Entry) {
         "configs" => {
             "need files beside this one; put the content into the image, or into environment"
         }
-        "secrets" => "need files beside this one; give variables and use them in environment",
         "include" => "there is no file beside this one; put everything into one file",
         "models" => "are not supported; run the model as a service",
         _ => {
-            let known = ["services", "networks", "volumes"];
+            let known = ["services", "networks", "volumes", "secrets"];
             at.refused(unknown("a Compose file", key, known));
             return;
         }
     };
     at.refused(refused);
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Map(entries) => entries.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Scalar(_) => false,
+    }
 }
 
 /// What to say of a key nobody knows. Names the one that was probably meant.

@@ -28,7 +28,7 @@ pub(super) fn volumes<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
 }
 
 /// Each place shows one thing. Kept by place, whatever the order in the file.
-fn add<'a>(draft: &mut Draft<'a>, at: &Place<'a>, mount: Mount) {
+pub(super) fn add<'a>(draft: &mut Draft<'a>, at: &Place<'a>, mount: Mount) {
     if let MountSource::Bind { path, .. } = &mount.source {
         ask(at, Power::HostPath { path, read_only: mount.read_only });
     }

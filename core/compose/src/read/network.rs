@@ -118,7 +118,7 @@ pub(super) fn all_networks(at: &Place<'_>, node: &Node) -> BTreeMap<String, Netw
 }
 
 /// Objects of the stack by their names. One that says nothing is as it usually is.
-fn named<T: Default>(
+pub(super) fn named<T: Default>(
     at: &Place<'_>,
     node: &Node,
     no_name: &str,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::value::{self, quoted};
-use super::{deploy, health, mounts, names, network, ports, powers, process, run};
+use super::{deploy, health, mounts, names, network, ports, powers, process, run, secrets};
 use crate::document::Document;
 use crate::finding::Place;
 use crate::grammar;
@@ -88,6 +88,7 @@ const READ: &[(&str, Reader)] = &[
     ("read_only", process::read_only),
     ("restart", run::restart),
     ("scale", deploy::scale),
+    ("secrets", secrets::of_service),
     ("security_opt", powers::security_opt),
     ("shm_size", deploy::shm_size),
     ("stdin_open", process::stdin_open),
@@ -146,7 +147,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("pre_stop", "is not supported; do it on the stop signal"),
     ("provider", "runs programs of the node; leave it out"),
     ("runtime", "is for the node to say; leave it out"),
-    ("secrets", "need files beside this one; give variables and use them in environment"),
     ("storage_opt", "is not supported by the usual storage of Docker; leave it out"),
     ("use_api_socket", "lets the service act as the node; run what needs it beside Persys"),
     ("uts", "is not supported: every service has its own host name; leave it out"),

@@ -203,7 +203,7 @@ fn ways_around_the_container() {
         (
             "a secret from the node",
             "services: {a: {image: b}}\nsecrets: {s: {file: /etc/shadow}}".into(),
-            "need files beside",
+            "is not external",
         ),
         (
             "a bridge of the node",

@@ -25,6 +25,7 @@ use super::{Class, Kind, OnNodeLoss, Placement, Protocol, Spec, Strategy};
 use crate::id::RevisionId;
 use crate::labels::{Constraint, Rule, Toleration};
 use crate::resources::{Compute, Resources};
+use crate::secret::{SecretSeen, SecretUse};
 
 /// The name of this content.
 #[must_use]
@@ -112,7 +113,7 @@ impl Fold {
     }
 
     fn spec(&mut self, spec: &Spec) {
-        let Spec { kind, resources, placement, metadata } = spec;
+        let Spec { kind, resources, placement, metadata, secrets } = spec;
         match kind {
             Kind::Container(container) => {
                 self.tag(1);
@@ -130,6 +131,27 @@ impl Fold {
         self.resources(resources);
         self.placement(placement);
         self.labels(metadata);
+        // Those of a stack are in its file.
+        if !secrets.is_empty() && !matches!(kind, Kind::Compose(_)) {
+            self.list(secrets, Self::secret);
+        }
+    }
+
+    fn secret(&mut self, SecretUse { secret, seen }: &SecretUse) {
+        self.text(secret.as_str());
+        match seen {
+            SecretSeen::Env(name) => {
+                self.tag(1);
+                self.text(name);
+            }
+            SecretSeen::File { path, mode, uid, gid } => {
+                self.tag(2);
+                self.text(path);
+                self.number(*mode);
+                self.number(*uid);
+                self.number(*gid);
+            }
+        }
     }
 
     fn resources(&mut self, resources: &Resources) {

@@ -42,6 +42,25 @@ pub struct Draft {
     pub metadata: Texts,
     /// Rules for choosing a node.
     pub placement: PlacementDraft,
+    /// Secrets it uses.
+    pub secrets: Vec<SecretDraft>,
+}
+
+/// `SecretUse`: names only, no values.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SecretDraft {
+    /// Which secret.
+    pub name: String,
+    /// Seen as this variable; empty means as a file.
+    pub env: String,
+    /// Where the file is; empty means under its name in `/run/secrets`.
+    pub path: String,
+    /// Permissions of the file, in eights; empty means `0400`.
+    pub mode: String,
+    /// Its owner inside.
+    pub uid: i64,
+    /// Its group inside.
+    pub gid: i64,
 }
 
 /// `ResourceRequirements`.

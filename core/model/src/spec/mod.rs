@@ -8,6 +8,7 @@ pub mod check;
 pub mod compose;
 pub mod container;
 pub mod draft;
+pub mod fill;
 pub mod secret;
 pub mod vm;
 pub mod volume;
@@ -15,9 +16,10 @@ pub mod volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::DriverName;
+use crate::id::{DriverName, NamespaceName};
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
+use crate::secret::SecretUse;
 
 use volume::{ManagedVolume, VolumeDriver};
 
@@ -36,6 +38,23 @@ pub struct Spec {
     pub placement: Placement,
     /// Free words of the user, handed through.
     pub metadata: BTreeMap<Arc<str>, Arc<str>>,
+    /// The secrets it uses.
+    pub secrets: Vec<SecretUse>,
+}
+
+/// The key of the metadata that says in which namespace a workload is.
+pub const NAMESPACE_KEY: &str = "persys.io/namespace";
+
+impl Spec {
+    /// The namespace it is in: the one it names, or the default one.
+    #[must_use]
+    pub fn namespace(&self) -> NamespaceName {
+        let named = self.metadata.get(NAMESPACE_KEY);
+        // What is no name is refused when a spec is checked; an old record may still have it.
+        named
+            .and_then(|text| NamespaceName::new(text).ok())
+            .unwrap_or_else(NamespaceName::default_one)
+    }
 }
 
 /// The three kinds of workload.

@@ -1,6 +1,7 @@
 //! Stories of an agent, told through its one door, and properties that hold in all of them.
 
 mod orders;
+mod partial;
 mod props;
 mod restarts;
 mod rig;

@@ -172,6 +172,7 @@ fn what_is_found_is_adopted_and_left_alone_until_somebody_says_what_it_is() {
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 1 })]);
     rig.wait(60_000);
     assert!(rig.verbs.is_empty());
+    assert_eq!((rig.agent.collected().cleared, rig.agent.collected().found), (0, 1));
     rig.order(apply(5, "a"));
     assert!(rig.disk.intents[&id("web")].spec.is_some());
     assert!(matches!(rig.verb().verb, Verb::Start { .. }));
@@ -203,6 +204,7 @@ fn leftovers_of_an_ordered_removal_are_cleared() {
     rig.observe(Vec::new());
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 0 })]);
     assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!((rig.agent.collected().cleared, rig.agent.collected().found), (1, 0));
     assert!(rig.agent.intents().is_empty());
 }
 

@@ -9,7 +9,7 @@ use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
 use persys_model::spec::container::RestartPolicy;
-use persys_model::spec::{Class, Spec};
+use persys_model::spec::{Class, Spec, WorkloadType};
 use persys_model::time::Now;
 use persys_model::token::{Epoch, Session, Term};
 use proptest::prelude::*;
@@ -32,6 +32,7 @@ enum Happens {
     RegisterAgain { term: u64 },
     Unreachable,
     Observed(Vec<(usize, u64, usize, u8)>),
+    Partly(Vec<(usize, u64, usize, u8)>, u8),
     Blind,
     Done { which: usize, kind: u8 },
     Disk { all: bool },
@@ -57,6 +58,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::Unreachable),
         4 => prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..4_u8), 0..4)
             .prop_map(Happens::Observed),
+        2 => (prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..4_u8), 0..4), 1..7_u8)
+            .prop_map(|(list, blind)| Happens::Partly(list, blind)),
         1 => Just(Happens::Blind),
         6 => (0..3_usize, 0..6_u8).prop_map(|(which, kind)| Happens::Done { which, kind }),
         6 => any::<bool>().prop_map(|all| Happens::Disk { all }),
@@ -83,6 +86,20 @@ fn content(kind: u8) -> Arc<Spec> {
         2 => spec(RestartPolicy::OnFailure { max_retries: 1 }, Class::Exclusive),
         _ => spec(RestartPolicy::UnlessStopped, Class::Exclusive),
     }
+}
+
+fn things(list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
+    let seen = list.into_iter().map(|(at, epoch, rev, state)| Seen {
+        workload: workload(at),
+        epoch: Epoch(epoch),
+        revision: revision(rev),
+        state: match state {
+            0 => Existing::Created,
+            1 | 2 => Existing::Running,
+            _ => Existing::Exited { code: i32::from(rev == 0) },
+        },
+    });
+    seen.collect()
 }
 
 /// A machine around the agent that checks every effect.
@@ -152,7 +169,7 @@ impl World {
         let intent = self.disk.intents.get(workload);
         assert_eq!(intent, self.agent.intents().get(workload), "the intent is on disk");
         match verb {
-            Verb::Start { epoch, revision, spec, not_after } => {
+            Verb::Start { epoch, revision, spec, not_after, .. } => {
                 let intent = intent.expect("a start has an intent");
                 assert!(self.agent.confirmed(workload), "started without a word");
                 assert_eq!((intent.goal, &intent.epoch), (Goal::Run, epoch));
@@ -244,6 +261,7 @@ impl World {
                         revision: revision(usize::from(kind)),
                         run: kind != 6,
                         spec: content(kind),
+                        secrets: Arc::default(),
                     }),
                 };
                 let present = self.agent.session().filter(|_| current);
@@ -273,17 +291,13 @@ impl World {
             }
             Happens::Unreachable => self.step(Input::Unreachable),
             Happens::Observed(list) => {
-                let seen = list.into_iter().map(|(at, epoch, rev, state)| Seen {
-                    workload: workload(at),
-                    epoch: Epoch(epoch),
-                    revision: revision(rev),
-                    state: match state {
-                        0 => Existing::Created,
-                        1 | 2 => Existing::Running,
-                        _ => Existing::Exited { code: i32::from(rev == 0) },
-                    },
-                });
-                self.step(Input::Observed(Observation::Complete(seen.collect())));
+                self.step(Input::Observed(Observation::Complete(things(list))));
+            }
+            Happens::Partly(list, bits) => {
+                let kinds = WorkloadType::ALL.into_iter().zip([1, 2, 4]);
+                let blind =
+                    kinds.filter(|(_, bit)| bits & bit != 0).map(|(kind, _)| kind).collect();
+                self.step(Input::Observed(Observation::Partial { seen: things(list), blind }));
             }
             Happens::Blind => self.step(Input::Observed(Observation::Unknown)),
             Happens::Done { which, kind } => self.done(which, kind),

@@ -51,6 +51,7 @@ pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
         resources: Resources::default(),
         placement: Placement { class, ..Placement::default() },
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     })
 }
 
@@ -79,12 +80,18 @@ pub(super) fn apply(epoch: u64, revision: &'static str) -> Command {
 }
 
 pub(super) fn apply_spec(epoch: u64, revision: &'static str, spec: Arc<Spec>) -> Command {
-    let apply = Apply { revision: RevisionId::fixed(revision), run: true, spec };
+    let apply =
+        Apply { revision: RevisionId::fixed(revision), run: true, spec, secrets: Arc::default() };
     command(epoch, Order::Apply(apply))
 }
 
 pub(super) fn rest(epoch: u64, revision: &'static str) -> Command {
-    let apply = Apply { revision: RevisionId::fixed(revision), run: false, spec: plain() };
+    let apply = Apply {
+        revision: RevisionId::fixed(revision),
+        run: false,
+        spec: plain(),
+        secrets: Arc::default(),
+    };
     command(epoch, Order::Apply(apply))
 }
 

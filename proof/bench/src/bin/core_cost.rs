@@ -120,6 +120,7 @@ impl Cluster {
             resources: Resources { compute: Compute::new(100, 128), disk: Disk::none() },
             placement: Placement::default(),
             metadata: BTreeMap::new(),
+            secrets: Vec::new(),
         };
         let mut cluster = Self {
             world,
@@ -199,7 +200,8 @@ impl Cluster {
                 | Outbound::Registered(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
-                | Outbound::Publish(_) => None,
+                | Outbound::Publish(_)
+                | Outbound::Entries(_) => None,
             })
             .collect()
     }

@@ -45,7 +45,9 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         security: Security::Mtls(scheduler_source(folder)),
         settings: Settings::default(),
         discovery: Discovery::default(),
+        logins: None,
         git: app::GitSettings::default(),
+        secrets_key: None,
     })
     .await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;

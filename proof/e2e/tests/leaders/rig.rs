@@ -190,7 +190,9 @@ impl Rig {
             state_dir: self.folder.path().join(&name),
             store: Place::File,
             discovery: Discovery::default(),
+            logins: None,
             git: persys_scheduler::app::GitSettings::default(),
+            secrets_key: None,
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),

@@ -1,7 +1,7 @@
 //! The body against real Docker: scheduler and agent as processes, over mTLS, on the embedded store.
 //!
-//! Needs a daemon at `DOCKER_HOST` or the default socket: `hack/docker-up` starts one. Without it
-//! these tests fail. They run only when they are named, as `make live` does.
+//! Needs a daemon at `DOCKER_HOST` or the default socket, and what a libvirtd is started with:
+//! `hack/docker-up` and `hack/libvirt-up` see to it. Without them these tests fail. They run only when they are named, as `make live` does.
 
 #[cfg(test)]
 mod crash;
@@ -16,9 +16,17 @@ mod idle;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod machines;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod repository;
+#[cfg(test)]
 mod stacks;
+#[cfg(test)]
+mod typed;
 #[cfg(test)]
 mod volumes;
 

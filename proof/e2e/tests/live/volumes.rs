@@ -9,6 +9,7 @@ use persys_proto::control::v1::ManagedVolumeSpec;
 
 use crate::lifecycle::only;
 use crate::program;
+use crate::typed::{done, typed};
 
 /// Says how often it was begun, by what is in its volume.
 const COUNTS: &str = "trap 'exit 0' TERM; n=$(cat /data/n 2>/dev/null || echo 0); \
@@ -72,13 +73,20 @@ async fn data_survives_updates_and_the_agent_and_goes_by_its_policy() {
     assert!(!kept(&root, "v-gone"), "its policy is to go with its workload");
     assert!(kept(&root, "v-stays"), "its policy is to stay");
 
-    // It is there for the next one, and goes with it when that says so.
+    // It is there for the next one, and goes when somebody says so who means the data.
     let next = stack.id("next");
-    stack.apply(&wish(&next, "v-stays", "Delete", COUNTS).request()).await;
+    stack.apply(&wish(&next, "v-stays", "Retain", COUNTS).request()).await;
     stack.until_status(&next, "Running").await;
     assert_eq!(inside(&stack, &next, &["cat", "/data/n"]).await, "5");
+    let refused = typed(&stack, "disk delete v-stays", "").await;
+    assert!(refused.code != 0 && kept(&root, "v-stays"), "{refused:?}");
     stack.delete(&next).await;
-    assert!(!kept(&root, "v-stays"));
+    assert!(kept(&root, "v-stays"));
+    done(&stack, "disk delete v-stays", "").await;
+    let deadline = std::time::Instant::now() + persys_e2e::processes::PATIENCE;
+    while kept(&root, "v-stays") {
+        stack.wait_a_little(deadline, "the data of a deleted disk is still there").await;
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::{Condition, Node};
 use persys_model::phase::{Phase, owner_of};
+use persys_model::retry::Retry;
 use persys_model::token::Epoch;
 
 use super::{Check, room};
@@ -74,22 +75,32 @@ impl Check {
                     }
                     self.wishes.gone(id);
                 }
-                Write::PutRetry(retry) => {
-                    if retry.attempts > self.settings.retry_attempts {
-                        let (id, attempts) = (&retry.workload, retry.attempts);
-                        self.violate(now, "I18", || format!("{id} failed {attempts} times"));
-                    }
+                Write::PutRetry(retry) => self.attempts(now, retry),
+                Write::DeleteVolume(key) => self.volume_gone(now, (before, unit), key),
+                Write::DeleteAttachment(node, id, key) => {
+                    self.attachment_gone(now, (before, unit), (node, id), key);
                 }
+                Write::PutVolume(_) | Write::PutAttachment(_) => self.stale_sums = true,
                 Write::DeleteRetry(_)
                 | Write::PutDrift(_)
                 | Write::DeleteDrift(..)
-                | Write::PutEvent(_) => {}
+                | Write::PutEntry(_)
+                | Write::DeleteEntry(_)
+                | Write::PutEvent(_)
+                | Write::PutAudit(_) => {}
             }
         }
         self.events_are_about_changes(now, unit);
     }
 
-    fn rebuilding(&self, now: u64) -> bool {
+    fn attempts(&mut self, now: u64, retry: &Retry) {
+        if retry.attempts > self.settings.retry_attempts {
+            let (id, attempts) = (&retry.workload, retry.attempts);
+            self.violate(now, "I18", || format!("{id} failed {attempts} times"));
+        }
+    }
+
+    pub(super) fn rebuilding(&self, now: u64) -> bool {
         self.recovered_at.is_some_and(|at| now - at < REBUILD_MS)
     }
 
@@ -98,6 +109,7 @@ impl Check {
         if !std::mem::take(&mut self.stale_sums) {
             return;
         }
+        self.records_match(now, contents);
         let sums = room::sums(contents);
         // What nobody had put there takes room all the same, from the moment it is written down.
         let orphans_buried = std::mem::take(&mut self.orphans_buried);
@@ -202,6 +214,7 @@ impl Check {
         {
             self.violate(now, "I17", || format!("{id} was put on {}: {why}", place.node));
         }
+        self.put_where_its_data_is(now, (before, unit), id, &place.node);
     }
 
     /// No copy is forgotten before its node has proved that it is gone, or an order waits for it.
@@ -407,7 +420,7 @@ fn node_after(before: &Contents, unit: &Unit, id: &NodeId) -> Option<Arc<Node>> 
     written.or_else(|| before.nodes.get(id).cloned())
 }
 
-fn workload_after(
+pub(super) fn workload_after(
     before: &Contents,
     unit: &Unit,
     id: &WorkloadId,

@@ -6,6 +6,7 @@
 //! - `guard`: schedulers that must keep still (I12, I13) and write before they speak
 //! - `agents`: what agents obey and do to their runtimes (I3, I4, I10, I14, I19)
 //! - `wishes`: what users were promised (I1)
+//! - `volumes`: data and its records (V1 to V4)
 //! - `converge`: whether everything is as it should be (I2, I3, I11, I15)
 
 mod agents;
@@ -13,6 +14,7 @@ mod converge;
 mod guard;
 mod history;
 pub(crate) mod room;
+mod volumes;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -127,12 +127,14 @@ pub(crate) fn home_for(contents: &Contents, id: &WorkloadId, spec: &Spec) -> Opt
     let mut without = contents.clone();
     let data_on = without.assignments.remove(id).and_then(|assignment| assignment.data_on.clone());
     let sums = sums(&without);
+    let homes = super::volumes::homes(contents, id, spec);
     contents
         .nodes
         .values()
         .filter(|node| {
             data_on.is_none() || !spec.stays_with_node() || data_on == Some(node.facts.id.clone())
         })
+        .filter(|node| homes.iter().all(|home| *home == node.facts.id))
         .find(|node| {
             let orphans = contents.drifts.keys().any(|(at, _, _)| *at == node.facts.id);
             let mut taken = sums.get(&node.facts.id).cloned().unwrap_or_default();

@@ -84,7 +84,7 @@ impl Wishes {
     fn entry(&mut self, ask: &Ask) -> Option<&mut Entry> {
         match Subject::of(ask) {
             Subject::Workload(id) => Some(self.entries.entry(id).or_default()),
-            Subject::Node(_) | Subject::Cluster => None,
+            Subject::Node(_) | Subject::Volume(_) | Subject::Cluster => None,
         }
     }
 

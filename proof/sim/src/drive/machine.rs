@@ -94,6 +94,12 @@ impl Sim {
         {
             self.cover.hit("agent: start came too late");
         }
+        let deleted = std::mem::take(&mut host.runtime.deleted);
+        let id = host.id.clone();
+        for key in deleted {
+            self.cover.hit("runtime: data of a volume deleted");
+            self.check.data_deleted(self.now, &self.store.contents, (&id, &run.workload), &key);
+        }
         self.changed(node, &run.workload, change, "as told");
         let Run { id, workload, .. } = *run;
         self.queue.push(self.now + 1, Event::VerbDone { node, life, verb: id, workload, outcome });
@@ -124,6 +130,7 @@ impl Sim {
             return;
         }
         self.trace.tell(self.now, || format!("n{node} {id}: {change:?} ({why})"));
+        self.check.one_node_has(self.now, node, id, &self.hosts);
         let two = self.check.ran(self.now, node, id, change, self.hosts.get(node));
         if two {
             self.cover.hit("run: two copies of default work at once");

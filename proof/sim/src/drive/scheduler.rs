@@ -122,7 +122,7 @@ impl Sim {
                     self.answer_user(scheduler, op, Some(reply));
                 }
             }
-            Outbound::Publish(_) => {}
+            Outbound::Publish(_) | Outbound::Entries(_) => {}
         }
     }
 

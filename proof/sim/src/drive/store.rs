@@ -85,11 +85,13 @@ impl Sim {
             return;
         }
         let (now, check, trace) = (self.now, &mut self.check, &mut self.trace);
+        let cover = &mut self.cover;
         let caller = candidate(scheduler, life);
         let reply = self.store.execute(&caller, &call, now, &mut |before, unit| {
             trace.note(unit.head.seq.0);
             trace.note(unit.head.epoch.0);
             check.unit(now, scheduler, before, unit);
+            cover.unit(unit);
             trace.tell(now, || crate::tell::unit(unit));
         });
         self.check.applied(now, &self.store.contents);

@@ -12,6 +12,7 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumePhase;
 
 use super::node::condition;
 use crate::control::v1::SchedulerEventView;
@@ -50,6 +51,12 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         Happening::Drift { node: at, id, kind, resolved } => {
             let happened = if *resolved { "DriftResolved" } else { "DriftDetected" };
             drift(&mut view, happened, at, id, kind.word());
+        }
+        Happening::Volume { key, to, node } => {
+            view.r#type = format!("Disk{}", to.map_or("Deleted", VolumePhase::word));
+            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
+            view.reason = format!("disk {key}");
+            view.details = details([("disk", &key.to_string())]);
         }
         Happening::Asked { what, workload, node } => {
             "ChangeRequested".clone_into(&mut view.r#type);

@@ -36,7 +36,14 @@ pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::Node
         used_memory_mb: signed(view.used.memory_mib),
         missing_runtimes: missing_to_wire(&node.facts.missing),
         fence_available: node.facts.fence,
+        total_disk_gb: signed(total_disk(node)),
+        available_disk_gb: signed(view.free_disk_gib),
     }
+}
+
+/// All its pools together.
+fn total_disk(node: &Node) -> u64 {
+    node.facts.pools.iter().fold(0, |sum, pool| sum.saturating_add(pool.total_gib))
 }
 
 /// The word for a condition.

@@ -5,8 +5,9 @@
 mod compose;
 mod container;
 mod placement;
+mod secret;
 mod vm;
-mod volume;
+pub(super) mod volume;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use self::compose::ComposeShape;
 use self::container::ContainerShape;
 use self::placement::PlacementShape;
+use self::secret::SecretShape;
 use self::vm::VmShape;
 use super::resources::ResourcesShape;
 
@@ -31,6 +33,8 @@ pub(crate) struct SpecShape {
     placement: PlacementShape,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     metadata: Texts,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<SecretShape>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,7 +46,7 @@ enum KindShape {
 }
 
 impl From<&Spec> for SpecShape {
-    fn from(Spec { kind, resources, placement, metadata }: &Spec) -> Self {
+    fn from(Spec { kind, resources, placement, metadata, secrets }: &Spec) -> Self {
         let kind = match kind {
             Kind::Container(container) => KindShape::Container(Box::new(container.into())),
             Kind::Compose(compose) => KindShape::Compose(Box::new(compose.into())),
@@ -53,6 +57,7 @@ impl From<&Spec> for SpecShape {
             resources: resources.into(),
             placement: placement.into(),
             metadata: metadata.clone(),
+            secrets: secrets.iter().map(SecretShape::from).collect(),
         }
     }
 }
@@ -64,11 +69,13 @@ impl SpecShape {
             KindShape::Compose(compose) => Kind::Compose(compose.read()?),
             KindShape::Vm(vm) => Kind::Vm(vm.read()?),
         };
+        let secrets: Result<Vec<_>, _> = self.secrets.into_iter().map(SecretShape::read).collect();
         Ok(Spec {
             kind,
             resources: self.resources.read()?,
             placement: self.placement.into(),
             metadata: self.metadata,
+            secrets: secrets?,
         })
     }
 }

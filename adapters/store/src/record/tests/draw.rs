@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use persys_cluster::record::Head;
 use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
+use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{DriverName, NodeId, PoolName, WorkloadId};
+use persys_model::id::{DriverName, NodeId, PoolName, VolumeName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node, NodeFacts, Pool};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::retry::Retry;
+use persys_model::spec::volume::{AccessMode, VolumeDriver};
 use persys_model::spec::{HostPort, Protocol, WorkloadType};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session, Term};
+use persys_model::volume::{Attachment, AttachmentPhase, Volume, VolumeKey, VolumePhase};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -138,31 +141,6 @@ pub(super) fn node() -> impl Strategy<Value = Node> {
         )
 }
 
-const CODES: [ReasonCode; 22] = [
-    ReasonCode::Submitted,
-    ReasonCode::NoNodeFits,
-    ReasonCode::Placed,
-    ReasonCode::Running,
-    ReasonCode::Updated,
-    ReasonCode::UpdateWaits,
-    ReasonCode::StopRequested,
-    ReasonCode::Stopped,
-    ReasonCode::StartRequested,
-    ReasonCode::Completed,
-    ReasonCode::Restarting,
-    ReasonCode::AttemptFailed,
-    ReasonCode::GaveUp,
-    ReasonCode::RetryRequested,
-    ReasonCode::RetryDue,
-    ReasonCode::NodeLost,
-    ReasonCode::NodeDrained,
-    ReasonCode::DataOnNode,
-    ReasonCode::WaitsForFence,
-    ReasonCode::DeleteRequested,
-    ReasonCode::Recovered,
-    ReasonCode::Adopted,
-];
-
 fn phase() -> impl Strategy<Value = Phase> {
     select(Phase::ALL.to_vec())
 }
@@ -170,7 +148,7 @@ fn phase() -> impl Strategy<Value = Phase> {
 fn reason() -> impl Strategy<Value = Reason> {
     let failure = (select(FailureReason::ALL.to_vec()), any::<String>())
         .prop_map(|(reason, message)| Failure::new(reason, &message));
-    (select(CODES.to_vec()), text(), of(failure), any::<u64>()).prop_map(
+    (select(ReasonCode::ALL.to_vec()), text(), of(failure), any::<u64>()).prop_map(
         |(code, message, failure, since)| Reason {
             code,
             message,
@@ -256,13 +234,14 @@ pub(super) fn drift() -> impl Strategy<Value = Drift> {
 }
 
 pub(super) fn head() -> impl Strategy<Value = Head> {
-    (text(), any::<(u64, u64, u64, u64, bool)>()).prop_map(
-        |(cluster, (incarnation, seq, epoch, event, rebuilding))| Head {
+    (text(), any::<(u64, u64, u64, u64, bool)>(), any::<(u64, [u8; 32])>()).prop_map(
+        |(cluster, (incarnation, seq, epoch, event, rebuilding), (last, hash))| Head {
             cluster,
             incarnation,
             seq: CommitSeq(seq),
             epoch: Epoch(epoch),
             event: EventSeq(event),
+            audit: AuditHead { seq: last, hash: AuditHash(hash) },
             rebuilding,
         },
     )
@@ -277,7 +256,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         workload_id(),
         of(phase()),
         of(phase()),
-        select(CODES.to_vec()),
+        select(ReasonCode::ALL.to_vec()),
         text(),
         of(node_id()),
         of(any::<u64>()),
@@ -314,6 +293,8 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(node, id, kind, resolved)| Happening::Drift { node, id, kind, resolved }),
         (text(), of(workload_id()), of(node_id()))
             .prop_map(|(what, workload, node)| Happening::Asked { what, workload, node }),
+        (volume_key(), of(select(VOLUME_PHASES.to_vec())), of(node_id()))
+            .prop_map(|(key, to, node)| Happening::Volume { key, to, node }),
         (mode(), mode(), text()).prop_map(|(from, to, why)| Happening::ModeChanged {
             from,
             to,
@@ -322,8 +303,81 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
+fn volume_key() -> impl Strategy<Value = VolumeKey> {
+    (select(VolumeDriver::ALL.to_vec()), name())
+        .prop_map(|(driver, name)| VolumeKey { driver, name: VolumeName::new(&name).unwrap() })
+}
+
+const VOLUME_PHASES: [VolumePhase; 8] = [
+    VolumePhase::Available,
+    VolumePhase::Pending,
+    VolumePhase::Provisioning,
+    VolumePhase::Attached,
+    VolumePhase::Released,
+    VolumePhase::Retained,
+    VolumePhase::Error,
+    VolumePhase::Deleting,
+];
+
+pub(super) fn volume() -> impl Strategy<Value = Volume> {
+    let access = select(vec![
+        AccessMode::ReadWriteOnce,
+        AccessMode::ReadOnlyMany,
+        AccessMode::ReadWriteMany,
+    ]);
+    let nodes = btree_set(node_id(), 0..3);
+    let users = btree_set(workload_id(), 0..3);
+    let words = (text(), text(), text());
+    let whole = (volume_key(), access, select(VOLUME_PHASES.to_vec()), words);
+    let flags = any::<(u64, bool, bool, bool, u64, u64)>();
+    (whole, flags, of(node_id()), nodes, users).prop_map(
+        |((key, access, phase, words), flags, home, left_on, users)| Volume {
+            key,
+            size_gib: flags.0,
+            access,
+            fs_type: words.0,
+            mount_path: words.1,
+            retain: flags.1,
+            standalone: flags.2,
+            phase,
+            last_error: words.2,
+            home,
+            left_on,
+            used: flags.3,
+            users,
+            created_at: WallMillis(flags.4),
+            updated_at: WallMillis(flags.5),
+        },
+    )
+}
+
+pub(super) fn attachment() -> impl Strategy<Value = Attachment> {
+    let phase = select(vec![
+        AttachmentPhase::Detaching,
+        AttachmentPhase::Resting,
+        AttachmentPhase::Attaching,
+        AttachmentPhase::Attached,
+        AttachmentPhase::Error,
+    ]);
+    let times = any::<(bool, u64, u64)>();
+    (node_id(), workload_id(), volume_key(), (text(), text()), phase, times).prop_map(
+        |(node, workload, volume, (mount_path, last_error), phase, times)| Attachment {
+            node,
+            workload,
+            volume,
+            mount_path,
+            read_only: times.0,
+            phase,
+            last_error,
+            since: WallMillis(times.1),
+            created_at: WallMillis(times.2),
+        },
+    )
+}
+
 pub(super) fn event() -> impl Strategy<Value = Event> {
-    let author = (text(), text()).prop_map(|(who, why)| Arc::new(Author { who, why }));
+    let author =
+        (text(), text()).prop_map(|(who, why)| Arc::new(Author { why, ..Author::new(&who) }));
     (any::<u64>(), any::<u64>(), happening(), of(author)).prop_map(|(seq, at, what, by)| Event {
         seq: EventSeq(seq),
         at: WallMillis(at),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use persys_model::id::{RevisionId, VolumeName};
+use persys_model::id::{RevisionId, SecretName, VolumeName};
 use persys_model::labels::{Constraint, Rule, Toleration};
+use persys_model::secret::{SecretSeen, SecretUse};
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Bind, Limits, Port, RestartPolicy, Swap};
 use persys_model::spec::secret::Secret;
@@ -244,9 +245,23 @@ pub(super) fn spec() -> impl Strategy<Value = Spec> {
         compose().prop_map(Kind::Compose),
         vm().prop_map(Kind::Vm),
     ];
-    (kind, resources(), placement(), texts()).prop_map(|(kind, resources, placement, metadata)| {
-        Spec { kind, resources, placement, metadata }
-    })
+    (kind, resources(), placement(), texts(), vec(used(), 0..3)).prop_map(
+        |(kind, resources, placement, metadata, secrets)| Spec {
+            kind,
+            resources,
+            placement,
+            metadata,
+            secrets,
+        },
+    )
+}
+
+fn used() -> impl Strategy<Value = SecretUse> {
+    let file = ("[/a-z]{1,9}", 0_u32..0o1000, any::<u32>(), any::<u32>())
+        .prop_map(|(path, mode, uid, gid)| SecretSeen::File { path: path.into(), mode, uid, gid });
+    let env = "[A-Z]{1,9}".prop_map(|name| SecretSeen::Env(name.into()));
+    ("[a-z]{1,9}", prop_oneof![file, env])
+        .prop_map(|(name, seen)| SecretUse { secret: SecretName::new(&name).unwrap(), seen })
 }
 
 pub(super) fn revision() -> impl Strategy<Value = RevisionId> {

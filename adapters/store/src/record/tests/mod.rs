@@ -1,6 +1,7 @@
 //! Every record comes back as it was, and what cannot be read says why.
 
 mod draw;
+mod draw_entry;
 mod draw_spec;
 
 use persys_cluster::record::Head;
@@ -9,11 +10,12 @@ use persys_model::drift::Drift;
 use persys_model::event::Event;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
+use persys_model::volume::{Attachment, Volume};
 use persys_model::workload::Workload;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Leader, Record, decode, encode};
+use super::{Leader, Record, decode, decode_entry, encode, encode_entry};
 
 /// What is written is read back, nothing in it is unknown, and writing it again changes no byte.
 fn comes_back<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
@@ -90,6 +92,23 @@ proptest! {
     }
 
     #[test]
+    fn other_records_come_back(entry in draw_entry::entry()) {
+        let bytes = encode_entry(&entry, None).unwrap();
+        let (back, unknown) = decode_entry(entry.key().kind, &bytes).unwrap();
+        prop_assert_eq!(&back, &entry);
+        prop_assert_eq!(unknown, None);
+        prop_assert_eq!(encode_entry(&back, None).unwrap(), bytes);
+    }
+
+    #[test]
+    fn volumes_come_back(volume in draw::volume(), attachment in draw::attachment()) {
+        comes_back::<Volume>(&volume);
+        comes_back::<Attachment>(&attachment);
+        keeps_unknown(&volume);
+        keeps_unknown(&attachment);
+    }
+
+    #[test]
     fn events_come_back(event in draw::event()) {
         comes_back::<Event>(&event);
     }
@@ -122,6 +141,7 @@ fn an_operator_can_read_it() {
         seq: persys_model::token::CommitSeq(7),
         epoch: persys_model::token::Epoch(3),
         event: persys_model::token::EventSeq(9),
+        audit: persys_model::audit::AuditHead::default(),
         rebuilding: false,
     };
     assert_eq!(

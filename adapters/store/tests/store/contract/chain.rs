@@ -10,7 +10,8 @@ use persys_model::token::CommitSeq;
 use persys_store::{Error, Settings};
 
 use super::sample::{
-    Pen, assignment, drift, event, grave, node, node_id, retry, running, workload, workload_id,
+    Pen, assignment, attachment, drift, entries, event, grave, node, node_id, retry, running,
+    volume, volume_key, workload, workload_id,
 };
 use super::{Fixture, lead};
 
@@ -168,7 +169,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
     let term = lead(&store, "a#1").await;
     let mut pen = Pen::new();
     let all = |number| {
-        vec![
+        let mut writes: Vec<_> = entries(number).into_iter().map(Write::PutEntry).collect();
+        writes.extend([
             Write::PutNode(node(number)),
             Write::PutWorkload(workload(number)),
             Write::PutAssignment(assignment(number)),
@@ -176,18 +178,26 @@ pub async fn everything_is_read_back<F: Fixture>() {
             Write::PutGrave(grave(number, number)),
             Write::PutDrift(drift(number, number, DriftKind::MissingOnAgent)),
             Write::PutDrift(drift(number, number, DriftKind::OrphanOnAgent)),
+            Write::PutVolume(volume(number)),
+            Write::PutAttachment(attachment(number, number)),
             Write::PutEvent(event(number, number)),
-        ]
+        ]);
+        writes
     };
     let none = |number| {
-        vec![
+        let keys = entries(number).into_iter().map(|entry| Write::DeleteEntry(entry.key()));
+        let mut writes: Vec<_> = keys.collect();
+        writes.extend([
             Write::DeleteNode(node_id(number)),
             Write::DeleteWorkload(workload_id(number)),
             Write::DeleteAssignment(workload_id(number)),
             Write::DeleteRetry(workload_id(number)),
             Write::DeleteGrave(node_id(number), workload_id(number)),
             Write::DeleteDrift(node_id(number), workload_id(number), DriftKind::MissingOnAgent),
-        ]
+            Write::DeleteVolume(volume_key(number)),
+            Write::DeleteAttachment(node_id(number), workload_id(number), volume_key(number)),
+        ]);
+        writes
     };
     let units = vec![pen.unit(all(1)), pen.unit(all(2)), pen.unit(none(1))];
     store.commit(term, CommitSeq(0), units).await.unwrap();
@@ -212,7 +222,13 @@ pub async fn everything_is_read_back<F: Fixture>() {
             drift(2, 2, DriftKind::MissingOnAgent),
             drift(2, 2, DriftKind::OrphanOnAgent),
         ],
+        entries: entries(2),
+        volumes: vec![volume(2)],
+        attachments: vec![attachment(2, 2)],
     };
+    // They are read back in the order of their folders.
+    let mut loaded = loaded;
+    loaded.snapshot.entries.sort_by_key(|entry| entry.key());
     assert_eq!(loaded.snapshot, expected);
 }
 

@@ -7,7 +7,7 @@ use persys_model::drift::DriftKind;
 use persys_model::token::CommitSeq;
 use persys_store::{Campaign, Error, Pairs, Settings, Span};
 
-use super::sample::{Pen, drift, grave, node, retry, running};
+use super::sample::{Pen, attachment, drift, entries, grave, node, retry, running, volume};
 use super::{Fixture, lead};
 
 /// Something of every kind, what cannot be read and what is nothing of ours among it.
@@ -22,7 +22,10 @@ async fn used<F: Fixture>(settings: Settings) -> F {
         Write::PutRetry(retry(1)),
         Write::PutGrave(grave(1, 7)),
         Write::PutDrift(drift(1, 8, DriftKind::OrphanOnAgent)),
+        Write::PutVolume(volume(1)),
+        Write::PutAttachment(attachment(1, 1)),
     ])];
+    units.push(pen.unit(entries(1).into_iter().map(Write::PutEntry).collect()));
     units.extend((2..=300).map(|number| pen.unit(running(number, number))));
     store.commit(term, CommitSeq(0), units).await.unwrap();
     for (key, bytes) in UNREADABLE {
@@ -49,8 +52,9 @@ async fn copy_of<F: Fixture>(fixture: &mut F) -> Pairs {
 pub async fn a_copy_is_the_same_byte_for_byte<F: Fixture>() {
     let mut from: F = used(Settings::default()).await;
     let copy = copy_of(&mut from).await;
-    // Workload, assignment and event of each; head; node, retry, grave, drift.
-    assert_eq!(copy.len(), 3 * 299 + 1 + 4 + UNREADABLE.len());
+    // Workload, assignment and event of each; head; node, retry, grave, drift, volume, attachment;
+    // other records.
+    assert_eq!(copy.len(), 3 * 299 + 1 + 6 + entries(1).len() + UNREADABLE.len());
     for (key, bytes) in UNREADABLE {
         let found = copy.iter().find(|(found, _)| found == key).map(|(_, bytes)| bytes.as_slice());
         assert_eq!(found, Some(bytes), "{key}");

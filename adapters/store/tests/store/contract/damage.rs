@@ -25,8 +25,13 @@ pub async fn what_cannot_be_read_is_kept_aside<F: Fixture>() {
     three_workloads(&fixture).await;
     let twin = fixture.bytes("/workloads/work-00001").await.unwrap();
     let newer = br#"{"v":2,"id":"work-00002","shape":"unheard of"}"#;
-    let bad: [(&str, &[u8], &str); 10] = [
+    let bad: [(&str, &[u8], &str); 12] = [
         ("/assignments/broken", b"{\"v\":1", "is not JSON: see line 1, column 6"),
+        (
+            "/attachments/n1/web/local:data",
+            br#"{"v":1}"#,
+            "is not a record of version 1: see line 1, column 7",
+        ),
         ("/drifts/a/b/c", b"null", "is not a record of ours: it has no version"),
         ("/graves/x", b"", "is not JSON: see line 1, column 0"),
         ("/meta/notes", b"hello", "is nothing of ours"),
@@ -34,6 +39,7 @@ pub async fn what_cannot_be_read_is_kept_aside<F: Fixture>() {
         ("/nodes/node-00001", b"\xff\xfe\x00", "is not JSON: see line 1, column 1"),
         ("/retries/r", br#"{"attempts":1}"#, "is not a record of ours: it has no version"),
         ("/stray", b"{}", "is nothing of ours"),
+        ("/volumes/local:data", b"\x00", "is not JSON: see line 1, column 1"),
         ("/workloads/copy", &twin, "belongs under /workloads/work-00001"),
         ("/workloads/work-00002", newer, "has version 2; this release reads version 1"),
     ];
@@ -66,7 +72,7 @@ pub async fn what_cannot_be_read_is_kept_aside<F: Fixture>() {
         pen.unit(vec![Write::PutNode(node(1)), Write::DeleteWorkload(workload(2).id.clone())]);
     store.commit(term, after, vec![unit]).await.unwrap();
     let aside = fixture.bytes(&format!("/quarantine/nodes/node-00001@{seq}")).await;
-    assert_eq!(aside.as_deref(), Some(bad[5].1));
+    assert_eq!(aside.as_deref(), Some(bad[6].1));
     let aside = fixture.bytes(&format!("/quarantine/workloads/work-00002@{seq}")).await;
     assert_eq!(aside.as_deref(), Some(newer.as_slice()));
 

@@ -7,16 +7,23 @@ use persys_cluster::record::{Head, Snapshot, Unit, Write};
 use persys_cluster::store::HighWater;
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
 use persys_model::drift::{Drift, DriftKind};
+use persys_model::entry::{
+    Allowance, Binding, Entry, JoinToken, Namespace, Revocation, Scope, Subject, TokenHash,
+    UserRole, UserToken,
+};
 use persys_model::event::{Event, Happening};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{EntryName, NamespaceName, NodeId, RevisionId, SubjectName, WorkloadId};
+use persys_model::join::Use;
 use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Resources};
 use persys_model::retry::Retry;
 use persys_model::spec::container::ContainerSpec;
+use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Placement, Spec, WorkloadType};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session};
+use persys_model::volume::{Attachment, AttachmentPhase, Volume, VolumeKey};
 use persys_model::workload::{Desired, Workload};
 
 /// Numbers units as the scheduler does.
@@ -34,6 +41,7 @@ impl Pen {
                 seq: CommitSeq(0),
                 epoch: Epoch(0),
                 event: EventSeq(0),
+                audit: persys_model::audit::AuditHead::default(),
                 rebuilding: false,
             },
         }
@@ -113,6 +121,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
             resources: resources(),
             placement: Placement::default(),
             metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
+            secrets: Vec::new(),
         }),
         revision: RevisionId::fixed("r1"),
         generation: Generation(1),
@@ -170,6 +179,84 @@ pub fn drift(node: u64, workload: u64, kind: DriftKind) -> Arc<Drift> {
         epoch: Epoch(9),
         since: WallMillis(7),
         ignored: false,
+    })
+}
+
+/// One record of every kind, in the order they are read back.
+pub fn entries(number: u64) -> Vec<Arc<Entry>> {
+    let namespace = NamespaceName::new(&format!("space-{number:05}")).unwrap();
+    let allowance = Allowance {
+        host_network: true,
+        host_paths: BTreeSet::from([Arc::from("/srv/data")]),
+        ..Allowance::default()
+    };
+    let scope = Scope::Namespaces(BTreeSet::from([namespace.clone()]));
+    let user = SubjectName::new("ada@example.com").unwrap();
+    let name = |kind: &str| EntryName::new(&format!("{kind}-{number:05}")).unwrap();
+    vec![
+        Arc::new(Entry::Namespace(Namespace { name: namespace, allowance })),
+        Arc::new(Entry::Binding(Binding {
+            name: name("bind"),
+            subject: Subject::Group(user.clone()),
+            role: UserRole::Operator,
+            scope,
+        })),
+        Arc::new(Entry::UserToken(UserToken {
+            id: name("token"),
+            user,
+            hash: TokenHash([0xa5; 32]),
+            role: UserRole::Viewer,
+            scope: Scope::Cluster,
+            created_at: WallMillis(1),
+            expires_at: WallMillis(number),
+        })),
+        Arc::new(Entry::JoinToken(JoinToken {
+            id: name("join"),
+            hash: "5e".repeat(32).into(),
+            role: "agent".into(),
+            name: Some("n1".into()),
+            expires: WallMillis(number),
+            uses_left: 2,
+            uses: vec![Use { key: "aa".into(), name: "n1".into() }],
+        })),
+        Arc::new(Entry::Revocation(Revocation {
+            name: name("agent.n"),
+            since: WallMillis(number),
+            reason: "stolen".into(),
+        })),
+    ]
+}
+
+pub fn volume_key(number: u64) -> VolumeKey {
+    VolumeKey::parse(&format!("local:data-{number:05}")).unwrap().unwrap()
+}
+
+pub fn volume(number: u64) -> Arc<Volume> {
+    let asked = ManagedVolume {
+        name: volume_key(number).name,
+        driver: VolumeDriver::Local,
+        size_gib: 3,
+        access: AccessMode::ReadWriteOnce,
+        fs_type: Arc::from(""),
+        mount_path: Arc::from("/data"),
+        read_only: false,
+        retain: true,
+    };
+    let users = BTreeSet::from([workload_id(number)]);
+    Arc::new(Volume { home: Some(node_id(1)), users, ..Volume::new(&asked, WallMillis(7)) })
+}
+
+pub fn attachment(node: u64, number: u64) -> Arc<Attachment> {
+    Arc::new(Attachment {
+        node: node_id(node),
+        workload: workload_id(number),
+        volume: volume_key(number),
+        mount_path: Arc::from("/data"),
+        read_only: false,
+        phase: AttachmentPhase::Attached,
+        last_error: Arc::from(""),
+        since: WallMillis(8),
+        created_at: WallMillis(7),
     })
 }
 

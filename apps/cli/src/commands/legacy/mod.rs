@@ -37,25 +37,25 @@ pub(super) async fn run(shell: &Shell, group: LegacyGroup) -> Result<u8, Problem
 
 async fn workload(shell: &Shell, command: WorkloadCommand) -> Result<u8, Problem> {
     match command {
-        WorkloadCommand::Schedule(schedule) => apply::schedule(shell, &schedule).await,
+        WorkloadCommand::Schedule(schedule) => Box::pin(apply::schedule(shell, &schedule)).await,
         WorkloadCommand::List { status, node_id } => list_workloads(shell, status, node_id).await,
         WorkloadCommand::Get(of) => get_workload(shell, &of.id).await,
         WorkloadCommand::Delete(of) => delete(shell, &of.id).await,
         WorkloadCommand::Retry(of) => retry(shell, &of.id).await,
         WorkloadCommand::Start(of) => desired(shell, &of.id, "Running").await,
         WorkloadCommand::Stop(of) => desired(shell, &of.id, "Stopped").await,
-        WorkloadCommand::Restart(of) => restart(shell, &of.id).await,
+        WorkloadCommand::Restart(of) => Box::pin(restart(shell, &of.id)).await,
     }
 }
 
 async fn scheduler(shell: &Shell, command: SchedulerCommand) -> Result<u8, Problem> {
     match command {
         SchedulerCommand::Summary => summary(shell).await,
-        SchedulerCommand::Apply(spec) => apply::apply(shell, &spec, None).await,
+        SchedulerCommand::Apply(spec) => Box::pin(apply::apply(shell, &spec, None)).await,
         SchedulerCommand::ApplyContainer(spec) => {
-            apply::apply(shell, &spec, Some("container")).await
+            Box::pin(apply::apply(shell, &spec, Some("container"))).await
         }
-        SchedulerCommand::ApplyVm(spec) => apply::apply(shell, &spec, Some("vm")).await,
+        SchedulerCommand::ApplyVm(spec) => Box::pin(apply::apply(shell, &spec, Some("vm"))).await,
         SchedulerCommand::DeleteWorkload { workload_id } => delete(shell, &workload_id).await,
         SchedulerCommand::RetryWorkload { workload_id } => retry(shell, &workload_id).await,
         SchedulerCommand::GetWorkload { workload_id } => get_workload(shell, &workload_id).await,

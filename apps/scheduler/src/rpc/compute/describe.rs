@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use persys_access::Who;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
 use persys_model::phase::Phase;
@@ -13,6 +14,7 @@ use tonic::Status;
 
 use super::Compute;
 use super::mask::mask;
+use crate::permit;
 use crate::rpc::refusal::workload_id;
 
 /// How long the agent may take to say more.
@@ -24,6 +26,9 @@ impl Compute {
         request: api::DescribeRequest,
     ) -> Result<api::DescribeResponse, Status> {
         let id = workload_id(&request.workload_id)?;
+        // Whoever could not change it is not shown what is kept in it either.
+        let who = if request.secrets { Who::Operators } else { Who::Viewers };
+        permit::workload(&self.handle, &id, who).await?;
         let (wanted, attempts) = (id.clone(), self.settings.retry_attempts);
         let found = self.handle.read(move |world| describe(world, &wanted, attempts)).await?;
         let Known { mut answer, host } =
@@ -44,7 +49,7 @@ impl Compute {
     }
 
     async fn look_inside(&self, id: &WorkloadId) -> Result<api::InspectResponse, Status> {
-        let agent = self.agent_of(id).await?;
+        let agent = self.agent_of(id, Who::Viewers).await?;
         let late =
             || Status::unavailable(format!("{} does not answer within {LOOK:?}", agent.node));
         timeout(LOOK, agent.inspect(id)).await.unwrap_or_else(|_| Err(late()))

@@ -8,6 +8,7 @@ use persys_proto::convert::time::timestamp;
 use tonic::Status;
 
 use super::Compute;
+use crate::permit::Sight;
 use crate::rpc::refusal::node_id;
 
 impl Compute {
@@ -19,9 +20,12 @@ impl Compute {
             "" => None,
             node => Some(node_id(node)?),
         };
+        let sight = Sight::current();
         let drifts = self.handle.read(move |world| {
-            let of_wanted =
-                |view: &DriftView<'_>| wanted.as_ref().is_none_or(|node| view.drift.node == *node);
+            let of_wanted = |view: &DriftView<'_>| {
+                wanted.as_ref().is_none_or(|node| view.drift.node == *node)
+                    && sight.sees_id(world, &view.drift.workload)
+            };
             world.drifts().filter(of_wanted).map(|view| tell(&view)).collect()
         });
         Ok(api::ListDriftsResponse { drifts: drifts.await? })

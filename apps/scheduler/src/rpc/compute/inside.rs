@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use persys_access::Who;
 use persys_cluster::world::World;
 use persys_identity::ConnectError;
 use persys_model::id::{NodeId, WorkloadId};
@@ -15,6 +16,7 @@ use tonic::{Code, Status};
 use super::Compute;
 use super::words::first_line;
 use crate::links::Target;
+use crate::permit;
 use crate::rpc::LARGEST;
 use crate::rpc::refusal::unavailable;
 
@@ -54,8 +56,9 @@ fn place_of(world: &World, id: &WorkloadId) -> Result<Target, Status> {
 }
 
 impl Compute {
-    /// The way to the agent that has a workload.
-    pub(super) async fn agent_of(&self, id: &WorkloadId) -> Result<Agent, Status> {
+    /// The way to the agent that has a workload, for who may do what `who` may.
+    pub(super) async fn agent_of(&self, id: &WorkloadId, who: Who) -> Result<Agent, Status> {
+        permit::workload(&self.handle, id, who).await?;
         let wanted = id.clone();
         let target = self.handle.read(move |world| place_of(world, &wanted)).await??;
         let channel = self.links.channel(&target);

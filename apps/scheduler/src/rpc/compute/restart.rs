@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use persys_access::Who;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
@@ -19,6 +20,7 @@ use tonic::Status;
 use super::Compute;
 use crate::handle::Handle;
 use crate::rpc::refusal::{self, done, unavailable, workload_id};
+use crate::{author, permit};
 
 /// How long it may take to come to rest.
 const REST: Duration = Duration::from_mins(1);
@@ -38,10 +40,11 @@ enum Way {
 impl Compute {
     pub(super) async fn start_anew(&self, id: &str) -> Result<api::RestartResponse, Status> {
         let id = workload_id(id)?;
+        permit::workload(&self.handle, &id, Who::Operators).await?;
         let wanted = id.clone();
         self.handle.read(move |world| may_restart(world, &wanted)).await??;
         let work = Restart { handle: self.handle.clone(), id }.run();
-        match tokio::spawn(work).await {
+        match tokio::spawn(author::carried(work)).await {
             Ok(note) => note.map(|note| api::RestartResponse { note }),
             Err(_) => Err(Status::internal("the restart broke off")),
         }

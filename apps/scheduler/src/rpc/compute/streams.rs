@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use persys_access::Who;
 use persys_model::id::NodeId;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::console_input::Input as Held;
@@ -34,7 +35,7 @@ impl Compute {
     ) -> Result<Passed<api::LogChunk>, Status> {
         let id = workload_id(&request.workload_id)?;
         let permit = self.room_for_stream()?;
-        let agent = self.agent_of(&id).await?;
+        let agent = self.agent_of(&id, Who::Viewers).await?;
         let from = agent
             .ask(|mut client| {
                 let request = request.clone();
@@ -59,7 +60,7 @@ impl Compute {
         if start.argv.first().is_none_or(String::is_empty) {
             return Err(Status::invalid_argument("start.argv: is empty"));
         }
-        let agent = self.agent_of(&id).await?;
+        let agent = self.agent_of(&id, Who::Operators).await?;
         // A command may not be given twice, so a dead connection is found out by a question first.
         agent.inspect(&id).await?;
         let first = api::ExecInput { input: Some(Input::Start(start)) };
@@ -82,7 +83,7 @@ impl Compute {
             return Err(Status::invalid_argument("start: must be the first message"));
         };
         let id = workload_id(&start.workload_id)?;
-        let agent = self.agent_of(&id).await?;
+        let agent = self.agent_of(&id, Who::Operators).await?;
         // A stream is begun once, so a dead connection is found out by a question first.
         agent.inspect(&id).await?;
         let first = api::ConsoleInput { input: Some(Held::Start(start)) };

@@ -67,6 +67,7 @@ fn container(memory: u64) -> Spec {
         resources: Resources { compute: Amounts::new(100, memory), disk: Disk::none() },
         placement: Placement::default(),
         metadata: BTreeMap::new(),
+        secrets: Vec::new(),
     }
 }
 
@@ -112,7 +113,8 @@ impl Rig {
                 Outbound::Probe(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
-                | Outbound::Publish(_) => {}
+                | Outbound::Publish(_)
+                | Outbound::Entries(_) => {}
             }
         }
         if let Some(unit) = effects.units.last() {

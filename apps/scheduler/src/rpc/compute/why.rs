@@ -1,10 +1,12 @@
 //! Why a workload or a node is as it is.
 
+use persys_access::Who;
 use persys_proto::compute::v1 as api;
 use persys_proto::control::v1::SchedulerEventView;
 use tonic::Status;
 
 use super::{Compute, why_node, why_workload};
+use crate::permit::{self, Sight};
 use crate::rpc::events::{self, Filter};
 use crate::rpc::refusal::{node_id, workload_id};
 
@@ -31,6 +33,7 @@ impl Compute {
 
     async fn explain_workload(&self, id: &str) -> Result<api::WhyResponse, Status> {
         let id = workload_id(id)?;
+        permit::workload(&self.handle, &id, Who::Viewers).await?;
         let (wanted, attempts, now) = (id.clone(), self.settings.retry_attempts, self.now());
         let found = self
             .handle
@@ -48,6 +51,10 @@ impl Compute {
 
     async fn explain_node(&self, id: &str) -> Result<api::WhyResponse, Status> {
         let id = node_id(id)?;
+        if !Sight::current().is_full() {
+            let rule = Who::ClusterViewers.rule();
+            return Err(Status::permission_denied(format!("nodes are for {rule}")));
+        }
         let (wanted, beat, now) = (id.clone(), self.agents.last_beat(&id), self.now());
         let found =
             self.handle.read(move |world| why_node::explain(world, &wanted, beat, now)).await?;

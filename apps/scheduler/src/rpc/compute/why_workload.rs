@@ -8,7 +8,9 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::mode::Mode;
 use persys_model::phase::Phase;
+use persys_model::spec::OnNodeLoss;
 use persys_model::time::WallMillis;
+use persys_model::volume::VolumeKey;
 use persys_proto::compute::v1 as api;
 
 use super::words::{amounts, first_line, node_word};
@@ -115,6 +117,9 @@ impl Asked<'_> {
             Phase::Running if self.view.assignment.reason.code == ReasonCode::UpdateWaits => {
                 format!("{id} runs{on} in its old version; the new one waits: {}", self.waits_for())
             }
+            Phase::Running if self.is_hidden() => {
+                format!("{id} ran{on} when last seen; the runtime of its node does not answer")
+            }
             Phase::Running => format!("{id} runs{on}, since {since}"),
             Phase::Restarting => format!("{id} ended and is started again{on}: {reason}"),
             Phase::Stopping => format!("{id} is being stopped{on}, since {since}"),
@@ -126,6 +131,11 @@ impl Asked<'_> {
             Phase::Failed => format!("{id} failed: {reason}"),
             Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
         }
+    }
+
+    /// Whether its node answers and what runs it there does not.
+    fn is_hidden(&self) -> bool {
+        self.view.seen.is_some_and(|report| report.state == State::Unknown)
     }
 
     fn starting(&self, since: &str) -> String {
@@ -161,8 +171,11 @@ impl Asked<'_> {
             return self.reason();
         }
         let Some(judged) = self.judged else { return self.reason() };
-        if let Some(home) = &assignment.data_on {
-            return Self::waits_for_home(home, judged);
+        let homes = self.world.homes_of(self.id());
+        match (homes.keys().next(), homes.len()) {
+            (Some(home), 1) => return Self::waits_for_home(home, judged),
+            (Some(_), _) => return self.reason(),
+            (None, _) => {}
         }
         let Explanation { total, fitting, .. } = judged.explanation;
         match (total, fitting) {
@@ -214,9 +227,7 @@ impl Asked<'_> {
         facts.extend(self.place_facts());
         facts.extend(self.attempt_facts());
         facts.push(format!("asks for {}", amounts(workload.spec.resources.compute)));
-        if let Some(home) = &assignment.data_on {
-            facts.push(format!("will not move: its data is on {home}"));
-        }
+        facts.extend(self.home_facts());
         for (node, copy) in &assignment.former {
             facts.push(format!(
                 "a former copy (decision {}) may still be on {}",
@@ -230,6 +241,21 @@ impl Asked<'_> {
             facts.push(text.to_owned());
         }
         facts
+    }
+
+    /// What keeps it where it is.
+    fn home_facts(&self) -> Vec<String> {
+        let homes = self.world.homes_of(self.id());
+        let moves = self.view.workload.spec.placement.on_node_loss == OnNodeLoss::Move;
+        let fact = |(home, volume): (NodeId, Option<VolumeKey>)| match volume {
+            None => format!("will not move: its data is on {home}"),
+            Some(key) if !key.driver.is_local() => {
+                format!("will not move: one node at a time may have {key}, and {home} has it")
+            }
+            Some(key) if moves => format!("its data ({key}) is on {home}"),
+            Some(key) => format!("will not move: its data ({key}) is on {home}"),
+        };
+        homes.into_iter().map(fact).collect()
     }
 
     fn place_facts(&self) -> Vec<String> {

@@ -16,6 +16,7 @@ pub mod limits;
 mod network;
 mod placement;
 mod resources;
+mod secrets;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -28,10 +29,11 @@ use std::sync::Arc;
 
 use self::at::At;
 use super::canonical::content_revision;
-use super::draft::{ApplyDraft, Draft, Texts};
+use super::draft::{ApplyDraft, Draft, Texts, VolumeDraft};
+use super::volume::ManagedVolume;
 use super::{Kind, Spec, WorkloadType};
 use crate::fault::Faults;
-use crate::id::{RevisionId, WorkloadId};
+use crate::id::{NamespaceName, RevisionId, WorkloadId};
 use crate::resources::Compute;
 use crate::workload::Desired;
 
@@ -76,6 +78,18 @@ pub fn check_unfetched(draft: &ApplyDraft) -> Result<(), Faults> {
         compose.fetched = Some(compose::stand_in(&compose.git_path));
     }
     check_apply(&draft).map(|_| ())
+}
+
+/// A volume without a workload as a request means it, or everything that is wrong with it. Nothing
+/// said about its policy means that its data is kept: a volume made by itself is to last.
+pub fn check_volume(draft: &VolumeDraft) -> Result<ManagedVolume, Faults> {
+    let faults = RefCell::new(Faults::none());
+    let mut draft = draft.clone();
+    if draft.retain_policy.is_empty() {
+        "Retain".clone_into(&mut draft.retain_policy);
+    }
+    let checked = volume::alone(&At::root(&faults, "disk"), &draft);
+    conclude(checked, faults)
 }
 
 fn conclude<T>(checked: Option<T>, faults: RefCell<Faults>) -> Result<T, Faults> {
@@ -130,11 +144,19 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     let kind = kind(at, draft);
     let resources = at.field("resources");
     let asked = resources::asked(&resources, &draft.resources);
-    let metadata = metadata(&at.field("metadata"), &draft.metadata);
+    let words = at.field("metadata");
+    if let Some(name) = draft.metadata.get(super::NAMESPACE_KEY)
+        && let Err(error) = NamespaceName::new(name)
+    {
+        words.key(super::NAMESPACE_KEY).fault(error.to_string());
+    }
+    let metadata = metadata(&words, &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
     let (kind, services) = kind?;
     let resources = resources::reserved(&resources, asked?, &kind, services);
-    Some(Spec { kind, resources: resources?, placement: placement?, metadata: metadata? })
+    let secrets = secrets::secrets(&at.field("secrets"), &draft.secrets, &kind);
+    let (resources, placement) = (resources?, placement?);
+    Some(Spec { kind, resources, placement, metadata: metadata?, secrets: secrets? })
 }
 
 const TYPES: &[(&str, Option<WorkloadType>)] = &[

@@ -131,7 +131,7 @@ pub(super) fn env(
     sound.then_some(env)
 }
 
-fn env_name(at: &At<'_>, name: &str, purpose: EnvFor) -> Option<()> {
+pub(super) fn env_name(at: &At<'_>, name: &str, purpose: EnvFor) -> Option<()> {
     length(at, name.len(), ENV_NAME_BYTES)?;
     let start = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     if !start || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {

@@ -61,6 +61,11 @@ pub(super) fn volumes(
     volumes.into_iter().collect()
 }
 
+/// A volume that is of no workload yet. Whoever uses it says how it is seen.
+pub(super) fn alone(at: &At<'_>, draft: &VolumeDraft) -> Option<ManagedVolume> {
+    volume(at, draft, VolumeFor::Vm)
+}
+
 fn volume(at: &At<'_>, draft: &VolumeDraft, purpose: VolumeFor) -> Option<ManagedVolume> {
     let name = match VolumeName::new(&draft.name) {
         Ok(name) => Some(name),

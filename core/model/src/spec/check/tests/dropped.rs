@@ -7,7 +7,7 @@
 use super::*;
 use crate::spec::draft::{
     BindDraft, CloudInitDraft, ConstraintDraft, LimitsDraft, PlacementDraft, PortDraft,
-    ResourcesDraft, TolerationDraft, VolumeDraft,
+    ResourcesDraft, SecretDraft, TolerationDraft, VolumeDraft,
 };
 
 fn full_container() -> Draft {
@@ -39,6 +39,10 @@ fn two_disks() -> Draft {
 }
 
 type Change = (&'static str, fn(&mut Draft));
+
+fn secret() -> SecretDraft {
+    SecretDraft { name: "s".into(), ..SecretDraft::default() }
+}
 
 const SHARED: &[Change] = &[
     ("type", |d| d.workload_type = "vm".into()),
@@ -82,6 +86,12 @@ const SHARED: &[Change] = &[
     ("volume path", |d| container(d).managed_volumes[0].mount_path = "/w".into()),
     ("volume read only", |d| container(d).managed_volumes[0].read_only = true),
     ("volume retain", |d| container(d).managed_volumes[0].retain_policy = "Retain".into()),
+    ("secret", |d| d.secrets = vec![secret()]),
+    ("secret variable", |d| d.secrets = vec![SecretDraft { env: "S".into(), ..secret() }]),
+    ("secret path", |d| d.secrets = vec![SecretDraft { path: "/s".into(), ..secret() }]),
+    ("secret mode", |d| d.secrets = vec![SecretDraft { mode: "0444".into(), ..secret() }]),
+    ("secret owner", |d| d.secrets = vec![SecretDraft { uid: 5, ..secret() }]),
+    ("secret group", |d| d.secrets = vec![SecretDraft { gid: 5, ..secret() }]),
 ];
 
 const COMPOSE: &[Change] = &[
@@ -185,11 +195,12 @@ fn every_field_has_a_row() {
         VolumeDraft {
             name, driver, size_gb, access_mode, fs_type, mount_path, read_only, retain_policy
         }
-        Draft { workload_type, resources, container, compose, vm, metadata, placement }
+        SecretDraft { name, env, path, mode, uid, gid }
+        Draft { workload_type, resources, container, compose, vm, metadata, placement, secrets }
     };
     // Lists and parts have no row of their own, but the rows of what is in them.
     let parts = ["constraints", "tolerations", "volumes", "ports", "resources", "managed_volumes"];
-    let whole = ["resources", "container", "placement"];
+    let whole = ["resources", "container", "placement", "secrets"];
     assert_eq!(SHARED.len(), shared - parts.len() - whole.len());
     let compose = fields! {
         ComposeDraft {

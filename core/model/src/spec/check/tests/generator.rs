@@ -246,6 +246,7 @@ impl Generator {
             vm: bodies[2].then(|| self.vm()),
             metadata: self.map(&["team", "a.b/c"], &["", "x"]),
             placement: self.placement(),
+            secrets: Vec::new(),
         }
     }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use futures::future::join_all;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Spec, WorkloadType};
-use persys_node::input::Seen;
+use persys_node::input::{Observation, Seen};
 use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
 use persys_runtime::inside::{
@@ -24,6 +25,7 @@ use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups
 use tokio::time::timeout;
 
 use crate::handle::Handle;
+use crate::memory::Memory;
 use crate::usage::Usages;
 
 /// How long a runtime may take to say that it is well.
@@ -35,6 +37,9 @@ const ARRIVE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 struct Part {
     types: BTreeSet<WorkloadType>,
+    /// Of what it may have something, offered or not.
+    kinds: BTreeSet<WorkloadType>,
+    memory: Arc<Memory>,
     runtime: Arc<dyn Runtime>,
     wakeups: Arc<dyn Wakeups>,
     evidence: Arc<dyn Evidence>,
@@ -46,13 +51,27 @@ struct Part {
 }
 
 impl Part {
+    /// The answer of a runtime about one workload. For one that is away and never had it, it is so.
+    fn about<T: Default>(
+        &self,
+        workload: &WorkloadId,
+        answer: Result<T, Error>,
+    ) -> Result<T, Error> {
+        match answer {
+            Err(error) if error.is_unknown() && self.memory.lacks(workload) => Ok(T::default()),
+            answer => answer,
+        }
+    }
+
     fn new<R>(types: BTreeSet<WorkloadType>, runtime: R) -> Self
     where
         R: Runtime + Wakeups + Evidence + Logs + Exec + Usage + Clone + 'static,
     {
         let runtime = Arc::new(runtime);
         Self {
+            kinds: types.clone(),
             types,
+            memory: Arc::default(),
             wakeups: Arc::<R>::clone(&runtime),
             evidence: Arc::<R>::clone(&runtime),
             logs: Arc::<R>::clone(&runtime),
@@ -132,8 +151,11 @@ impl Runtimes {
                 self.lacks().insert(kind, why);
             }
         }
-        let types = wanted.then_some(kind).into_iter().collect();
-        self.parts.push(Part::new(types, compose));
+        let mut part = Part::new([kind].into(), compose);
+        if !wanted {
+            part.types.clear();
+        }
+        self.parts.push(part);
         self
     }
 
@@ -331,10 +353,22 @@ impl Runtimes {
         &self.usages
     }
 
-    fn of(&self, spec: &Spec) -> Result<&dyn Runtime, Error> {
+    fn part_of(&self, spec: &Spec) -> Result<&Part, Error> {
         let kind = spec.workload_type();
         let part = self.parts.iter().find(|part| part.types.contains(&kind));
-        part.map(|part| part.runtime.as_ref()).ok_or(Error::WrongKind { kind })
+        part.ok_or(Error::WrongKind { kind })
+    }
+
+    /// What each runtime says it has. One that is away holds up no other.
+    async fn lists(&self) -> Vec<(&Part, Result<Vec<Seen>, Error>)> {
+        let lists = join_all(self.parts.iter().map(|part| part.runtime.list())).await;
+        let lists: Vec<_> = self.parts.iter().zip(lists).collect();
+        for (part, list) in &lists {
+            if let Ok(list) = list {
+                part.memory.told(list);
+            }
+        }
+        lists
     }
 }
 
@@ -353,7 +387,7 @@ impl Evidence for Runtimes {
 #[async_trait]
 impl Runtime for Runtimes {
     async fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<(), Error> {
-        self.of(spec)?.prepare(spec, progress).await
+        self.part_of(spec)?.runtime.prepare(spec, progress).await
     }
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
@@ -361,31 +395,36 @@ impl Runtime for Runtimes {
             // What was of another kind before is not updated but replaced; its data stays.
             let kind = start.spec.workload_type();
             for part in self.parts.iter().filter(|part| !part.types.contains(&kind)) {
-                if part.runtime.inspect(&start.workload).await?.is_some() {
+                let there = part.runtime.inspect(&start.workload).await;
+                if part.about(&start.workload, there)?.is_some() {
                     part.runtime.remove(&start.workload, false).await?;
                 }
             }
         }
-        self.of(&start.spec)?.start(start).await
+        let part = self.part_of(&start.spec)?;
+        part.memory.begins(&start.workload);
+        part.runtime.start(start).await
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         for part in &self.parts {
-            part.runtime.stop(workload, grace).await?;
+            part.about(workload, part.runtime.stop(workload, grace).await)?;
         }
         Ok(())
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
         for part in &self.parts {
-            part.runtime.remove(workload, purge).await?;
+            part.about(workload, part.runtime.remove(workload, purge).await)?;
+            part.memory.ended(workload);
         }
         Ok(())
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
         for part in &self.parts {
-            if let Some(thing) = part.runtime.inspect(workload).await? {
+            let there = part.runtime.inspect(workload).await;
+            if let Some(thing) = part.about(workload, there)? {
                 return Ok(Some(thing));
             }
         }
@@ -394,10 +433,31 @@ impl Runtime for Runtimes {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         let mut all = Vec::new();
-        for part in &self.parts {
-            all.extend(part.runtime.list().await?);
+        for (_, list) in self.lists().await {
+            all.extend(list?);
         }
         Ok(all)
+    }
+
+    async fn observe(&self) -> Observation {
+        let (mut seen, mut blind, mut hears) = (Vec::new(), BTreeSet::new(), false);
+        for (part, list) in self.lists().await {
+            match list {
+                Ok(list) => {
+                    hears = true;
+                    seen.extend(list);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, kinds = ?part.kinds, "what runs is not known");
+                    blind.extend(part.kinds.iter().copied());
+                }
+            }
+        }
+        match (hears, blind.is_empty()) {
+            (false, _) => Observation::Unknown,
+            (true, true) => Observation::Complete(seen),
+            (true, false) => Observation::Partial { seen, blind },
+        }
     }
 
     async fn health(&self) -> Result<Health, Error> {
@@ -414,3 +474,6 @@ impl Runtime for Runtimes {
         Ok(all)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! A connection that ends when its other end is no longer believed.
+//!
+//! TLS asks who somebody is once, at the beginning. This asks again whenever the list of the revoked
+//! changes, and when the certificate that was shown has ended: a connection that lives for months must
+//! not outlive what it was opened with. Whoever renews in time opens a new one before that.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::ReusableBoxFuture;
+
+use crate::certificate::Certificate;
+use crate::revoked::Revoked;
+
+/// Furthest end that is waited for; nobody holds a connection that long.
+const FURTHEST: Duration = Duration::from_hours(24 * 366);
+
+/// Watches over one connection.
+pub(crate) struct Leash {
+    peer: Arc<Certificate>,
+    revoked: Revoked,
+    change: ReusableBoxFuture<'static, watch::Receiver<u64>>,
+    end: Pin<Box<Sleep>>,
+    cut: bool,
+}
+
+impl Leash {
+    pub(crate) fn new(peer: Arc<Certificate>, revoked: &Revoked, now: SystemTime) -> Self {
+        let left = peer.not_after.duration_since(now).unwrap_or_default().min(FURTHEST);
+        Self {
+            peer,
+            revoked: revoked.clone(),
+            change: ReusableBoxFuture::new(next(revoked.watch())),
+            end: Box::pin(sleep_until(Instant::now() + left)),
+            cut: false,
+        }
+    }
+
+    /// Whether it is to end; wakes the task when that changes.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
+        while !self.cut
+            && let Poll::Ready(watch) = self.change.poll(cx)
+        {
+            self.change.set(next(watch));
+            self.cut = self.revoked.has(&self.peer);
+        }
+        if self.cut {
+            let text = format!("{} was revoked", self.peer.identity);
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
+        if self.end.as_mut().poll(cx).is_ready() {
+            let text = format!("the certificate of {} has ended", self.peer.identity);
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
+        Ok(())
+    }
+}
+
+async fn next(mut watch: watch::Receiver<u64>) -> watch::Receiver<u64> {
+    if watch.changed().await.is_err() {
+        // Nobody can change the list any more.
+        std::future::pending::<()>().await;
+    }
+    watch
+}
+
+/// A stream on a leash.
+pub struct Held<S> {
+    stream: S,
+    leash: Option<Leash>,
+}
+
+impl<S> Held<S> {
+    /// Without anybody to watch for.
+    pub(crate) fn free(stream: S) -> Self {
+        Self { stream, leash: None }
+    }
+
+    pub(crate) fn on(stream: S, leash: Leash) -> Self {
+        Self { stream, leash: Some(leash) }
+    }
+}
+
+impl<S> std::fmt::Debug for Held<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("watched", &self.leash.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let held = self.get_mut();
+        if let Some(leash) = &mut held.leash {
+            leash.poll(cx)?;
+        }
+        Pin::new(&mut held.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let held = self.get_mut();
+        // The reader is always waiting and is woken; a writer only must not go on.
+        if held.leash.as_ref().is_some_and(|leash| leash.cut || leash.revoked.has(&leash.peer)) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut held.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

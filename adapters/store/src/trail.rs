@@ -1,0 +1,224 @@
+//! The audit log as it is stored: those of one commit under one key, the oldest keys dropped.
+//!
+//! ```text
+//!   /audit/<first>-<last>-<hash of the last>  =  {"seq":41,...}
+//!                                                {"seq":42,...}
+//!   /meta/audit                               =  where the chain went on after what was dropped
+//! ```
+//!
+//! What etcd does costs by the key, so the records of one commit are the lines of one value. The key
+//! tells what is needed to drop it, so that nothing has to be read for that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use persys_cluster::record::Head;
+use persys_model::audit::{AuditHash, AuditHead, AuditRecord};
+
+use crate::chain::lines;
+use crate::error::Error;
+use crate::key::{Keys, Noun};
+use crate::record::{AuditHeadShape, decode, encode};
+use crate::store::Pairs;
+
+/// Most records kept.
+const MOST_KEPT: u64 = 20_000;
+/// Most keys that go with one commit.
+const MOST_DROPPED: usize = 4;
+
+/// The audit log, read from a store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trail {
+    /// Where the chain ends, as the head of the store says.
+    pub head: AuditHead,
+    /// Where what is kept begins.
+    pub anchor: AuditHead,
+    /// What is kept, in order.
+    pub records: Vec<Arc<AuditRecord>>,
+    /// Lines that could not be read.
+    pub unreadable: u32,
+}
+
+/// The records under one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pack {
+    first: u64,
+    last: AuditHead,
+}
+
+/// Which records there are.
+#[derive(Debug, Default)]
+pub(crate) struct Packs {
+    packs: VecDeque<Pack>,
+    /// Records that were not written yet.
+    new: Vec<Arc<AuditRecord>>,
+}
+
+/// What becomes of the keys.
+pub(crate) enum Change {
+    Put(String, Vec<u8>),
+    Delete(String),
+}
+
+impl Packs {
+    pub(crate) fn clear(&mut self) {
+        self.packs.clear();
+        self.new.clear();
+    }
+
+    /// Takes in a key as it was read; they come in order, but pages of them may not.
+    pub(crate) fn found(&mut self, key: &str) {
+        if let Some(pack) = read_key(key) {
+            let place = self.packs.partition_point(|other| other.first < pack.first);
+            self.packs.insert(place, pack);
+        }
+    }
+
+    pub(crate) fn absorb(&mut self, other: Self) {
+        for pack in other.packs {
+            let place = self.packs.partition_point(|one| one.first < pack.first);
+            self.packs.insert(place, pack);
+        }
+    }
+
+    /// Notes a record that is to be written.
+    pub(crate) fn add(&mut self, record: &Arc<AuditRecord>) {
+        self.new.push(Arc::clone(record));
+    }
+
+    /// What the records that were noted do to the keys.
+    pub(crate) fn settle(&mut self, keys: &Keys) -> Result<Vec<Change>, Error> {
+        let new = std::mem::take(&mut self.new);
+        let (Some(first), Some(last)) = (new.first(), new.last()) else { return Ok(Vec::new()) };
+        let pack = Pack { first: first.seq, last: last.head() };
+        let mut value = Vec::new();
+        for record in &new {
+            if !value.is_empty() {
+                value.push(b'\n');
+            }
+            value.extend(encode(&**record, None).map_err(Error::unavailable)?);
+        }
+        self.packs.push_back(pack);
+        let mut changes = vec![Change::Put(key_of(keys, pack), value)];
+        let mut anchor = None;
+        for _ in 0..MOST_DROPPED {
+            let Some(oldest) = self.packs.front().copied() else { break };
+            if pack.last.seq.saturating_sub(oldest.last.seq) < MOST_KEPT {
+                break;
+            }
+            self.packs.pop_front();
+            changes.push(Change::Delete(key_of(keys, oldest)));
+            anchor = Some(oldest.last);
+        }
+        if let Some(anchor) = anchor {
+            let shape = AuditHeadShape::from(anchor);
+            let bytes = serde_json::to_vec(&shape).map_err(Error::unavailable)?;
+            changes.push(Change::Put(keys.audit_anchor(), bytes));
+        }
+        Ok(changes)
+    }
+}
+
+fn key_of(keys: &Keys, Pack { first, last }: Pack) -> String {
+    keys.audit(first, last.seq, &last.hash.to_string())
+}
+
+fn read_key(key: &str) -> Option<Pack> {
+    let mut parts = key.rsplit('/').next()?.splitn(3, '-');
+    let first = parts.next()?.parse().ok()?;
+    let seq = parts.next()?.parse().ok()?;
+    let hash = AuditHash::read(parts.next()?)?;
+    Some(Pack { first, last: AuditHead { seq, hash } })
+}
+
+impl Trail {
+    /// The audit log in a copy of a store.
+    #[must_use]
+    pub fn within(pairs: &Pairs) -> Self {
+        let keys = Keys::bare();
+        let find = |wanted: String| pairs.iter().find(|(key, _)| *key == wanted);
+        let head = find(keys.head()).and_then(|(_, bytes)| decode::<Head>(bytes).ok());
+        let head = head.map(|(head, _)| head.audit).unwrap_or_default();
+        let anchor = find(keys.audit_anchor()).map(|(_, bytes)| bytes.as_slice());
+        let values = pairs.iter().filter(|(key, _)| keys.noun(key) == Noun::Audit);
+        Self::read(head, anchor, values.map(|(_, bytes)| bytes.as_slice()))
+    }
+
+    /// Reads the values of `/audit/...`, in the order of their keys.
+    fn read(
+        head: AuditHead,
+        anchor: Option<&[u8]>,
+        values: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Self {
+        let anchor = anchor.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let anchor = anchor.and_then(|shape: AuditHeadShape| shape.read().ok());
+        let mut trail = Self { head, anchor: anchor.unwrap_or_default(), ..Self::default() };
+        for value in values {
+            for line in lines(value.as_ref()) {
+                match decode::<AuditRecord>(line) {
+                    Ok((record, _)) => trail.records.push(Arc::new(record)),
+                    Err(_) => trail.unreadable += 1,
+                }
+            }
+        }
+        trail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use persys_model::audit::verify;
+
+    use super::*;
+
+    /// The keys of a store after commits of so many records each.
+    fn stored(commits: &[u64]) -> (std::collections::BTreeMap<String, Vec<u8>>, AuditHead) {
+        let keys = Keys::bare();
+        let (mut packs, mut last) = (Packs::default(), AuditHead::default());
+        let mut store = std::collections::BTreeMap::new();
+        for count in commits {
+            for _ in 0..*count {
+                let record =
+                    AuditRecord { seq: last.seq + 1, previous: last.hash, ..Default::default() };
+                last = record.head();
+                packs.add(&Arc::new(record));
+            }
+            for change in packs.settle(&keys).unwrap() {
+                match change {
+                    Change::Put(key, bytes) => drop(store.insert(key, bytes)),
+                    Change::Delete(key) => assert!(store.remove(&key).is_some(), "{key}"),
+                }
+            }
+        }
+        (store, last)
+    }
+
+    fn trail((store, head): &(std::collections::BTreeMap<String, Vec<u8>>, AuditHead)) -> Trail {
+        let anchor = store.get("/meta/audit").map(Vec::as_slice);
+        let values = store.iter().filter(|(key, _)| key.starts_with("/audit/"));
+        Trail::read(*head, anchor, values.map(|(_, bytes)| bytes.as_slice()))
+    }
+
+    #[test]
+    fn the_records_of_a_commit_share_a_key_and_form_a_chain() {
+        let stored = stored(&[1, 3, 0, 2]);
+        assert_eq!(stored.0.len(), 3);
+        let trail = trail(&stored);
+        let records = trail.records.iter().map(|record| &**record);
+        assert_eq!(verify(trail.anchor, records, trail.head), Ok(6));
+        let mut again = Packs::default();
+        stored.0.keys().for_each(|key| again.found(key));
+        assert_eq!(again.packs.len(), 3);
+    }
+
+    #[test]
+    fn old_records_go_and_the_chain_still_begins_somewhere() {
+        let many = vec![100; usize::try_from(MOST_KEPT / 100).unwrap() + 50];
+        let trail = trail(&stored(&many));
+        assert_eq!(trail.anchor.seq, 5000);
+        let records = trail.records.iter().map(|record| &**record);
+        assert_eq!(verify(trail.anchor, records, trail.head), Ok(MOST_KEPT));
+        let cut = trail.records.iter().skip(1).map(|record| &**record);
+        assert_eq!(verify(trail.anchor, cut, trail.head).unwrap_err().seq, 5001);
+    }
+}

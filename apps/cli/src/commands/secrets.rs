@@ -1,0 +1,195 @@
+//! `secret …`.
+
+use std::time::SystemTime;
+
+use persys_proto::compute::v1 as api;
+use serde_json::Value;
+
+use crate::args::{SecretCommand, SetSecret};
+use crate::connect::Client;
+use crate::problem::Problem;
+use crate::shell::Shell;
+use crate::show;
+use crate::show::moment::{age, clock};
+use crate::show::table::{or_dash, pairs, table};
+
+/// Most bytes of a value.
+const MOST: u64 = 32 * 1024;
+
+/// `secret …`.
+pub(super) async fn run(shell: &Shell, command: SecretCommand) -> Result<u8, Problem> {
+    match command {
+        SecretCommand::Set(wanted) => set(shell, wanted).await,
+        SecretCommand::List { place, all_namespaces } => {
+            let namespace = if all_namespaces { "*".to_owned() } else { place.namespace };
+            list(shell, &shell.client()?, namespace).await
+        }
+        SecretCommand::Show { name, place } => one(shell, name, place.namespace).await,
+        SecretCommand::Delete { name, place } => delete(shell, name, place.namespace).await,
+        SecretCommand::RotateKey => rotate(shell).await,
+    }
+}
+
+async fn set(shell: &Shell, wanted: SetSecret) -> Result<u8, Problem> {
+    let value = value(shell, &wanted).await?;
+    let SetSecret { name, place, .. } = wanted;
+    let what = format!("secret {name} was not set");
+    if value.is_empty() {
+        return Err(Problem::usage(what).why("the value is empty"));
+    }
+    let client = shell.client()?;
+    let request = api::SetSecretRequest { namespace: place.namespace, name, value };
+    let answer = client.ask(&what, client.secrets().set_secret(request)).await?;
+    let secret = answer.secret.unwrap_or_default();
+    if shell.output().is_data() {
+        shell.data(&show::compute("SecretView", &secret))?;
+        return Ok(0);
+    }
+    let api::SecretView { name, version, digest, .. } = secret;
+    shell.line(&format!("secret {name} is set (version {version}, {digest}); {}", answer.note))?;
+    Ok(0)
+}
+
+/// The value, from where it was said to be. It is never part of a message.
+async fn value(shell: &Shell, wanted: &SetSecret) -> Result<Vec<u8>, Problem> {
+    let what = format!("secret {} was not set", wanted.name);
+    let bytes = match &wanted.from_file {
+        Some(path) if path.as_os_str() != "-" => {
+            let size = std::fs::metadata(path).map(|found| found.len());
+            if size.is_ok_and(|size| size > MOST) {
+                return Err(
+                    Problem::usage(what).why(format!("the file has more than {MOST} bytes"))
+                );
+            }
+            return std::fs::read(path)
+                .map_err(|error| Problem::new(what).why(format!("{}: {error}", path.display())));
+        }
+        Some(_) | None if !shell.world.in_terminal => shell
+            .world
+            .typed(MOST + 1)
+            .map_err(|error| Problem::new(&what).why(error.to_string()))?,
+        Some(_) | None => return prompt(shell, &wanted.name).await,
+    };
+    let mut bytes = bytes;
+    if !wanted.keep_newline && bytes.last() == Some(&b'\n') {
+        bytes.pop();
+        bytes.pop_if(|last| *last == b'\r');
+    }
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST {
+        return Err(Problem::usage(what).why(format!("the value has more than {MOST} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Has the value typed without showing it.
+async fn prompt(shell: &Shell, name: &str) -> Result<Vec<u8>, Problem> {
+    const ENDS: [u8; 2] = [b'\r', b'\n'];
+    const INTERRUPT: u8 = 3;
+    const BACK: [u8; 2] = [8, 127];
+    let failed = |error: std::io::Error| {
+        Problem::new(format!("secret {name} was not set")).why(error.to_string())
+    };
+    shell.world.note(&format!("type the value of {name}, which is not shown, and press Enter"));
+    crossterm::terminal::enable_raw_mode().map_err(failed)?;
+    let (mut keys, mut value, mut stopped) = (shell.world.keys(), Vec::new(), false);
+    'typing: while let Some(piece) = keys.recv().await {
+        for byte in piece {
+            if byte == INTERRUPT {
+                stopped = true;
+                break 'typing;
+            }
+            if ENDS.contains(&byte) {
+                break 'typing;
+            }
+            if BACK.contains(&byte) {
+                value.pop();
+            } else {
+                value.push(byte);
+            }
+        }
+    }
+    crossterm::terminal::disable_raw_mode().map_err(failed)?;
+    if stopped {
+        return Err(Problem::new(format!("secret {name} was not set")).why("interrupted"));
+    }
+    Ok(value)
+}
+
+async fn list(shell: &Shell, client: &Client, namespace: String) -> Result<u8, Problem> {
+    let request = api::ListSecretsRequest { namespace };
+    let found =
+        client.ask("secrets cannot be listed", client.secrets().list_secrets(request)).await?;
+    if shell.output().is_data() {
+        let all = found.secrets.iter().map(|one| show::compute("SecretView", one)).collect();
+        shell.data(&Value::Array(all))?;
+        return Ok(0);
+    }
+    if found.secrets.is_empty() {
+        shell.line("there are no secrets; `persys secret set NAME` sets one")?;
+        return Ok(0);
+    }
+    let now = SystemTime::now();
+    let row = |secret: &api::SecretView| {
+        vec![
+            secret.namespace.clone(),
+            secret.name.clone(),
+            secret.version.to_string(),
+            secret.digest.clone(),
+            age(secret.set_at.as_ref(), now),
+            secret.set_by.clone(),
+            or_dash(&secret.used_by.join(",")),
+            if secret.readable { "yes".to_owned() } else { format!("NO: {}", secret.problem) },
+        ]
+    };
+    let header = ["NAMESPACE", "NAME", "VERSION", "DIGEST", "SET", "BY", "USED BY", "OPENS HERE"];
+    shell.print(&table(&header, found.secrets.iter().map(row).collect()))?;
+    Ok(0)
+}
+
+async fn one(shell: &Shell, name: String, namespace: String) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    let what = format!("secret {name} cannot be looked at");
+    let request = api::GetSecretRequest { namespace, name };
+    let found = client.ask(&what, client.secrets().get_secret(request)).await?;
+    let secret = found.secret.unwrap_or_default();
+    if shell.output().is_data() {
+        shell.data(&show::compute("SecretView", &secret))?;
+        return Ok(0);
+    }
+    shell.print(&pairs(&[
+        ("secret", secret.name),
+        ("namespace", secret.namespace),
+        ("version", secret.version.to_string()),
+        ("digest", secret.digest),
+        ("set", clock(secret.set_at.as_ref())),
+        ("by", secret.set_by),
+        ("used by", secret.used_by.join(", ")),
+        ("sealed with", secret.key),
+        ("trouble", secret.problem),
+    ]))?;
+    Ok(0)
+}
+
+async fn delete(shell: &Shell, name: String, namespace: String) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    let what = format!("secret {name} cannot be deleted");
+    let request = api::DeleteSecretRequest { namespace, name: name.clone() };
+    let answer = client.ask(&what, client.secrets().delete_secret(request)).await?;
+    shell.line(&format!("secret {name} is deleted; {}", answer.note))?;
+    Ok(0)
+}
+
+async fn rotate(shell: &Shell) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    let what = "the key of secrets was not rotated";
+    let request = api::RotateSecretsKeyRequest {};
+    let answer = client.ask(what, client.secrets().rotate_secrets_key(request)).await?;
+    let api::RotateSecretsKeyResponse { key, resealed, failed, note } = answer;
+    shell.line(&format!("key {key} writes from now on; {resealed} secrets are sealed with it"))?;
+    shell.line(&note)?;
+    if failed.is_empty() {
+        return Ok(0);
+    }
+    let problem = Problem::new(format!("{} secrets keep their old key", failed.len()));
+    Err(failed.into_iter().fold(problem, Problem::why))
+}

@@ -1,0 +1,122 @@
+//! Who asks: what the connection, a token or a session says, and how it is passed on.
+//!
+//! The gateway has no rights of its own. It names the user with every call, and the scheduler judges
+//! the user: a token is forwarded as it came and checked there, a certificate that was verified here
+//! is forwarded as the identity it proves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use persys_identity::{Name, Role};
+use tonic::metadata::MetadataMap;
+
+use persys_model::hex::hex;
+
+/// Names the user to a scheduler: `<role>/<name>`. Taken only from a gateway's certificate.
+const ON_BEHALF_OF: &str = "persys-on-behalf-of";
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Keeps `text`.
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    /// The text itself, for whoever has to pass it on.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// Somebody with a token, which the scheduler checks.
+    Token(Secret),
+    /// Somebody whose certificate was verified here.
+    Certified {
+        /// As what.
+        role: Role,
+        /// Who.
+        name: Name,
+    },
+    /// Whoever it is, in an installation that runs without certificates.
+    Anonymous,
+}
+
+impl Caller {
+    /// The same text for the same caller, which gives nothing away.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Token(token) => format!("token/{}", fingerprint(token.reveal())),
+            Self::Certified { role, name } => format!("{role}/{name}"),
+            Self::Anonymous => "anonymous".to_owned(),
+        }
+    }
+
+    /// How the caller is called by people.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Token(token) => {
+                let short = fingerprint(token.reveal());
+                format!("token {}", short.get(..8).unwrap_or_default())
+            }
+            Self::Certified { role, name } => format!("{role} {name}"),
+            Self::Anonymous => "everybody on this machine".to_owned(),
+        }
+    }
+
+    /// Names the caller in a call.
+    pub fn attach(&self, to: &mut MetadataMap) {
+        let (key, text) = match self {
+            Self::Token(token) => ("authorization", format!("Bearer {}", token.reveal())),
+            Self::Certified { role, name } => (ON_BEHALF_OF, format!("{role}/{name}")),
+            Self::Anonymous => return,
+        };
+        // A token that no header can hold was refused when it came.
+        if let Ok(value) = text.parse() {
+            to.insert(key, value);
+        }
+    }
+}
+
+/// A text of a secret by which it is found again, and from which it is not.
+pub(crate) fn fingerprint(secret: &str) -> String {
+    hex(digest(&SHA256, secret.as_bytes()).as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_passed_on_and_never_shown() {
+        let caller = Caller::Token(Secret::new("persys_abc"));
+        let mut metadata = MetadataMap::new();
+        caller.attach(&mut metadata);
+        assert_eq!(metadata.get("authorization").unwrap(), "Bearer persys_abc");
+        assert!(metadata.get(ON_BEHALF_OF).is_none());
+        for shown in [format!("{caller:?}"), caller.key(), caller.shown()] {
+            assert!(!shown.contains("abc"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_passed_on_as_whom_it_names() {
+        let caller = Caller::Certified { role: Role::User, name: Name::fixed("alice") };
+        let mut metadata = MetadataMap::new();
+        caller.attach(&mut metadata);
+        assert_eq!(metadata.get(ON_BEHALF_OF).unwrap(), "user/alice");
+        assert!(metadata.get("authorization").is_none());
+    }
+}

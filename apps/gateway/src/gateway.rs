@@ -1,0 +1,77 @@
+//! What every request is answered with.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::clusters::Clusters;
+use crate::events::Hubs;
+use crate::limits::{Connections, Limits, Rates};
+use crate::login::sessions::Sessions;
+use crate::metrics::Metrics;
+use crate::rest::keys::Answers;
+use crate::webhooks::Webhooks;
+
+/// Everything a request may need. Copies are the same.
+#[derive(Debug, Clone)]
+pub struct Gateway(Arc<Parts>);
+
+/// What there is.
+#[derive(Debug)]
+pub struct Parts {
+    /// Whom questions go to.
+    pub clusters: Arc<Clusters>,
+    /// Who is logged in.
+    pub sessions: Sessions,
+    /// What was answered to requests that may come twice.
+    pub answers: Answers,
+    /// Who follows events.
+    pub hubs: Hubs,
+    /// How often callers ask.
+    pub rates: Rates,
+    /// How much of everything there may be.
+    pub limits: Limits,
+    /// Connections there are.
+    pub connections: Arc<Connections>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Room for streams and terminals.
+    pub streams: Arc<Semaphore>,
+    /// Webhooks, where they are taken.
+    pub webhooks: Option<Webhooks>,
+    /// Whether there are no certificates, and so no callers to tell apart.
+    pub is_open: bool,
+}
+
+impl Gateway {
+    /// A gateway to these clusters.
+    pub fn new(
+        clusters: Arc<Clusters>,
+        limits: Limits,
+        webhooks: Option<Webhooks>,
+        is_open: bool,
+    ) -> Self {
+        Self(Arc::new(Parts {
+            clusters,
+            sessions: Sessions::default(),
+            answers: Answers::default(),
+            hubs: Hubs::default(),
+            rates: Rates::new(limits.requests_per_second),
+            connections: Connections::new(&limits),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            limits,
+            metrics: Arc::default(),
+            webhooks,
+            is_open,
+        }))
+    }
+}
+
+impl Deref for Gateway {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}

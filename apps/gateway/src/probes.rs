@@ -1,0 +1,47 @@
+//! Pages for probes: `/health` and `/metrics`.
+
+use axum::extract::{Extension, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+
+use crate::gateway::Gateway;
+use crate::problem::Problem;
+use crate::serve::Origin;
+use crate::who::Who;
+
+pub(crate) fn router() -> Router<Gateway> {
+    Router::new().route("/health", get(health)).route("/metrics", get(metrics))
+}
+
+/// 200 only while it can do its job: while some scheduler of the usual cluster may answer.
+async fn health(State(gateway): State<Gateway>) -> Response {
+    let well = gateway.clusters.find(None).is_ok_and(|cluster| cluster.is_well());
+    let (code, status) = if well {
+        (StatusCode::OK, "healthy")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+    };
+    let body = json!({
+        "status": status,
+        "service": "persys-gateway",
+        "prow_proxy_enabled": true,
+        "prow_scheduler": gateway.clusters.default_id(),
+    });
+    (code, Json(body)).into_response()
+}
+
+/// For those who show a certificate of the cluster, who may ask anything, or who are on this machine.
+async fn metrics(
+    State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
+    Extension(who): Extension<Who>,
+) -> Result<Response, Problem> {
+    if origin.peer.is_none() && !origin.remote.ip().to_canonical().is_loopback() {
+        who.known()?;
+    }
+    let text = gateway.metrics.text(&gateway.clusters, gateway.connections.count());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}

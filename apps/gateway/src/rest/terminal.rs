@@ -1,0 +1,291 @@
+//! Commands inside workloads and consoles of machines, over WebSocket.
+//!
+//! ```text
+//!   from the client   binary: what is typed       text: {"size":{"rows":24,"columns":80}} {"end":true}
+//!   to the client     binary: 1 byte, which output (1 or 2), then the output
+//!                     text:   {"exit_code":0} or {"problem":{…}}, and then the end
+//! ```
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
+use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::{
+    ConsoleInput, ConsoleStart, ExecInput, ExecStart, TerminalSize, console_input, exec_input,
+    exec_output,
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request as Question, Status};
+
+use super::message::Said;
+use super::{Target, said};
+use crate::gateway::Gateway;
+use crate::problem::Problem;
+use crate::who::Who;
+
+/// Largest message somebody may type at once.
+const LARGEST: usize = 64 * 1024;
+/// Messages on their way in.
+const BUFFER: usize = 16;
+/// Most words of a command.
+const MOST_WORDS: usize = 256;
+
+/// `GET /v1/workloads/{id}/exec`.
+pub(super) async fn exec(
+    State(gateway): State<Gateway>,
+    path: RawPathParams,
+    request: Request,
+) -> Response {
+    open(&gateway, &path, request, Kind::Exec).await.unwrap_or_else(Problem::into_response)
+}
+
+/// `GET /v1/workloads/{id}/console`.
+pub(super) async fn console(
+    State(gateway): State<Gateway>,
+    path: RawPathParams,
+    request: Request,
+) -> Response {
+    open(&gateway, &path, request, Kind::Console).await.unwrap_or_else(Problem::into_response)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Exec,
+    Console,
+}
+
+/// How it begins.
+enum Start {
+    Exec(ExecStart),
+    Console(ConsoleStart),
+}
+
+async fn open(
+    gateway: &Gateway,
+    path: &RawPathParams,
+    request: Request,
+    kind: Kind,
+) -> Result<Response, Problem> {
+    let (mut parts, _) = request.into_parts();
+    let said = said(path, parts.uri.query())?;
+    let who = parts.extensions.get::<Who>().cloned().unwrap_or(Who(None));
+    let target = Target::of(gateway, &parts, &said, who.known()?.clone())?;
+    let start = match kind {
+        Kind::Exec => Start::Exec(exec_start(&said)?),
+        Kind::Console => Start::Console(ConsoleStart {
+            workload_id: said.part("id").unwrap_or_default().to_owned(),
+            force: is_true(&said, "force"),
+        }),
+    };
+    let Ok(permit) = std::sync::Arc::clone(&gateway.streams).try_acquire_owned() else {
+        return Err(Problem::too_many("too many terminals are open already"));
+    };
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, gateway)
+        .await
+        .map_err(|fault| Problem::bad(format!("this is a WebSocket; ask for one: {fault}")))?;
+    let socket = upgrade.max_message_size(LARGEST).max_frame_size(LARGEST);
+    Ok(socket.on_upgrade(move |socket| run(socket, target, start, permit)).into_response())
+}
+
+fn exec_start(said: &Said) -> Result<ExecStart, Problem> {
+    let words = said.query.iter().filter(|(name, _)| name == "argv").map(|(_, word)| word.clone());
+    let argv: Vec<_> = words.collect();
+    if argv.is_empty() || argv.len() > MOST_WORDS {
+        return Err(Problem::bad(format!(
+            "argv: give each word of the command, 1 to {MOST_WORDS}"
+        )));
+    }
+    let number = |name: &str| said.parameter(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let size = TerminalSize { rows: number("rows"), columns: number("columns") };
+    Ok(ExecStart {
+        workload_id: said.part("id").unwrap_or_default().to_owned(),
+        argv,
+        terminal: is_true(said, "terminal"),
+        input: said.parameter("input").is_none_or(|text| matches!(text, "true" | "1")),
+        size: (size.rows > 0 && size.columns > 0).then_some(size),
+        service: said.parameter("service").unwrap_or_default().to_owned(),
+    })
+}
+
+fn is_true(said: &Said, name: &str) -> bool {
+    matches!(said.parameter(name), Some("true" | "1"))
+}
+
+/// What a client says beside what it types.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Word {
+    size: Option<Size>,
+    end: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Size {
+    rows: u32,
+    columns: u32,
+}
+
+/// What somebody sends, whatever it goes to.
+enum Typed {
+    Data(Bytes),
+    Size(TerminalSize),
+    End,
+}
+
+async fn run(socket: WebSocket, target: Target, start: Start, _permit: OwnedSemaphorePermit) {
+    let (mut to, mut from) = socket.split();
+    let (typed_to, typed) = mpsc::channel(BUFFER);
+    let reading = async move {
+        while let Some(Ok(message)) = from.next().await {
+            let typed = match message {
+                Message::Binary(data) => Typed::Data(data),
+                Message::Text(text) => match serde_json::from_str::<Word>(&text) {
+                    Ok(Word { end: true, .. }) => Typed::End,
+                    Ok(Word { size: Some(Size { rows, columns }), .. }) => {
+                        Typed::Size(TerminalSize { rows, columns })
+                    }
+                    Ok(_) => continue,
+                    Err(_) => break,
+                },
+                Message::Ping(_) | Message::Pong(_) => continue,
+                Message::Close(_) => break,
+            };
+            if typed_to.send(typed).await.is_err() {
+                break;
+            }
+        }
+    };
+    let (shown_to, mut shown) = mpsc::channel::<Message>(BUFFER);
+    let talking = async move {
+        let ended = match start {
+            Start::Exec(start) => talk_exec(&target, start, typed, &shown_to).await,
+            Start::Console(start) => talk_console(&target, start, typed, &shown_to).await,
+        };
+        let last = match ended {
+            Ok(Some(code)) => json!({"exit_code": code}),
+            Ok(None) => json!({"end": true}),
+            Err(status) => json!({"problem": Problem::from(status).to_json()}),
+        };
+        // Whoever went away does not want to know.
+        drop(shown_to.send(Message::Text(last.to_string().into())).await);
+    };
+    let writing = async move {
+        while let Some(message) = shown.recv().await {
+            if to.send(message).await.is_err() {
+                return;
+            }
+        }
+        let frame = CloseFrame { code: close_code::NORMAL, reason: "it ended".into() };
+        drop(to.send(Message::Close(Some(frame))).await);
+    };
+    // It ends when the client goes away, or when everything was told.
+    tokio::select! {
+        () = reading => {}
+        ((), ()) = async { tokio::join!(talking, writing) } => {}
+    }
+}
+
+async fn talk_exec(
+    target: &Target,
+    start: ExecStart,
+    mut typed: mpsc::Receiver<Typed>,
+    shown: &mpsc::Sender<Message>,
+) -> Result<Option<i32>, Status> {
+    use exec_input::Input;
+    let (input_to, input) = mpsc::channel(BUFFER);
+    let first = ExecInput { input: Some(Input::Start(start)) };
+    drop(input_to.send(first).await);
+    let passing = async move {
+        while let Some(typed) = typed.recv().await {
+            let input = match typed {
+                Typed::Data(data) => Input::Data(data.into()),
+                Typed::Size(size) => Input::Size(size),
+                Typed::End => Input::End(true),
+            };
+            if input_to.send(ExecInput { input: Some(input) }).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut question = Question::new(ReceiverStream::new(input));
+    target.caller.attach(question.metadata_mut());
+    let (_, channel) = target.cluster.channel(&target.keys)?;
+    let mut client = ComputeClient::new(channel);
+    let answering = async {
+        let mut output = client.exec(question).await?.into_inner();
+        while let Some(message) = output.message().await? {
+            match message.output {
+                Some(exec_output::Output::Chunk(chunk)) => {
+                    let which = u8::try_from(chunk.stream).unwrap_or(1);
+                    if shown.send(piece(which, &chunk.data)).await.is_err() {
+                        return Ok(None);
+                    }
+                }
+                Some(exec_output::Output::ExitCode(code)) => return Ok(Some(code)),
+                None => {}
+            }
+        }
+        Ok(None)
+    };
+    tokio::pin!(answering);
+    tokio::select! {
+        ended = &mut answering => ended,
+        () = passing => answering.await,
+    }
+}
+
+async fn talk_console(
+    target: &Target,
+    start: ConsoleStart,
+    mut typed: mpsc::Receiver<Typed>,
+    shown: &mpsc::Sender<Message>,
+) -> Result<Option<i32>, Status> {
+    use console_input::Input;
+    let (input_to, input) = mpsc::channel(BUFFER);
+    let first = ConsoleInput { input: Some(Input::Start(start)) };
+    drop(input_to.send(first).await);
+    let passing = async move {
+        while let Some(typed) = typed.recv().await {
+            let input = match typed {
+                Typed::Data(data) => Input::Data(data.into()),
+                // A serial line has no size.
+                Typed::Size(_) => continue,
+                Typed::End => Input::End(true),
+            };
+            if input_to.send(ConsoleInput { input: Some(input) }).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut question = Question::new(ReceiverStream::new(input));
+    target.caller.attach(question.metadata_mut());
+    let (_, channel) = target.cluster.channel(&target.keys)?;
+    let mut client = ComputeClient::new(channel);
+    let answering = async {
+        let mut output = client.console(question).await?.into_inner();
+        while let Some(message) = output.message().await? {
+            if shown.send(piece(1, &message.data)).await.is_err() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    };
+    tokio::pin!(answering);
+    tokio::select! {
+        ended = &mut answering => ended,
+        () = passing => answering.await,
+    }
+}
+
+fn piece(which: u8, data: &[u8]) -> Message {
+    let mut bytes = Vec::with_capacity(data.len() + 1);
+    bytes.push(which);
+    bytes.extend_from_slice(data);
+    Message::Binary(bytes.into())
+}

@@ -1,0 +1,61 @@
+// Questions before something that cannot be undone, and short messages afterwards.
+
+import { h, render } from '../dom.js';
+
+// Resolves to true when confirmed. With `name`, that name has to be typed first.
+export function confirm({ title, text, action, danger = false, name }) {
+  return new Promise((resolve) => {
+    const dialog = document.createElement('dialog');
+    dialog.setAttribute('aria-labelledby', 'dialog-title');
+    const close = (answer) => {
+      dialog.close();
+      dialog.remove();
+      resolve(answer);
+    };
+    const draw = (typed = '') => render(dialog, h('form', { method: 'dialog', onsubmit: (event) => { event.preventDefault(); if (!name || typed === name) close(true); } },
+      h('h2', { id: 'dialog-title' }, title),
+      h('p', null, text),
+      name && h('label', { class: 'field' }, h('span', null, 'Type ', h('code', null, name), ' to confirm'),
+        h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', autofocus: true, value: typed, oninput: (event) => draw(event.target.value) })),
+      h('div', { class: 'dialog-actions' },
+        h('button', { type: 'button', class: 'button', onclick: () => close(false) }, 'Cancel'),
+        h('button', { type: 'submit', class: `button ${danger ? 'danger' : 'primary'}`, disabled: Boolean(name) && typed !== name }, action))));
+    dialog.oncancel = (event) => {
+      event.preventDefault();
+      close(false);
+    };
+    draw();
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+// A dialog that only tells something.
+export function tell(title, ...kids) {
+  const dialog = document.createElement('dialog');
+  dialog.setAttribute('aria-labelledby', 'dialog-title');
+  render(dialog, h('form', { method: 'dialog' },
+    h('h2', { id: 'dialog-title' }, title), kids,
+    h('div', { class: 'dialog-actions' }, h('button', { type: 'submit', class: 'button primary' }, 'Close'))));
+  dialog.onclose = () => dialog.remove();
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+const SHOWN_MS = 6000;
+
+// A short message that goes by itself; it is also said to those who hear the page.
+export function toast(text, tone = 'good') {
+  let stack = document.getElementById('toasts');
+  if (!stack) {
+    stack = document.createElement('div');
+    stack.id = 'toasts';
+    document.body.append(stack);
+  }
+  const item = document.createElement('div');
+  item.className = `toast ${tone}`;
+  item.setAttribute('role', tone === 'bad' ? 'alert' : 'status');
+  item.textContent = text;
+  stack.append(item);
+  setTimeout(() => item.remove(), tone === 'bad' ? SHOWN_MS * 2 : SHOWN_MS);
+}

@@ -1,0 +1,163 @@
+//! The services of a scheduler behind one door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use persys_cluster::settings::Settings;
+use persys_git::Fetcher;
+use persys_identity::Incoming;
+use persys_oidc::Verifier;
+use persys_proto::compute::v1::access_server::AccessServer;
+use persys_proto::compute::v1::audit_server::AuditServer;
+use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::secrets_server::SecretsServer;
+use persys_proto::compute::v1::sources_server::SourcesServer;
+use persys_proto::compute::v1::tokens_server::TokensServer;
+use persys_proto::control::v1::agent_control_server::AgentControlServer;
+use persys_store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::transport::Server;
+
+use crate::app::{Error, Task, stopped};
+use crate::clock::Clock;
+use crate::handle::Handle;
+use crate::links::grpc::{GrpcLinks, Way};
+use crate::metrics::Metrics;
+use crate::rpc::{
+    AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, Rights,
+    SecretsService, Tokens,
+};
+use crate::secrets::Secrets;
+use crate::standing::Standing;
+
+/// How often a quiet connection is asked whether it is still there, and how long it may take.
+const KEEPALIVE: Duration = Duration::from_mins(1);
+/// Most requests at a time on one connection.
+const MOST_STREAMS: u32 = 1024;
+
+/// What services work with.
+pub(crate) struct Behind {
+    pub(crate) handle: Handle,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) links: Arc<GrpcLinks>,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+/// What they were told.
+pub(crate) struct Told<'a> {
+    pub(crate) way: Way,
+    pub(crate) enrolment: Enrolment,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) logins: Option<Verifier>,
+    pub(crate) settings: Settings,
+    pub(crate) cluster: &'a str,
+}
+
+/// What is served, and what stands before it.
+pub(crate) struct Services {
+    control: Control,
+    compute: Compute,
+    rights: Rights,
+    tokens: Tokens,
+    secrets: SecretsService,
+    audit: AuditService,
+    forward: Arc<Forward>,
+    doors: Arc<Doors>,
+}
+
+impl Services {
+    pub(crate) fn new(behind: Behind, told: Told<'_>, stopping: &watch::Receiver<bool>) -> Self {
+        let Behind { handle, store, clock, links, secrets } = behind;
+        secrets.follow(handle.watch_entries());
+        let (same, at) = (|| handle.clone(), || Arc::clone(&clock));
+        let beside = (links.obeyed(), links.streams(), told.fetcher);
+        let control =
+            Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone());
+        Self {
+            compute: Compute::new(&control, links, told.cluster),
+            control,
+            rights: Rights::new(same(), at()),
+            tokens: Tokens { handle: same(), clock: at(), enrolment: told.enrolment },
+            secrets: SecretsService::new(same(), secrets, at()),
+            audit: AuditService::new(store),
+            forward: Forward::new(told.way, same()),
+            doors: Doors::new(same(), at(), told.logins),
+        }
+    }
+}
+
+/// Serves all of it until the process stops.
+pub(crate) fn serve_grpc(
+    incoming: Incoming,
+    Services { control, compute, rights, tokens, secrets, audit, forward, doors }: Services,
+    handle: &Handle,
+    metrics: &Arc<Metrics>,
+    stopping: watch::Receiver<bool>,
+    aside: &mut Vec<Task>,
+) -> Result<Task, Error> {
+    let sources = SourcesServer::new(control.clone());
+    let control = AgentControlServer::new(control)
+        .max_decoding_message_size(LARGEST)
+        .max_encoding_message_size(usize::MAX);
+    let compute = ComputeServer::new(compute)
+        .max_decoding_message_size(LARGEST)
+        .max_encoding_message_size(usize::MAX);
+    let audit = AuditServer::new(audit).max_encoding_message_size(usize::MAX);
+    let (reporter, health) = tonic_health::server::health_reporter();
+    aside.push(Task::spawn(report_health(reporter, handle.standing())));
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
+        .build_v1()?;
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .max_concurrent_streams(MOST_STREAMS)
+        .add_service(Guarded::new(control, metrics, &forward, &doors))
+        .add_service(Guarded::new(compute, metrics, &forward, &doors))
+        .add_service(Guarded::new(TokensServer::new(tokens), metrics, &forward, &doors))
+        .add_service(Guarded::new(sources, metrics, &forward, &doors))
+        .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
+        .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
+        .add_service(Guarded::new(audit, metrics, &forward, &doors))
+        .add_service(Guarded::new(health, metrics, &forward, &doors))
+        .add_service(Guarded::new(reflection, metrics, &forward, &doors));
+    Ok(Task::spawn(async move {
+        if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
+            tracing::error!(%fault, "requests are no longer served");
+        }
+    }))
+}
+
+/// Follows the standing in the standard health service.
+async fn report_health(
+    reporter: tonic_health::server::HealthReporter,
+    mut standing: watch::Receiver<Standing>,
+) {
+    use tonic_health::ServingStatus;
+    loop {
+        let well = standing.borrow_and_update().is_well();
+        let status = if well { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for service in ["", "persys.control.v1.AgentControl", "persys.compute.v1.Compute"] {
+            reporter.set_service_status(service, status).await;
+        }
+        if standing.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Serves the pages for people and probes until the process stops.
+pub(crate) fn serve_pages(
+    pages: TcpListener,
+    router: axum::Router,
+    stopping: watch::Receiver<bool>,
+) -> Task {
+    Task::spawn(async move {
+        let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
+        if let Err(fault) = served {
+            tracing::error!(%fault, "pages are no longer served");
+        }
+    })
+}

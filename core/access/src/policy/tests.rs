@@ -1,0 +1,190 @@
+//! Every power through every kind of workload, in every kind of namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::entry::{Entry, Namespace};
+use persys_model::resources::Resources;
+use persys_model::spec::compose::{ComposeSource, ComposeSpec};
+use persys_model::spec::container::Bind;
+use persys_model::spec::secret::Secret;
+use persys_model::spec::vm::{Address, CloudInit, DiskFormat, NicModel, VmDisk, VmNetwork};
+use persys_model::spec::{NAMESPACE_KEY, Placement};
+
+use super::*;
+
+fn spec(namespace: &str, kind: impl Into<Kind>) -> Spec {
+    Spec {
+        kind: kind.into(),
+        resources: Resources::default(),
+        placement: Placement::default(),
+        metadata: BTreeMap::from([(Arc::from(NAMESPACE_KEY), Arc::from(namespace))]),
+        secrets: Vec::new(),
+    }
+}
+
+fn entries(name: &'static str, allowance: Allowance) -> Entries {
+    let namespace = Namespace { name: NamespaceName::fixed(name), allowance };
+    [Arc::new(Entry::Namespace(namespace))].into_iter().collect()
+}
+
+fn rules(spec: &Spec, entries: &Entries) -> Vec<&'static str> {
+    refusals(spec, entries).iter().map(|refusal| refusal.rule).collect()
+}
+
+fn with_bind(path: &str, read_only: bool) -> ContainerSpec {
+    let bind = Bind { host_path: Arc::from(path), container_path: Arc::from("/inside"), read_only };
+    ContainerSpec { binds: vec![bind], ..ContainerSpec::default() }
+}
+
+fn privileged() -> ContainerSpec {
+    ContainerSpec { privileged: true, ..ContainerSpec::default() }
+}
+
+fn stack(service: &str) -> ComposeSpec {
+    let file = format!("services:\n  a:\n    image: alpine\n    {service}\n");
+    ComposeSpec {
+        source: ComposeSource::Inline(Secret::new(file.as_str())),
+        project: None,
+        env: BTreeMap::new(),
+        host_ports: Vec::new(),
+        has_named_volumes: false,
+    }
+}
+
+fn machine(path: &str, attach: Attach) -> VmSpec {
+    VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 64,
+        disks: vec![VmDisk {
+            device: Arc::from("vda"),
+            source: DiskSource::External { path: Arc::from(path), create_gib: None },
+            format: DiskFormat::Raw,
+            cdrom: false,
+            boot: true,
+            backing_file: None,
+        }],
+        networks: vec![VmNetwork {
+            attach,
+            mac: None,
+            address: Address::Dhcp,
+            model: NicModel::default(),
+        }],
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: BTreeMap::new(),
+    }
+}
+
+fn plugged() -> Attach {
+    Attach::Network(Arc::from("default"))
+}
+
+/// What asks for a power beyond the ordinary, by the rule that gives it.
+fn reaching(namespace: &str) -> Vec<(&'static str, Spec)> {
+    vec![
+        ("privileged", spec(namespace, privileged())),
+        ("privileged", spec(namespace, stack("privileged: true"))),
+        ("privileged", spec(namespace, stack("pid: host"))),
+        ("privileged", spec(namespace, stack("ipc: host"))),
+        ("privileged", spec(namespace, stack("cap_add: [NET_ADMIN]"))),
+        ("privileged", spec(namespace, stack("security_opt: ['seccomp=unconfined']"))),
+        ("host-network", spec(namespace, stack("network_mode: host"))),
+        ("devices", spec(namespace, stack("devices: ['/dev/fuse']"))),
+        ("host-paths", spec(namespace, with_bind("/srv/data", false))),
+        ("host-paths", spec(namespace, stack("volumes: ['/srv/data:/data']"))),
+        ("host-paths", spec(namespace, machine("/srv/data/a.img", plugged()))),
+        (
+            "host-network",
+            spec(namespace, machine("/srv/data/a.img", Attach::Bridge(Arc::from("br0")))),
+        ),
+    ]
+}
+
+#[test]
+fn the_default_namespace_gives_what_can_be_given() {
+    for (rule, spec) in reaching("default") {
+        assert_eq!(refusals(&spec, &Entries::default()), [], "{rule}");
+    }
+}
+
+#[test]
+fn every_other_namespace_gives_nothing_unless_it_says_so() {
+    let nothing = entries("web", Allowance::default());
+    for (rule, spec) in reaching("web") {
+        assert!(rules(&spec, &nothing).contains(&rule), "{rule}: {:?}", refusals(&spec, &nothing));
+    }
+    let everything = entries(
+        "web",
+        Allowance {
+            privileged: true,
+            host_network: true,
+            devices: true,
+            host_paths: BTreeSet::from([Arc::from("/srv/data")]),
+        },
+    );
+    for (rule, spec) in reaching("web") {
+        assert_eq!(refusals(&spec, &everything), [], "{rule}");
+    }
+    assert_eq!(refusals(&spec("web", ContainerSpec::default()), &nothing), []);
+    assert_eq!(refusals(&spec("web", stack("restart: always")), &nothing), []);
+}
+
+#[test]
+fn the_default_namespace_can_be_closed_too() {
+    let closed = entries("default", Allowance::default());
+    for (rule, spec) in reaching("default") {
+        assert!(rules(&spec, &closed).contains(&rule), "{rule}");
+    }
+}
+
+#[test]
+fn a_folder_is_allowed_with_what_is_below_and_nothing_beside() {
+    let host_paths = BTreeSet::from([Arc::from("/srv/data/")]);
+    let given = entries("web", Allowance { host_paths, ..Allowance::default() });
+    for (path, allowed) in [
+        ("/srv/data", true),
+        ("/srv/data/a/b", true),
+        ("/srv/database", false),
+        ("/srv", false),
+        ("/", false),
+    ] {
+        let refused = refusals(&spec("web", with_bind(path, true)), &given);
+        assert_eq!(refused.is_empty(), allowed, "{path}: {refused:?}");
+    }
+}
+
+#[test]
+fn some_of_a_node_is_given_to_nobody() {
+    let host_paths = BTreeSet::from([Arc::from("/")]);
+    let wide = Allowance { privileged: true, host_network: true, devices: true, host_paths };
+    let paths = ["/", "/var/run/docker.sock", "/run/docker.sock", "/var/lib/persys", "/etc/persys"];
+    for given in [Entries::default(), entries("default", wide)] {
+        for path in paths {
+            let refused = rules(&spec("default", with_bind(path, true)), &given);
+            assert_eq!(refused, ["never-given"], "{path}");
+        }
+        let image = machine("/var/lib/persys/vm1.qcow2", plugged());
+        assert_eq!(refusals(&spec("default", image), &given), []);
+        for path in ["/etc/shadow", "/var/lib/persys/known.json", "/var/lib/docker/a.img"] {
+            let refused = rules(&spec("default", machine(path, plugged())), &given);
+            assert_eq!(refused, ["never-given"], "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_names_the_field_the_rule_and_the_next_step() {
+    let nothing = entries("web", Allowance::default());
+    let refused = refusals(&spec("web", privileged()), &nothing);
+    assert_eq!(
+        refused.first().map(ToString::to_string).as_deref(),
+        Some(
+            "container.privileged: the namespace web does not allow all powers of the node; do \
+             without it, or have an admin run `persys namespace set web --allow-privileged` (rule \
+             privileged)"
+        )
+    );
+}
