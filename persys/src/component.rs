@@ -284,12 +284,8 @@ fn read(
     words: Vec<OsString>,
 ) -> Result<Told, ExitCode> {
     let words = words.into_iter().map(settings::with_two_dashes);
-    let typed = command.try_get_matches_from(words).map_err(|error| {
-        // Help is an error to the library and none to people.
-        let code = if error.use_stderr() { crate::USAGE } else { 0 };
-        drop(error.print());
-        ExitCode::from(code)
-    })?;
+    let typed = command.try_get_matches_from(words);
+    let typed = typed.map_err(|error| tell::not_understood(&error))?;
     // What is set to nothing is not set.
     let set: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

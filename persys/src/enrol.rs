@@ -14,8 +14,8 @@ use persys_identity::names::IdentityError;
 use persys_identity::renew::{Pace, RenewError};
 use persys_identity::vault::{self, VaultIssuer};
 use persys_identity::{
-    ClusterName, Denied, Event, Grant, Identity, Issuer, Name, Renewer, Report, Role, Source,
-    TrustDomain,
+    ClusterName, Denied, Event, Grant, Identity, Issuer, Name, Renewer, Role, Source, TrustDomain,
+    logged,
 };
 use persys_model::join::{Admission, Claim};
 use persys_scheduler::app as scheduler;
@@ -125,19 +125,9 @@ pub(crate) async fn keep(
 ) -> Result<Aside, Error> {
     let renewer = Renewer::new(source.clone(), issuer, pace);
     if let Some(certificate) = renewer.ensure(SystemTime::now()).await? {
-        (reporter())(Event::Renewed(certificate));
+        logged()(Event::Renewed(certificate));
     }
-    Ok(Aside(tokio::spawn(renewer.run(SystemTime::now, reporter()))))
-}
-
-fn reporter() -> Report {
-    Arc::new(|event: Event| {
-        if event.is_trouble() {
-            tracing::warn!(event = event.name(), "{event}");
-        } else {
-            tracing::info!(event = event.name(), "{event}");
-        }
-    })
+    Ok(Aside(tokio::spawn(renewer.run(SystemTime::now, logged()))))
 }
 
 /// Lets others join, beside a scheduler that runs.

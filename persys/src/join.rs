@@ -74,14 +74,9 @@ pub(crate) fn command() -> clap::Command {
 
 /// Joins, and runs the agent.
 pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
-    let words = std::iter::once(OsString::from("persys join")).chain(words);
-    let options = match Options::try_parse_from(words) {
+    let options: Options = match tell::typed("persys join", words) {
         Ok(options) => options,
-        Err(error) => {
-            let code = if error.use_stderr() { crate::USAGE } else { 0 };
-            drop(error.print());
-            return ExitCode::from(code);
-        }
+        Err(code) => return code,
     };
     match join(&options).await {
         Ok(file) if options.no_start => {
@@ -91,6 +86,9 @@ pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
         Ok(file) => crate::component::agent(vec!["--config".into(), file.into()]).await,
         Err(error) => {
             eprintln!("persys join: {}", tell::chain(&error));
+            eprintln!(
+                "next: persys token create      (where the cluster is; it prints the whole line)"
+            );
             ExitCode::FAILURE
         }
     }

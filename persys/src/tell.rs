@@ -1,5 +1,6 @@
 //! Telling: logs for machines, sentences for people.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -17,6 +18,20 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = behind.source();
     }
     text
+}
+
+/// What was typed after `name`; or what the process ends with, once help or the fault was shown.
+pub(crate) fn typed<T: clap::Parser>(name: &str, words: Vec<OsString>) -> Result<T, ExitCode> {
+    let words = std::iter::once(OsString::from(name)).chain(words);
+    T::try_parse_from(words).map_err(|error| not_understood(&error))
+}
+
+/// Shows what the library says of the words, and what the process ends with: help is an error to the
+/// library and none to people.
+pub(crate) fn not_understood(error: &clap::Error) -> ExitCode {
+    let code = if error.use_stderr() { crate::USAGE } else { 0 };
+    drop(error.print());
+    ExitCode::from(code)
 }
 
 /// Says what is wrong, each fault on a line.

@@ -16,6 +16,18 @@ use crate::watch::ReloadError;
 /// Where events go. Called from within the connection's own task, so it must not wait.
 pub type Report = Arc<dyn Fn(Event) + Send + Sync>;
 
+/// Tells the log of the process.
+#[must_use]
+pub fn logged() -> Report {
+    Arc::new(|event: Event| {
+        if event.is_trouble() {
+            tracing::warn!(event = event.name(), "{event}");
+        } else {
+            tracing::info!(event = event.name(), "{event}");
+        }
+    })
+}
+
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Event {

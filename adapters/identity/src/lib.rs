@@ -43,7 +43,7 @@ pub use certificate::{Certificate, Serial};
 pub use connect::{ConnectError, Connector, Lasting};
 pub use credentials::{Bundle, Credentials};
 pub use disk::FileError;
-pub use event::{Event, Report};
+pub use event::{Event, Report, logged};
 pub use files::Source;
 pub use listen::{ConnectInfo, Connection, Exposure, Incoming};
 pub use names::{ClusterName, Identity, Name, Role, TrustDomain};

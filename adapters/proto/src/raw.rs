@@ -30,8 +30,9 @@ where
     client.unary(request, PathAndQuery::from_static(path), Raw).await
 }
 
+/// Bytes as they are, both ways.
 #[derive(Debug, Clone, Copy, Default)]
-struct Raw;
+pub struct Raw;
 
 impl Codec for Raw {
     type Encode = Bytes;

@@ -43,10 +43,10 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// that cannot be said for certain, this is an error.
     async fn list(&self) -> Result<Vec<Seen>, Error>;
 
-    /// What the agent core is told of all this: the list, or which part of it is not known.
-    async fn observe(&self) -> Observation {
-        observation(self.list().await)
-    }
+    /// What the agent core is told of all this: the list, or which part of it is not known. Everybody
+    /// says it: one that stands before others and forgot to pass it on would make what one of them
+    /// hides hide everything.
+    async fn observe(&self) -> Observation;
 
     /// Whether the runtime can do its work.
     async fn health(&self) -> Result<Health, Error>;

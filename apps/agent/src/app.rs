@@ -15,8 +15,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Connection, Connector, Event, Expected, Exposure, Incoming, Name, Peer, Report,
-    Role, Source, Watcher,
+    ClusterName, Connection, Connector, Expected, Exposure, Incoming, Name, Peer, Role, Source,
+    Watcher, logged,
 };
 use persys_model::id::NodeId;
 use persys_node::agent::Agent;
@@ -385,13 +385,7 @@ fn secure(
     listener: Option<(TcpListener, SocketAddr)>,
     beside: &mut JoinSet<()>,
 ) -> Result<Links, Error> {
-    let report: Report = Arc::new(|event: Event| {
-        if event.is_trouble() {
-            tracing::warn!(name = event.name(), "{event}");
-        } else {
-            tracing::info!(name = event.name(), "{event}");
-        }
-    });
+    let report = logged();
     let listener = listener.map(|(listener, _)| listener);
     let source = match &config.security {
         Security::Insecure(exposure) => {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use persys_identity::{Credentials, Event, Incoming, Report};
+use persys_identity::{Credentials, Incoming, logged};
 use persys_proto::compute::v1::enrol_server::EnrolServer;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -87,7 +87,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let failed = |source| Error::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let incoming = Incoming::one_sided(listener, &credentials, reporter())
+    let incoming = Incoming::one_sided(listener, &credentials, logged())
         .map_err(|fault| Error::Tls(fault.to_string()))?;
     let service = Service { office, refusals: Refusals::default(), schedulers };
     let service = EnrolServer::new(service).max_decoding_message_size(LARGEST);
@@ -105,14 +105,4 @@ pub async fn start(config: Config) -> Result<Running, Error> {
         }
     });
     Ok(Running { address, stop: Some(stop), serving })
-}
-
-fn reporter() -> Report {
-    Arc::new(|event: Event| {
-        if event.is_trouble() {
-            tracing::warn!(event = event.name(), "{event}");
-        } else {
-            tracing::info!(event = event.name(), "{event}");
-        }
-    })
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::Router;
 use persys_identity::files::LoadError;
 use persys_identity::web::{Asked, WebDoor};
-use persys_identity::{Credentials, Event, Identity, Report, Role, Source, Watcher};
+use persys_identity::{Credentials, Identity, Role, Source, Watcher, logged};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -258,7 +258,7 @@ fn credentials(source: &Source, aside: &mut Vec<Task>) -> Result<Credentials, Er
     if found.role != Role::Gateway {
         return Err(Error::WrongIdentity(Box::new(found)));
     }
-    aside.push(Task::spawn(watcher.run(SystemTime::now, reporter())));
+    aside.push(Task::spawn(watcher.run(SystemTime::now, logged())));
     Ok(credentials)
 }
 
@@ -271,14 +271,4 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error>
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
-}
-
-fn reporter() -> Report {
-    Arc::new(|event: Event| {
-        if event.is_trouble() {
-            tracing::warn!(event = event.name(), "{event}");
-        } else {
-            tracing::info!(event = event.name(), "{event}");
-        }
-    })
 }

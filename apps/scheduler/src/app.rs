@@ -13,7 +13,7 @@ use persys_git::Fetcher;
 use persys_identity::listen::Exposed;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Credentials, Event, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
+    ClusterName, Credentials, Exposure, Identity, Incoming, Role, Source, Watcher, logged,
 };
 use persys_oidc::Verifier;
 use persys_store::Store;
@@ -346,9 +346,9 @@ impl Door {
         match self {
             Self::Plain(cluster, exposure) => {
                 let cluster = cluster.clone();
-                Ok(Incoming::plain(listener, cluster, *exposure, reporter())?)
+                Ok(Incoming::plain(listener, cluster, *exposure, logged())?)
             }
-            Self::Tls(_, credentials) => Incoming::tls(listener, credentials, reporter())
+            Self::Tls(_, credentials) => Incoming::tls(listener, credentials, logged())
                 .map_err(|fault| Error::Tls(fault.to_string())),
         }
     }
@@ -372,18 +372,8 @@ impl Door {
         match self {
             Self::Plain(..) => Vec::new(),
             Self::Tls(watcher, _) => {
-                vec![Task::spawn(watcher.run(SystemTime::now, reporter()))]
+                vec![Task::spawn(watcher.run(SystemTime::now, logged()))]
             }
         }
     }
-}
-
-fn reporter() -> Report {
-    Arc::new(|event: Event| {
-        if event.is_trouble() {
-            tracing::warn!(event = event.name(), "{event}");
-        } else {
-            tracing::info!(event = event.name(), "{event}");
-        }
-    })
 }

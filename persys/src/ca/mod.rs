@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use persys_ca::office::{OfficeError, record};
 use persys_ca::{FileRegister, Local, Office, RegisterError};
 use persys_identity::authority::{AuthorityError, usual_lifetime};
@@ -66,22 +66,30 @@ pub(crate) fn command() -> clap::Command {
 
 /// Does what was typed after `persys ca`.
 pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
-    let words = std::iter::once(OsString::from("persys ca")).chain(words);
-    let options = match Options::try_parse_from(words) {
+    let options: Options = match tell::typed("persys ca", words) {
         Ok(options) => options,
-        Err(error) => {
-            let code = if error.use_stderr() { crate::USAGE } else { 0 };
-            drop(error.print());
-            return ExitCode::from(code);
-        }
+        Err(code) => return code,
     };
     match act(options).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("persys ca: {}", tell::chain(&error));
+            if let Some(next) = next_step(&error) {
+                eprintln!("next: {next}");
+            }
             ExitCode::FAILURE
         }
     }
+}
+
+/// What to type, where that is known.
+fn next_step(error: &Error) -> Option<&'static str> {
+    let missing = matches!(
+        error,
+        Error::Authority(AuthorityError::File(FileError::Missing { .. }))
+            | Error::File(FileError::Missing { .. })
+    );
+    missing.then_some("persys ca init --folder FOLDER     (makes an authority there)")
 }
 
 async fn act(options: Options) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use persys_agent::app as agent;
 use persys_gateway::app as gateway;
 use persys_identity::authority::AuthorityError;
@@ -112,14 +112,9 @@ pub(crate) fn command() -> clap::Command {
 
 /// Does what was typed after `persys dev`.
 pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
-    let words = std::iter::once(OsString::from("persys dev")).chain(words);
-    let options = match Options::try_parse_from(words) {
+    let options: Options = match tell::typed("persys dev", words) {
         Ok(options) => options,
-        Err(error) => {
-            let code = if error.use_stderr() { crate::USAGE } else { 0 };
-            drop(error.print());
-            return ExitCode::from(code);
-        }
+        Err(code) => return code,
     };
     let done = match options.action {
         Some(Action::Down) => down::run(&options).await,

@@ -5,16 +5,16 @@
 
 use std::time::SystemTime;
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use persys_cluster::record::Head;
 use persys_e2e::stack::{Stack, Wire};
 use persys_identity::Role;
 use persys_proto::agent::v1 as agent;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::FailureReason;
+use persys_proto::raw::Raw;
 use persys_runtime::Runtime as _;
 use prost::Message as _;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
@@ -23,44 +23,6 @@ const CONTROL: &str = "persys.control.v1.AgentControl";
 const AGENT: &str = "persys.agent.v1.AgentService";
 /// Both programs read messages up to this size.
 const LARGEST: usize = 4 * 1024 * 1024;
-
-/// Bytes as they are, both ways.
-#[derive(Debug, Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        into.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
-    }
-}
 
 async fn send(channel: &Channel, method: &str, message: Vec<u8>) -> Result<Bytes, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());

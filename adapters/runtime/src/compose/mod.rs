@@ -30,11 +30,11 @@ use async_trait::async_trait;
 use persys_compose::{Document, Verdict};
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ComposeSpec, Kind, Spec};
-use persys_node::input::Seen;
+use persys_node::input::{Observation, Seen};
 
 use crate::docker::Docker;
 use crate::error::Error;
-use crate::runtime::{Health, Progress, Runtime, Start, Thing};
+use crate::runtime::{Health, Progress, Runtime, Start, Thing, observation};
 
 use book::Book;
 use program::Finder;
@@ -139,6 +139,10 @@ impl Runtime for Compose {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         self.look_at_all().await
+    }
+
+    async fn observe(&self) -> Observation {
+        observation(self.list().await)
     }
 
     async fn health(&self) -> Result<Health, Error> {

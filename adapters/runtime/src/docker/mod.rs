@@ -43,11 +43,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ContainerSpec, Kind, Spec};
-use persys_node::input::Seen;
+use persys_node::input::{Observation, Seen};
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing};
+use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing, observation};
 
 use settings::Settings;
 
@@ -121,6 +121,10 @@ impl Runtime for Docker {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         self.look_at_all().await
+    }
+
+    async fn observe(&self) -> Observation {
+        observation(self.list().await)
     }
 
     async fn health(&self) -> Result<Health, Error> {

@@ -16,13 +16,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Kind, Spec};
-use persys_node::input::{Existing, Seen};
+use persys_node::input::{Existing, Observation, Seen};
 use tokio::sync::broadcast;
 
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::inside::Wakeup;
-use crate::runtime::{Fetched, Health, Progress, Published, Runtime, Start, Thing};
+use crate::runtime::{Fetched, Health, Progress, Published, Runtime, Start, Thing, observation};
 
 use script::Script;
 
@@ -316,6 +316,10 @@ impl Runtime for Sim {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         Ok(self.answering()?.ours.values().map(|made| made.seen.clone()).collect())
+    }
+
+    async fn observe(&self) -> Observation {
+        observation(self.list().await)
     }
 
     async fn health(&self) -> Result<Health, Error> {

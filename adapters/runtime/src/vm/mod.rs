@@ -48,12 +48,12 @@ use async_trait::async_trait;
 use persys_libvirt::Client;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Kind, Spec, VmSpec};
-use persys_node::input::Seen;
+use persys_node::input::{Observation, Seen};
 use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing};
+use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing, observation};
 
 use disks::Disks;
 use settings::Settings;
@@ -141,6 +141,10 @@ impl Runtime for Machines {
             Err(error) if error.is_unknown() && self.never_had_any().await => Ok(Vec::new()),
             answer => answer,
         }
+    }
+
+    async fn observe(&self) -> Observation {
+        observation(self.list().await)
     }
 
     async fn health(&self) -> Result<Health, Error> {

@@ -7,6 +7,22 @@ use tonic::{Code, Status};
 
 use crate::problem::Problem;
 
+/// Lists in which one finds what there is, by the noun of "there is no ...".
+const LISTS: [(&str, &str); 5] = [
+    ("secret", "persys secret list"),
+    ("disk", "persys disk list"),
+    ("namespace", "persys namespace list"),
+    ("binding", "persys access list"),
+    ("user token", "persys access token list"),
+];
+
+/// Where somebody looks who named what there is not.
+fn where_to_look(said: &str) -> Vec<&'static str> {
+    let noun = said.strip_prefix("there is no ").unwrap_or_default();
+    let known = LISTS.iter().find(|(word, _)| noun.starts_with(word));
+    known.map_or_else(|| vec!["persys list", "persys nodes"], |(_, list)| vec![*list])
+}
+
 /// What went wrong with a question to `whom`.
 pub(super) fn explain(what: &str, whom: &str, status: &Status) -> Problem {
     if let Some(error) = ConnectError::within(status) {
@@ -15,7 +31,9 @@ pub(super) fn explain(what: &str, whom: &str, status: &Status) -> Problem {
     let said = status.message();
     let problem = Problem::new(what);
     match status.code() {
-        Code::NotFound => problem.why(said).next("persys list").next("persys nodes"),
+        Code::NotFound => {
+            where_to_look(said).iter().fold(problem.why(said), |problem, next| problem.next(*next))
+        }
         Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists | Code::Aborted => {
             problem.why(said)
         }
@@ -87,6 +105,15 @@ fn chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_there_is_not_leads_to_the_list_of_what_there_is() {
+        let next = |said: &str| explain("it cannot be shown", "s1", &Status::not_found(said)).next;
+        assert_eq!(next("there is no secret db in the namespace web"), ["persys secret list"]);
+        assert_eq!(next("there is no user token zzz"), ["persys access token list"]);
+        assert_eq!(next("there is no workload web"), ["persys list", "persys nodes"]);
+        assert_eq!(next("nothing of that kind"), ["persys list", "persys nodes"]);
+    }
 
     #[test]
     fn each_refusal_says_what_why_and_what_next() {
