@@ -85,7 +85,9 @@ bench-core:
 
 bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to running, STORE=embedded or etcd
 	@mkdir -p target/bench
-	$(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
+	@hack/etcd-install
+	cargo build --quiet --release -p persys-bench --bin fleet
+	hack/with-own-network $(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
 	  --json target/bench/fleet-$(STORE).json
 
 bench-compose:         ## a stack of five services against the Compose program itself, on a daemon of its own

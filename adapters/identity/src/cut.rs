@@ -8,7 +8,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -28,6 +28,11 @@ pub(crate) struct Leash {
     revoked: Revoked,
     change: ReusableBoxFuture<'static, watch::Receiver<u64>>,
     end: Pin<Box<Sleep>>,
+    /// Who is woken by both of these. A busy connection waits thousands of times a second, nearly
+    /// always by the same task, and saying so again each time would cost more than the rest of this.
+    wakes: Option<Waker>,
+    /// Which list that was said about.
+    version: u64,
     cut: bool,
 }
 
@@ -39,21 +44,34 @@ impl Leash {
             revoked: revoked.clone(),
             change: ReusableBoxFuture::new(next(revoked.watch())),
             end: Box::pin(sleep_until(Instant::now() + left)),
+            wakes: None,
+            version: 0,
             cut: false,
         }
     }
 
-    /// Whether it is to end; wakes the task when that changes.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
-        while !self.cut
-            && let Poll::Ready(watch) = self.change.poll(cx)
-        {
-            self.change.set(next(watch));
-            self.cut = self.revoked.has(&self.peer);
-        }
+    /// Whether it may go on.
+    fn check(&mut self) -> io::Result<()> {
+        self.cut = self.cut || self.revoked.has(&self.peer);
         if self.cut {
             let text = format!("{} was revoked", self.peer.identity);
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
+        Ok(())
+    }
+
+    /// Whether it may go on waiting; wakes the task when that changes.
+    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let version = self.revoked.version();
+        self.check()?;
+        let known = self.wakes.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if known && version == self.version && Instant::now() < self.end.deadline() {
+            return Ok(());
+        }
+        (self.wakes, self.version) = (Some(cx.waker().clone()), version);
+        while let Poll::Ready(watch) = self.change.poll(cx) {
+            self.change.set(next(watch));
+            self.check()?;
         }
         if self.end.as_mut().poll(cx).is_ready() {
             let text = format!("the certificate of {} has ended", self.peer.identity);
@@ -101,10 +119,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let held = self.get_mut();
-        if let Some(leash) = &mut held.leash {
-            leash.poll(cx)?;
+        let read = Pin::new(&mut held.stream).poll_read(cx, buffer);
+        match &mut held.leash {
+            Some(leash) if read.is_pending() => leash.wait(cx)?,
+            Some(leash) => leash.check()?,
+            None => {}
         }
-        Pin::new(&mut held.stream).poll_read(cx, buffer)
+        read
     }
 }
 
@@ -116,8 +137,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
     ) -> Poll<io::Result<usize>> {
         let held = self.get_mut();
         // The reader is always waiting and is woken; a writer only must not go on.
-        if held.leash.as_ref().is_some_and(|leash| leash.cut || leash.revoked.has(&leash.peer)) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        if let Some(leash) = &mut held.leash {
+            leash.check()?;
         }
         Pin::new(&mut held.stream).poll_write(cx, bytes)
     }

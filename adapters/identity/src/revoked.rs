@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::SHA256;
@@ -131,13 +132,15 @@ pub struct Revoked(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     denied: ArcSwap<Denied>,
+    version: AtomicU64,
     changed: watch::Sender<u64>,
 }
 
 impl Default for Revoked {
     fn default() -> Self {
         let denied = ArcSwap::from_pointee(Denied::default());
-        Self(Arc::new(Shared { denied, changed: watch::Sender::new(0) }))
+        let (version, changed) = (AtomicU64::new(0), watch::Sender::new(0));
+        Self(Arc::new(Shared { denied, version, changed }))
     }
 }
 
@@ -158,7 +161,13 @@ impl Revoked {
             return;
         }
         self.0.denied.store(Arc::new(denied));
+        self.0.version.fetch_add(1, Ordering::Release);
         self.0.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// How often the list has changed; it counts before anybody is woken.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
     }
 
     /// Wakes whenever the list changes.

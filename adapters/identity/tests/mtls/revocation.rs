@@ -59,6 +59,13 @@ async fn a_quiet_connection_is_cut_too() {
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut settings = [0; 9];
     stream.read_exact(&mut settings).await.unwrap();
+    // Others come onto the list first: whoever waits is woken for each, and waits on.
+    for other in ["agent/n2", "agent/n3"] {
+        scheduler.revoked().replace(denied(&[other.to_owned()]));
+        let mut more = [0; 256];
+        let waits = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut more)).await;
+        assert!(!matches!(waits, Ok(Ok(0) | Err(_))), "{other} is somebody else");
+    }
     scheduler.revoked().replace(denied(&["agent/n1".to_owned()]));
     let rest = tokio::time::timeout(PROMISED, async {
         let mut rest = Vec::new();
