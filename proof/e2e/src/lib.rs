@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod daemon;
 pub mod engine;
 pub mod gateway;
+pub mod git;
 pub mod names;
 pub mod part;
 pub mod processes;

@@ -8,9 +8,9 @@
 mod server;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
+use persys_e2e::git::git;
 use persys_e2e::stack::{Stack, Wire};
 use persys_identity::Role;
 use persys_model::id::WorkloadId;
@@ -23,20 +23,6 @@ use server::{Manner, Server};
 use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn git(folder: &Path, args: &[&str]) -> String {
-    let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
-    let output = Command::new("/usr/bin/git")
-        .args(who)
-        .args(args)
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
 
 /// A commit with this file.
 fn commit(folder: &Path, path: &str, text: &str) -> String {

@@ -5,29 +5,15 @@
 mod server;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use persys_e2e::engine::{Engine, IMAGE};
+use persys_e2e::git::git;
 use persys_e2e::processes::Stack;
 
 use self::server::{Manner, Server};
 use crate::stacks::{moments, stack};
 use crate::typed::{done, typed};
-
-fn git(folder: &Path, args: &[&str]) -> String {
-    let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
-    let output = Command::new("/usr/bin/git")
-        .args(who)
-        .args(args)
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
 
 /// A commit of the stack: a database that counts its starts on its volume, a service that needs it,
 /// and one that needs that.
