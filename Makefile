@@ -50,6 +50,7 @@ live-tests:
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
+	cargo test --quiet -p persys --test manuals_live
 	@hack/etcd-install
 	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
