@@ -12,8 +12,8 @@ BENCH := cargo run --quiet --release -p persys-bench --bin
 .PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose
 
-up:                    ## Docker if it is missing, persys dev, and a container that answers
-	@hack/up
+up:                    ## Docker if it is missing, persys dev, and a container that answers; LISTEN=ADDRESS for others to join
+	@LISTEN=$(LISTEN) hack/up
 
 down:                  ## undoes `make up`
 	@hack/down
