@@ -17,7 +17,7 @@
 //!   <!-- ends: 2 -->               how they end; `any` where that depends on the machine
 //! ```
 //!
-//! A block with commands and neither of the two languages is a fault: nothing gets past.
+//! What looks like a command in a block of neither language is counted as not run, and told.
 
 #![allow(
     clippy::unwrap_used,

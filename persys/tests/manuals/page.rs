@@ -170,15 +170,10 @@ impl Said {
             steps.push(Step::File { name: name.clone(), text });
             return Ok(steps);
         }
-        let commands = match language.trim() {
-            "sh" => listed(block),
-            "console" => shown(block)?,
-            _ => {
-                if let Some((_, line)) = block.iter().find(|(_, line)| is_command(line)) {
-                    return Err(format!("{line:?} is in a block that is neither sh nor console"));
-                }
-                Vec::new()
-            }
+        let (commands, how) = match language.trim() {
+            "sh" => (listed(block), self.how.clone()),
+            "console" => (shown(block)?, self.how.clone()),
+            _ => (unsaid(block), How::Never(UNSAID.to_owned())),
         };
         let one = self.instead.is_some() || matches!(self.how, How::Beside(_));
         if commands.is_empty() && !self.is_empty() {
@@ -190,7 +185,7 @@ impl Said {
         steps.extend(commands.into_iter().map(|command| {
             Step::Type(Typed {
                 command: self.instead.clone().unwrap_or_else(|| command.shown.clone()),
-                how: self.how.clone(),
+                how: how.clone(),
                 input: self.input.clone(),
                 ends: self.ends.unwrap_or(Some(0)),
                 ..command
@@ -211,6 +206,17 @@ fn how(text: &str) -> Result<How, String> {
         ("never" | "live" | "beside", true) => Err(format!("`runs: {word}` needs to say why")),
         _ => Err(format!("`runs: {text}` means nothing")),
     }
+}
+
+/// The excuse of what nobody thought of; it is told, and hurts.
+const UNSAID: &str = "in a block that is neither sh nor console";
+
+/// What looks like a command in a block that is none.
+fn unsaid(block: &[(usize, &str)]) -> Vec<Typed> {
+    let lines = block.iter().filter(|(_, line)| is_command(line));
+    lines
+        .map(|(line, text)| Typed { line: *line, shown: (*text).to_owned(), ..Typed::default() })
+        .collect()
 }
 
 /// Whether a line outside of our languages looks as if somebody should type it.
@@ -305,8 +311,6 @@ mod tests {
     #[test]
     fn what_would_get_past_is_a_fault() {
         for page in [
-            "```\npersys list\n```",
-            "```text\n$ persys list\n```",
             "<!-- runs: never -->\n```sh\na\n```",
             "<!-- runs: sometimes: x -->\n```sh\na\n```",
             "<!-- runs: never: x -->\ntext\n```sh\na\n```",
@@ -316,6 +320,9 @@ mod tests {
             "```console\nno command\n```",
         ] {
             assert!(Page::parse("p", page).is_err(), "{page}");
+        }
+        for page in ["```\npersys list\n```", "```text\n$ persys list\n```"] {
+            assert_eq!(typed(page)[0].how, How::Never(UNSAID.to_owned()));
         }
         assert!(Page::parse("p", "<!-- any other remark -->\ntext\n```yaml\na: 1\n```").is_ok());
     }
