@@ -31,6 +31,8 @@
 #[cfg(test)]
 mod compare;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod play;
@@ -41,6 +43,7 @@ mod stage;
 
 #[cfg(test)]
 mod tests {
+    use crate::links::broken;
     use crate::page::{Page, pages};
     use crate::play::{Played, play};
     use crate::stage::Runtime;
@@ -79,6 +82,12 @@ mod tests {
     #[test]
     fn writing_specs_is_true() {
         plays("docs/specs.md");
+    }
+
+    #[test]
+    fn every_link_leads_somewhere() {
+        let broken: Vec<_> = pages().iter().flat_map(|name| broken(name)).collect();
+        assert!(broken.is_empty(), "{broken:#?}");
     }
 
     /// Whatever page there is, and whoever adds one.

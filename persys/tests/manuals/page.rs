@@ -64,7 +64,8 @@ struct Said {
     ends: Option<Option<i32>>,
 }
 
-fn root() -> PathBuf {
+/// The top of the repository.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

@@ -216,7 +216,8 @@ impl Stage {
             self.shell.leaves(&line, "this machine is").unwrap();
         }
         for node in nodes {
-            let ready = format!("until persys nodes | grep -q '^{node} .*Ready'; do sleep 0.1; done");
+            let ready =
+                format!("until persys nodes | grep -q '^{node} .*Ready'; do sleep 0.1; done");
             assert_eq!(self.shell.types(&ready, None).0, 0, "{node}");
         }
     }

@@ -63,12 +63,12 @@ fn table(name: &str, schema: &Value) -> String {
     let fields = json::keys(&format!("{PACKAGE}{name}"));
     let known: BTreeSet<_> = fields.iter().copied().collect();
     for field in said.keys() {
-        assert!(known.contains(field), "{name} has no field {field}; mend page/words.rs");
+        assert!(known.contains(field), "{name} has no field {field}; mend page/words");
     }
     let mut text = "| field | holds | if not given | |\n|---|---|---|---|\n".to_owned();
     for field in fields {
         let Some(Field { default, help, .. }) = said.get(field) else {
-            panic!("{name}.{field} is not described; add a line in page/words.rs");
+            panic!("{name}.{field} is not described; add a line in page/words");
         };
         let holds = holds(&schema["properties"][field]);
         writeln!(text, "| `{field}` | {holds} | {default} | {help} |").unwrap();
@@ -100,21 +100,6 @@ fn every_field_of_a_spec_is_on_the_page() {
     }
     let written = std::fs::read_to_string(page()).unwrap();
     assert!(written == new, "docs/specs.md is not that of the contract; PERSYS_BLESS=1 makes it");
-}
-
-#[test]
-fn every_link_to_a_table_leads_somewhere() {
-    let text = std::fs::read_to_string(page()).unwrap();
-    let headings: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| {
-            line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))
-        })
-        .map(|heading| heading.to_lowercase().replace(' ', "-").replace(['`', ',', ':'], ""))
-        .collect();
-    for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
-        assert!(headings.contains(link), "#{link} is no heading");
-    }
 }
 
 /// Whatever is shown in YAML is a file that somebody will copy: it must be one that can be applied.
