@@ -32,10 +32,24 @@ pub(crate) struct Typed {
     pub(crate) how: How,
     /// What somebody types into it.
     pub(crate) input: Option<String>,
-    /// How it ends; `None` in any way.
-    pub(crate) ends: Option<i32>,
+    pub(crate) ends: Ends,
     /// What it prints; `None` where the page does not show it.
     pub(crate) prints: Option<Vec<String>>,
+}
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// With this code.
+    With(i32),
+    /// That depends on the machine.
+    Anyhow,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self::With(0)
+    }
 }
 
 /// How a command is run.
@@ -61,7 +75,7 @@ struct Said {
     file: Option<String>,
     instead: Option<String>,
     input: Option<String>,
-    ends: Option<Option<i32>>,
+    ends: Option<Ends>,
 }
 
 /// The top of the repository.
@@ -146,10 +160,10 @@ impl Said {
             "file" => self.file = Some(rest.to_owned()),
             "as" => self.instead = Some(rest.to_owned()),
             "types" => self.input = Some(rest.replace("\\n", "\n")),
-            "ends" if rest == "any" => self.ends = Some(None),
+            "ends" if rest == "any" => self.ends = Some(Ends::Anyhow),
             "ends" => {
-                let code = rest.parse().map_err(|_| format!("{rest:?} is no exit code"))?;
-                self.ends = Some(Some(code));
+                let code = rest.parse().map_err(|why| format!("{rest:?} is no code: {why}"))?;
+                self.ends = Some(Ends::With(code));
             }
             "runs" => self.how = how(rest)?,
             _ => return Err(format!("{comment:?} means nothing")),
@@ -162,13 +176,12 @@ impl Said {
             line: block.first().map_or(0, |(line, _)| *line),
             shown: command.clone(),
             command: command.clone(),
-            ends: Some(0),
             ..Typed::default()
         };
         let mut steps: Vec<_> = self.first.iter().map(typed).map(Step::Type).collect();
         if let Some(name) = &self.file {
-            let text = block.iter().map(|(_, line)| format!("{line}\n")).collect();
-            steps.push(Step::File { name: name.clone(), text });
+            let lines: Vec<_> = block.iter().map(|(_, line)| *line).collect();
+            steps.push(Step::File { name: name.clone(), text: lines.join("\n") + "\n" });
             return Ok(steps);
         }
         let (commands, how) = match language.trim() {
@@ -188,7 +201,7 @@ impl Said {
                 command: self.instead.clone().unwrap_or_else(|| command.shown.clone()),
                 how: how.clone(),
                 input: self.input.clone(),
-                ends: self.ends.unwrap_or(Some(0)),
+                ends: self.ends.unwrap_or_default(),
                 ..command
             })
         }));
@@ -295,16 +308,22 @@ mod tests {
         let commands: Vec<_> = found.iter().map(|one| one.command.as_str()).collect();
         assert_eq!(commands, ["a b  # c", "d \\\n  e", "f", "g"]);
         assert_eq!(found[2].prints.as_deref(), Some(&["one".to_owned(), "...".to_owned()][..]));
-        assert_eq!((found[3].prints.clone(), found[0].ends, found[0].line), (None, Some(0), 3));
+        assert_eq!(
+            (found[3].prints.clone(), found[0].ends, found[0].line),
+            (None, Ends::With(0), 3)
+        );
     }
 
     #[test]
     fn comments_say_how() {
         let page = "<!-- stage: dev n1 -->\n\n<!-- first: x -->\n<!-- as: y 2 -->\n<!-- ends: 2 -->\n<!-- types: a\\nb -->\n```sh\ny 1\n```\n";
         let found = typed(page);
-        assert_eq!((found[0].command.as_str(), found[0].ends), ("x", Some(0)));
+        assert_eq!((found[0].command.as_str(), found[0].ends), ("x", Ends::With(0)));
         let one = &found[1];
-        assert_eq!((one.shown.as_str(), one.command.as_str(), one.ends), ("y 1", "y 2", Some(2)));
+        assert_eq!(
+            (one.shown.as_str(), one.command.as_str(), one.ends),
+            ("y 1", "y 2", Ends::With(2))
+        );
         assert_eq!(one.input.as_deref(), Some("a\nb"));
         assert_eq!(Page::parse("p", page).unwrap().nodes, Some(vec!["n1".to_owned()]));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::compare::compare;
-use crate::page::{How, Page, Step, Typed};
+use crate::page::{Ends, How, Page, Step, Typed};
 use crate::stage::{Runtime, Stage};
 
 /// How long one that goes on for ever is watched, in seconds.
@@ -97,7 +97,7 @@ fn command(stage: &mut Stage, page: &Page, typed: &Typed, played: &mut Played) {
     if std::env::var_os("PERSYS_TELL").is_some() {
         eprintln!("{here}\n{printed}");
     }
-    let as_said = typed.ends.is_none_or(|ends| ends == code);
+    let as_said = typed.ends == Ends::Anyhow || typed.ends == Ends::With(code);
     assert!(as_said, "{here}\nended with {code}, and printed:\n{printed}\n{}", stage.told());
     if let Some(lines) = &typed.prints {
         played.compared += 1;

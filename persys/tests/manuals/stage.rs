@@ -1,6 +1,7 @@
 //! Where a page is played: a folder instead of a machine, free ports instead of the usual ones, and a
 //! cluster where the page begins with one.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -159,7 +160,7 @@ impl Stage {
                 let text = fs::read_to_string(&path).unwrap();
                 let lines: Vec<_> = text.lines().collect();
                 let tail = &lines[lines.len().saturating_sub(8)..];
-                told.push_str(&format!("--- {name}\n{}\n", tail.join("\n")));
+                writeln!(told, "--- {name}\n{}", tail.join("\n")).unwrap();
             }
         }
         told

@@ -40,12 +40,13 @@ fn holds(schema: &Value) -> String {
         let name = other.rsplit('.').next().unwrap_or(other);
         return format!("[{name}](#{})", name.to_lowercase());
     }
-    match &schema["type"] {
-        Value::String(word) if word == "array" => format!("list of {}", plural(&schema["items"])),
-        Value::String(word) if word == "object" => "texts by name".to_owned(),
-        Value::String(word) if word == "boolean" => "true or false".to_owned(),
-        Value::String(word) if word == "string" => "text".to_owned(),
-        _ => "number".to_owned(),
+    match schema["type"].as_str() {
+        Some("array") => format!("list of {}", plural(&schema["items"])),
+        Some("object") => "texts by name".to_owned(),
+        Some("boolean") => "true or false".to_owned(),
+        Some("string") => "text".to_owned(),
+        // Of 64 bits it may be written as a text, too.
+        Some(_) | None => "number".to_owned(),
     }
 }
 
