@@ -12,8 +12,8 @@ BENCH := cargo run --quiet --release -p persys-bench --bin
 .PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose
 
-up:                    ## Docker if it is missing, persys dev, and a container that answers
-	@hack/up
+up:                    ## Docker if it is missing, persys dev, and a container that answers; LISTEN=ADDRESS for others to join
+	@LISTEN=$(LISTEN) hack/up
 
 down:                  ## undoes `make up`
 	@hack/down
@@ -50,6 +50,7 @@ live-tests:
 	cargo test --quiet -p persys-agent --test live
 	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
 	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
+	cargo test --quiet -p persys --test manuals_live
 	@hack/etcd-install
 	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser

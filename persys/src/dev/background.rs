@@ -43,8 +43,11 @@ fn start(options: &Options, folder: &Folder, log: &Path) -> Result<Child, Error>
     let err = out.try_clone().map_err(system(log.display().to_string()))?;
     Command::new(own)
         .args(["dev", "--runtime", options.runtime.word()])
+        .args(["--listen", &options.listen.to_string()])
         .args(["--port", &options.port.to_string(), "--http", &options.http.to_string()])
         .args(["--agent-port", &options.agent_port.to_string()])
+        .args(["--dns-port", &options.dns_port.to_string()])
+        .args(["--enrol-port", &options.enrol_port.to_string()])
         .args(["--gateway-port", &options.gateway_port.to_string()])
         .arg("--state")
         .arg(&folder.path)

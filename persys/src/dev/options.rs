@@ -1,5 +1,6 @@
 //! What was typed after `persys dev`.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -18,6 +19,9 @@ pub(super) struct Options {
     /// What runs containers
     #[arg(long, value_enum, default_value = "docker")]
     pub(super) runtime: RuntimeName,
+    /// The address at which other machines can join and be nodes; the dashboard stays on this machine
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(super) listen: IpAddr,
     /// The scheduler's gRPC port
     #[arg(long, default_value_t = 8085)]
     pub(super) port: u16,
@@ -86,9 +90,14 @@ mod tests {
         let options = typed("--runtime sim --port 0 --background").unwrap();
         assert_eq!((options.runtime, options.port), (RuntimeName::Sim, 0));
         assert!(options.background && options.action.is_none());
+        assert!(options.listen.is_loopback(), "nobody else gets in unless it was said");
+        let options = typed("--listen 0.0.0.0").unwrap();
+        assert!(options.listen.is_unspecified());
         let options = typed("down --state here").unwrap();
         assert_eq!((options.action, options.folder()), (Some(Action::Down), "here".into()));
-        for line in ["--port", "--port 99999", "--runtime podman", "--what 1", "up"] {
+        for line in
+            ["--port", "--port 99999", "--runtime podman", "--listen here", "--what 1", "up"]
+        {
             assert!(typed(line).is_err(), "{line}");
         }
     }

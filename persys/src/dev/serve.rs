@@ -85,7 +85,7 @@ async fn start_scheduler(
     certificates: &Certificates,
 ) -> Result<scheduler::Running, Error> {
     let config = scheduler::Config {
-        grpc: local(options.port),
+        grpc: SocketAddr::new(options.listen, options.port),
         http: local(options.http),
         advertise: scheduler::Advertise::default(),
         state_dir: folder.path.join("scheduler"),
@@ -108,9 +108,10 @@ async fn open_enrolment(
     scheduler: &scheduler::Running,
 ) -> Result<Option<persys_ca::Running>, Error> {
     let authority = folder.path.join("ca");
-    match enrol::open(scheduler, &authority, local(options.enrol_port), None).await {
+    let at = |port| SocketAddr::new(options.listen, port);
+    match enrol::open(scheduler, &authority, at(options.enrol_port), None).await {
         Err(enrol::Error::Serve(persys_ca::serve::Error::Listen { .. })) => {
-            Ok(enrol::open(scheduler, &authority, local(0), None).await?)
+            Ok(enrol::open(scheduler, &authority, at(0), None).await?)
         }
         opened => Ok(opened?),
     }

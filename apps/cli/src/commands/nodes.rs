@@ -40,8 +40,8 @@ pub(super) async fn run(shell: &Shell, command: NodeCommand) -> Result<u8, Probl
         NodeCommand::List(nodes) => list(shell, &nodes).await,
         NodeCommand::Get { id: Some(id), .. } => get(shell, &id).await,
         NodeCommand::Get { old, .. } => legacy::get_node(shell, &old.unwrap_or_default()).await,
-        NodeCommand::Drain { node, reason } => drain(shell, &node, reason).await,
-        NodeCommand::Undrain { node, reason } => undrain(shell, &node, reason).await,
+        NodeCommand::Drain { node, reason } => drain(shell, &node, why(shell, reason)).await,
+        NodeCommand::Undrain { node, reason } => undrain(shell, &node, why(shell, reason)).await,
         NodeCommand::Taint { node, taint } => set_taint(shell, &node, &taint).await,
         NodeCommand::Untaint { node, taint } => untaint(shell, &node, &taint).await,
         NodeCommand::Label { node, labels } => label(shell, &node, &labels).await,
@@ -79,6 +79,11 @@ fn changed(
     let remark = if message.is_empty() { String::new() } else { format!(": {message}") };
     shell.line(&format!("{done}{remark}"))?;
     Ok(0)
+}
+
+/// The reason others are shown: the one for the node, or that of the whole command.
+fn why(shell: &Shell, reason: String) -> String {
+    if reason.is_empty() { shell.settings.because.clone().unwrap_or_default() } else { reason }
 }
 
 async fn drain(shell: &Shell, typed: &str, reason: String) -> Result<u8, Problem> {

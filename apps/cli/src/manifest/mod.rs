@@ -14,6 +14,8 @@ pub(crate) mod compose;
 mod fields;
 mod kind;
 pub(crate) mod options;
+#[cfg(test)]
+mod page;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -88,7 +88,8 @@ fn facts(
         facts.push(format!("taint {key}={value} ({})", effect(taint.effect)));
     }
     if let Some(why) = &node.drain {
-        facts.push(format!("drained by an operator: {why}"));
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        facts.push(format!("drained by an operator{why}"));
     }
     let runs: Vec<_> = node.facts.types.iter().map(|kind| kind.word()).collect();
     facts.push(if runs.is_empty() {
