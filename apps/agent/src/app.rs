@@ -15,8 +15,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Connection, Connector, Expected, Exposure, Incoming, Name, Peer, Role, Source,
-    Watcher, logged,
+    ClusterName, Connection, Connector, Expected, Exposure, Incoming, Name, Peer, Report, Role,
+    Source, Watcher, logged,
 };
 use persys_model::id::NodeId;
 use persys_node::agent::Agent;
@@ -42,6 +42,7 @@ use crate::http;
 use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
+use crate::metrics::Metrics;
 use crate::node::{facts, runtimes};
 use crate::rpc;
 use crate::runtimes::Runtimes;
@@ -260,9 +261,9 @@ pub async fn start_with(
     let listener = listen(&config).await?;
     let bound = listener.as_ref().map(|(_, bound)| *bound);
     let pages_at = bind_pages(config.http).await?;
-    let mut beside = JoinSet::new();
+    let (mut beside, metrics) = (JoinSet::new(), Arc::new(Metrics::default()));
     let Links { incoming, connector, caller } =
-        secure(&config, &node, cluster, listener, &mut beside)?;
+        secure(&config, &node, cluster, (listener, metrics.report(logged())), &mut beside)?;
 
     let (runtimes, mut guards) =
         tokio::join!(runtimes(&config, &node), life::guard(&config, &node, &mut beside));
@@ -283,7 +284,7 @@ pub async fn start_with(
         runtime: whole_runtime(&runtimes, &volumes, &node, &config.state_dir),
         scheduler,
     });
-    let (driver, handle) = drive(begun, parts, &runtimes);
+    let (driver, handle) = drive(begun, parts, &runtimes, &metrics);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
         Some(incoming) => incoming.boxed(),
@@ -292,7 +293,7 @@ pub async fn start_with(
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
     let offered = (runtimes.clone(), volumes.clone());
     let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
-    let server = serve(incoming, (service, inside), until)?;
+    let server = serve(incoming, (service, inside), &metrics, until)?;
     beside.spawn(actions::write_behind(keeper.clone()));
     watch_host(&runtimes, &meter, &handle, &mut beside);
     if on_its_own {
@@ -302,7 +303,7 @@ pub async fn start_with(
     let (same, here) = (node.clone(), runtimes.clone());
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
-    let pages = http::Pages::new(&node, &handle, &runtimes, &meter)
+    let pages = http::Pages::new(&node, &handle, &runtimes, &meter, &metrics)
         .certified(connector.credentials().cloned());
     let http = http::open(pages_at, pages, &mut beside);
     let ledger_moved_to = keeper.moved_aside().map(Path::to_path_buf);
@@ -327,8 +328,9 @@ fn drive(
     (agent, effects): (Agent, Effects),
     parts: Parts,
     runtimes: &Runtimes,
+    metrics: &Arc<Metrics>,
 ) -> (JoinHandle<()>, Handle) {
-    let (driver, handle) = Driver::new(parts, agent);
+    let (driver, handle) = Driver::counting(parts, agent, Arc::clone(metrics));
     let driver = driver.with_evidence(Arc::new(runtimes.clone()));
     (tokio::spawn(driver.run(effects)), handle)
 }
@@ -382,10 +384,9 @@ fn secure(
     config: &Config,
     node: &NodeId,
     cluster: ClusterName,
-    listener: Option<(TcpListener, SocketAddr)>,
+    (listener, report): (Option<(TcpListener, SocketAddr)>, Report),
     beside: &mut JoinSet<()>,
 ) -> Result<Links, Error> {
-    let report = logged();
     let listener = listener.map(|(listener, _)| listener);
     let source = match &config.security {
         Security::Insecure(exposure) => {
@@ -435,6 +436,7 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 fn serve(
     incoming: BoxStream<'static, Result<Connection, Infallible>>,
     (service, inside): (rpc::Guarded, rpc::inside::Guarded),
+    metrics: &Metrics,
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
     let reflection = tonic_reflection::server::Builder::configure()
@@ -443,6 +445,8 @@ fn serve(
         .build_v1()
         .map_err(|error| Error::Reflection(error.to_string()))?;
     let (health, health_service) = tonic_health::server::health_reporter();
+    let (service, inside) = (metrics.timed(service), metrics.timed(inside));
+    let health_service = metrics.timed(health_service);
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
         for name in ["persys.agent.v1.AgentService", "persys.compute.v1.Inside"] {

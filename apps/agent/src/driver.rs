@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use persys_model::command::Answer;
 use persys_model::time::{Millis, Now};
@@ -21,6 +21,7 @@ use crate::evidence;
 use crate::handle::{Handle, Inbox, Life};
 use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
+use crate::metrics::Metrics;
 use crate::upward::Scheduler;
 use crate::verbs;
 use crate::writer::Writer;
@@ -76,6 +77,7 @@ pub struct Driver {
     outside: JoinSet<Ended>,
     writer: Writer,
     wake_at: Option<Millis>,
+    metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -89,8 +91,12 @@ impl Driver {
     /// start; they are carried out when the driver runs.
     #[must_use]
     pub fn new(parts: Parts, agent: Agent) -> (Self, Handle) {
+        Self::counting(parts, agent, Arc::default())
+    }
+
+    pub(crate) fn counting(parts: Parts, agent: Agent, metrics: Arc<Metrics>) -> (Self, Handle) {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
-        let writer = Writer::start(Arc::clone(&parts.keeper));
+        let writer = Writer::start(Arc::clone(&parts.keeper), Arc::clone(&metrics));
         let driver = Self {
             parts,
             evidence: None,
@@ -102,6 +108,7 @@ impl Driver {
             outside: JoinSet::new(),
             writer,
             wake_at: None,
+            metrics,
         };
         (driver, Handle { inbox: to_inbox })
     }
@@ -153,7 +160,7 @@ impl Driver {
     /// under way is let go, and what is on disk is all that is known.
     async fn begin_anew(&mut self, life: Life) {
         self.outside.shutdown().await;
-        let writer = Writer::start(Arc::clone(&self.parts.keeper));
+        let writer = Writer::start(Arc::clone(&self.parts.keeper), Arc::clone(&self.metrics));
         std::mem::replace(&mut self.writer, writer).finish().await;
         self.callers.clear();
         self.history.interrupt((self.parts.clock)().wall);
@@ -223,8 +230,12 @@ impl Driver {
     }
 
     async fn step(&mut self, input: Input) {
+        let (settles, began) = (matches!(input, Input::Observed(_)), Instant::now());
         let effects = self.agent.step(input, (self.parts.clock)());
         self.carry_out(effects).await;
+        if settles {
+            self.metrics.reconciled(began.elapsed());
+        }
     }
 
     async fn carry_out(&mut self, effects: Effects) {
@@ -249,9 +260,13 @@ impl Driver {
             self.send(message);
         }
         if effects.observe {
-            let runtime = Arc::clone(&self.parts.runtime);
-            self.outside
-                .spawn(async move { Ended::Input(Input::Observed(runtime.observe().await)) });
+            let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
+            self.outside.spawn(async move {
+                let began = Instant::now();
+                let seen = runtime.observe().await;
+                metrics.observed(&seen, began.elapsed());
+                Ended::Input(Input::Observed(seen))
+            });
         }
         self.wake_at = effects.wake_at;
     }
@@ -265,26 +280,37 @@ impl Driver {
         let action = self.history.begin(run.workload.clone(), kind, at);
         let number = action.id;
         self.parts.keeper.note(action);
-        let runtime = Arc::clone(&self.parts.runtime);
+        let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
         self.outside.spawn(async move {
+            let (operation, began) = (verbs::word(&run.verb), Instant::now());
             let (input, told) = verbs::run(runtime, run).await;
+            metrics.ran(operation, &input, began.elapsed());
             Ended::Verb { action: number, input, told }
         });
     }
 
     fn send(&mut self, message: Upward) {
-        let scheduler = Arc::clone(&self.parts.scheduler);
+        let (scheduler, metrics) = (Arc::clone(&self.parts.scheduler), Arc::clone(&self.metrics));
         self.outside.spawn(async move {
+            let (rpc, began) = (word(&message), Instant::now());
             let input = match message {
                 Upward::Register(registration) => {
                     scheduler.register(registration).await.map(Input::Registered)
                 }
                 Upward::Beat(beat) => scheduler.beat(beat).await.map(Input::Heard),
             };
+            metrics.told(rpc, input.is_ok(), began.elapsed());
             Ended::Input(input.unwrap_or_else(|error| {
                 tracing::debug!(%error, "scheduler");
                 Input::Unreachable
             }))
         });
+    }
+}
+
+fn word(message: &Upward) -> &'static str {
+    match message {
+        Upward::Register(_) => "RegisterNode",
+        Upward::Beat(_) => "Heartbeat",
     }
 }

@@ -39,29 +39,9 @@ pub enum ActionKind {
 }
 
 /// The last actions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
     actions: VecDeque<Action>,
-    tallies: Vec<(ActionKind, Tally)>,
-}
-
-/// How actions of one kind went since the process began.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
-    /// Those that ended well.
-    pub done: u64,
-    /// The others.
-    pub failed: u64,
-    /// How long all of them took, in milliseconds.
-    pub ms: u64,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        let kinds = [ActionKind::Apply, ActionKind::Delete];
-        let tallies = kinds.map(|kind| (kind, Tally::default())).to_vec();
-        Self { actions: VecDeque::new(), tallies }
-    }
 }
 
 impl History {
@@ -85,12 +65,6 @@ impl History {
         }
     }
 
-    /// How actions went since the process began, by kind.
-    #[must_use]
-    pub fn tallies(&self) -> &Vec<(ActionKind, Tally)> {
-        &self.tallies
-    }
-
     /// How many are under way.
     #[must_use]
     pub fn open(&self) -> usize {
@@ -112,16 +86,7 @@ impl History {
         let cut = |error: String| clip(&error, MOST_ERROR_BYTES).to_owned();
         action.result = Some(result.map_err(cut));
         action.ended_at = Some(at);
-        let action = action.clone();
-        let tally = self.tallies.iter_mut().find(|(kind, _)| *kind == action.kind);
-        if let Some((_, tally)) = tally {
-            let failed = matches!(action.result, Some(Err(_)));
-            tally.failed = tally.failed.saturating_add(u64::from(failed));
-            tally.done = tally.done.saturating_add(u64::from(!failed));
-            // The date may have been set back meanwhile.
-            tally.ms = tally.ms.saturating_add(at.0.saturating_sub(action.started_at.0));
-        }
-        Some(action)
+        Some(action.clone())
     }
 
     /// Takes in an action as it is now; the oldest goes when there are too many.

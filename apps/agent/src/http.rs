@@ -1,29 +1,29 @@
 //! Pages for probes and dashboards: `/health` and `/metrics`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use persys_identity::Credentials;
 use persys_identity::certificate::shown;
+use persys_metrics::Answer;
 use persys_model::id::NodeId;
-use persys_model::inventory::Held;
-use persys_node::agent::{Agent, Collected};
-use persys_proto::convert::report::word_of;
+use persys_model::spec::WorkloadType;
+use persys_node::agent::Agent;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::handle::Handle;
-use crate::history::{ActionKind, History, Tally};
-use crate::host::{Load, Meter};
+use crate::history::History;
+use crate::host::Meter;
+use crate::metrics::{Metrics, Present};
 use crate::runtimes::Runtimes;
 
 /// What the pages are made from.
@@ -34,11 +34,13 @@ pub(crate) struct Pages {
     runtimes: Runtimes,
     meter: Arc<Meter>,
     credentials: Option<Credentials>,
+    metrics: Arc<Metrics>,
 }
 
 impl Pages {
     /// Also tells how the certificate is.
     pub(crate) fn certified(self, credentials: Option<Credentials>) -> Self {
+        self.metrics.shows(self.runtimes.usages(), credentials.as_ref());
         Self { credentials, ..self }
     }
 
@@ -47,10 +49,12 @@ impl Pages {
         handle: &Handle,
         runtimes: &Runtimes,
         meter: &Arc<Meter>,
+        metrics: &Arc<Metrics>,
     ) -> Self {
         let (node, handle) = (node.clone(), handle.clone());
         let (runtimes, meter) = (runtimes.clone(), Arc::clone(meter));
-        Self { node, handle, runtimes, meter, credentials: None }
+        let metrics = Arc::clone(metrics);
+        Self { node, handle, runtimes, meter, credentials: None, metrics }
     }
 }
 
@@ -155,117 +159,27 @@ fn certificate(credentials: &Credentials) -> serde_json::Value {
     })
 }
 
-async fn metrics(State(pages): State<Pages>) -> Response {
+async fn metrics(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let look = |agent: &Agent, history: &History| {
-        let held = (agent.inventory().held, agent.collected());
-        (Standing::of(agent), held, history.tallies().clone(), history.open())
+        let standing = Standing::of(agent);
+        let flags = [
+            ("scheduler_connected", standing.connected),
+            ("fence_available", standing.fence),
+            ("takes_new_work", standing.takes()),
+        ];
+        Present::of(agent, history, flags)
     };
-    let (standing, (held, collected), tallies, open) = match pages.handle.read(look).await {
-        Ok(found) => found,
+    let present = match pages.handle.read(look).await {
+        Ok(present) => present,
         Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
     };
     let runtimes = pages.runtimes.told().await;
-    let mut text = String::new();
-    workloads(&mut text, &held);
-    garbage(&mut text, &held, collected);
-    actions(&mut text, &tallies, open);
-    let well = runtimes.iter().map(|(kind, how)| (kind.as_str(), u64::from(how == HEALTHY)));
-    gauges(&mut text, "runtime_health_status", "runtime_type", &well.collect());
-    machine(&mut text, pages.meter.last());
-    let flags = [
-        ("scheduler_connected", standing.connected),
-        ("fence_available", standing.fence),
-        ("takes_new_work", standing.takes()),
-    ];
-    for (name, is) in flags {
-        line(&mut text, format_args!("# TYPE persys_agent_{name} gauge"));
-        line(&mut text, format_args!("persys_agent_{name} {}", u8::from(is)));
-    }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
-}
-
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // Writing to a text does not fail.
-    writeln!(text, "{words}").ok();
-}
-
-fn gauges(text: &mut String, name: &str, label: &str, values: &BTreeMap<&str, u64>) {
-    line(text, format_args!("# TYPE persys_agent_{name} gauge"));
-    for (word, value) in values {
-        line(text, format_args!("persys_agent_{name}{{{label}=\"{word}\"}} {value}"));
-    }
-}
-
-fn workloads(text: &mut String, held: &[Held]) {
-    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for Held { report, spec, .. } in held {
-        let kind = spec.as_ref().map_or("unknown", |spec| spec.workload_type().word());
-        *counts.entry((word_of(&report.state), kind)).or_default() += 1;
-    }
-    line(text, format_args!("# TYPE persys_agent_workload_count gauge"));
-    for ((state, kind), count) in counts {
-        let labels = format_args!("state=\"{state}\",type=\"{kind}\"").to_string();
-        line(text, format_args!("persys_agent_workload_count{{{labels}}} {count}"));
-    }
-}
-
-/// What nobody ordered: how often it was looked for, what was found of it, and what became of that.
-fn garbage(text: &mut String, held: &[Held], collected: Collected) {
-    let kept = held.iter().filter(|held| held.spec.is_none()).count();
-    let kept = u64::try_from(kept).unwrap_or(u64::MAX);
-    for (name, kind, value) in [
-        ("runs_total", "counter", collected.looks),
-        ("orphaned_resources_found_total", "counter", collected.found),
-        ("orphaned_resources_quarantined", "gauge", kept),
-        ("resources_deleted_total", "counter", collected.cleared),
-    ] {
-        line(text, format_args!("# TYPE persys_agent_garbage_collection_{name} {kind}"));
-        line(text, format_args!("persys_agent_garbage_collection_{name} {value}"));
-    }
-}
-
-/// The word of the contract for a kind of action.
-fn word(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::Apply => "apply_workload",
-        ActionKind::Delete => "delete_workload",
-    }
-}
-
-fn actions(text: &mut String, tallies: &[(ActionKind, Tally)], open: usize) {
-    line(text, format_args!("# TYPE persys_agent_task_queue_depth gauge"));
-    line(text, format_args!("persys_agent_task_queue_depth {open}"));
-    line(text, format_args!("# TYPE persys_agent_task_executions_total counter"));
-    for (kind, tally) in tallies {
-        for (status, count) in [("completed", tally.done), ("failed", tally.failed)] {
-            let labels = format!("type=\"{}\",status=\"{status}\"", word(*kind));
-            line(text, format_args!("persys_agent_task_executions_total{{{labels}}} {count}"));
-        }
-    }
-    line(text, format_args!("# TYPE persys_agent_task_failures_total counter"));
-    for (kind, tally) in tallies {
-        let (kind, failed) = (word(*kind), tally.failed);
-        line(text, format_args!("persys_agent_task_failures_total{{type=\"{kind}\"}} {failed}"));
-    }
-    line(text, format_args!("# TYPE persys_agent_task_latency_seconds summary"));
-    for (kind, tally) in tallies {
-        let (kind, count) = (word(*kind), tally.done.saturating_add(tally.failed));
-        let (seconds, ms) = (tally.ms / 1000, tally.ms % 1000);
-        let name = "persys_agent_task_latency_seconds";
-        line(text, format_args!("{name}_sum{{type=\"{kind}\"}} {seconds}.{ms:03}"));
-        line(text, format_args!("{name}_count{{type=\"{kind}\"}} {count}"));
-    }
-}
-
-fn machine(text: &mut String, load: Load) {
-    let percent = |permille: u32| format!("{}.{}", permille / 10, permille % 10);
-    for (what, labels, permille) in [
-        ("cpu", "", load.cpu_permille),
-        ("memory", "", load.memory_permille),
-        ("disk", "{mount_point=\"/\"}", load.disk_permille),
-    ] {
-        let name = format!("persys_agent_system_{what}_utilization_percent");
-        line(text, format_args!("# TYPE {name} gauge"));
-        line(text, format_args!("{name}{labels} {}", percent(permille)));
-    }
+    let well: Vec<_> = WorkloadType::ALL
+        .into_iter()
+        .map(|kind| (kind, runtimes.get(kind.word()).is_some_and(|how| how == HEALTHY)))
+        .collect();
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let Answer { content_type, text } =
+        pages.metrics.answer(&present, &well, pages.meter.last(), accept);
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

@@ -17,7 +17,7 @@
 //! | who may ask what, and orders without tokens | [`rpc`] |
 //! | which scheduler, or none | [`upward`] |
 //! | what the machine is and uses | [`host`] |
-//! | pages for probes and dashboards | `http` |
+//! | pages for probes and dashboards | `http`, [`metrics`] |
 //! | when the node joins anew | `life` |
 //! | who stops exclusive work when the agent cannot | [`watchdog`] |
 //! | what runs workloads, and what is offered | [`runtimes`] |
@@ -32,6 +32,7 @@ mod http;
 pub mod ledger;
 mod life;
 mod memory;
+pub mod metrics;
 mod node;
 pub mod rpc;
 pub mod runtimes;

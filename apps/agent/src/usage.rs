@@ -145,6 +145,14 @@ impl Usages {
         self.all().get(workload)?.sample
     }
 
+    /// What everything that runs used of late.
+    #[must_use]
+    pub fn samples(&self) -> Vec<(WorkloadId, Sample)> {
+        let all = self.all();
+        let known = |(id, kept): (&WorkloadId, &Kept)| Some((id.clone(), kept.sample?));
+        all.iter().filter_map(known).collect()
+    }
+
     /// What is worth telling now; it counts as told.
     pub fn news(&self, now: Instant) -> Vec<WorkloadUsageSnapshot> {
         let mut news = Vec::new();

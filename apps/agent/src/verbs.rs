@@ -13,6 +13,15 @@ use persys_runtime::{Error, Runtime, Start};
 /// How long a workload may take to end by itself before it is ended.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
+/// The word for a verb.
+pub(crate) fn word(verb: &Verb) -> &'static str {
+    match verb {
+        Verb::Start { .. } => "start",
+        Verb::Stop => "stop",
+        Verb::Remove { .. } => "remove",
+    }
+}
+
 /// Carries out a verb and tells how it went.
 pub(crate) async fn run(runtime: Arc<dyn Runtime>, run: Run) -> (Input, Result<(), String>) {
     let Run { id, workload, verb } = run;

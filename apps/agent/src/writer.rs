@@ -4,6 +4,7 @@
 //! what is acknowledged is a number, and it stands for everything up to it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use persys_node::input::{Input, LedgerSeq};
 use persys_node::ledger::LedgerChange;
@@ -11,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::ledger::Keeper;
+use crate::metrics::Metrics;
 
 /// Ledger writes that may wait for the disk.
 const MOST_WRITES: usize = 1024;
@@ -24,10 +26,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(keeper: Arc<dyn Keeper>) -> Self {
+    pub(crate) fn start(keeper: Arc<dyn Keeper>, metrics: Arc<Metrics>) -> Self {
         let (writes, queue) = mpsc::channel(MOST_WRITES);
         let (to_written, written) = mpsc::channel(MOST_WRITES);
-        let task = tokio::spawn(write_in_order(keeper, queue, to_written));
+        let task = tokio::spawn(write_in_order(keeper, metrics, queue, to_written));
         Self { writes, written, task }
     }
 
@@ -45,6 +47,7 @@ impl Writer {
 /// Writes what is queued, in order, as much as waits at a time.
 async fn write_in_order(
     keeper: Arc<dyn Keeper>,
+    metrics: Arc<Metrics>,
     mut queue: mpsc::Receiver<Vec<(LedgerSeq, LedgerChange)>>,
     written: mpsc::Sender<Input>,
 ) {
@@ -61,7 +64,10 @@ async fn write_in_order(
         let (Some((first, _)), Some((last, _))) = (batch.first(), batch.last()) else { continue };
         let (first, last) = (*first, *last);
         let changes = batch.into_iter().map(|(_, change)| change).collect();
-        let input = match keeper.write(changes).await {
+        let began = Instant::now();
+        let done = keeper.write(changes).await;
+        metrics.wrote(done.is_ok(), began.elapsed());
+        let input = match done {
             Ok(()) => {
                 missing = None;
                 Input::Persisted(last)
@@ -131,7 +137,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_counts_as_written_before_what_was_lost_is() {
         let keeper = Arc::new(FailsOnce::default());
-        let mut writer = Writer::start(Arc::<FailsOnce>::clone(&keeper));
+        let mut writer = Writer::start(Arc::<FailsOnce>::clone(&keeper), Arc::default());
         writer.writes.send(changes(1, 2)).await.unwrap();
         assert_eq!(writer.written.recv().await, Some(Input::LedgerFailed));
         // The core has not heard of it yet and goes on; only then it begins again.

@@ -177,6 +177,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     };
     let limits = config.limits.clone();
     let gateway = Gateway::new(Arc::clone(&clusters), limits, webhooks, own.is_none());
+    gateway.metrics.shows(&clusters, own.as_ref());
     aside.extend(beside.map(|beside| Task::spawn(beside.run(gateway.clone()))));
     if let (Some(discovery), Ok(cluster)) = (config.discovery.clone(), clusters.find(None)) {
         aside.push(Task::spawn(discovery::run(Arc::clone(cluster), discovery)));

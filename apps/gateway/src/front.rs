@@ -4,12 +4,14 @@
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::gateway::Gateway;
+use crate::metrics::Answered;
 use crate::problem::Problem;
 use crate::serve::Origin;
 use crate::who;
@@ -75,10 +77,14 @@ async fn stand(State(gateway): State<Gateway>, request: Request, next: Next) -> 
         let value = HeaderValue::from_static("max-age=31536000");
         headers.insert(header::STRICT_TRANSPORT_SECURITY, value);
     }
-    // A verb somebody made up is not a label.
-    let verb = if verb.as_str().len() <= 7 { verb.as_str() } else { "other" };
-    let route = route.as_deref().unwrap_or("none");
-    gateway.metrics.answered(verb, route, response.status().as_u16(), began.elapsed(), size);
+    gateway.metrics.answered(&Answered {
+        verb: verb.as_str(),
+        route: route.as_deref().unwrap_or("none"),
+        status: response.status().as_u16(),
+        took: began.elapsed(),
+        asked_bytes: size,
+        told_bytes: response.body().size_hint().exact(),
+    });
     response
 }
 

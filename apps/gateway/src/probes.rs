@@ -1,10 +1,11 @@
 //! Pages for probes: `/health` and `/metrics`.
 
 use axum::extract::{Extension, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use persys_metrics::Answer;
 use serde_json::json;
 
 use crate::gateway::Gateway;
@@ -38,10 +39,14 @@ async fn metrics(
     State(gateway): State<Gateway>,
     Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if origin.peer.is_none() && !origin.remote.ip().to_canonical().is_loopback() {
         who.known()?;
     }
-    let text = gateway.metrics.text(&gateway.clusters, gateway.connections.count());
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    let streams = gateway.limits.streams.saturating_sub(gateway.streams.available_permits());
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let connections = gateway.connections.count();
+    let Answer { content_type, text } = gateway.metrics.answer(connections, streams, accept);
+    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }

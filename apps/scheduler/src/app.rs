@@ -13,7 +13,7 @@ use persys_git::Fetcher;
 use persys_identity::listen::Exposed;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Credentials, Exposure, Identity, Incoming, Role, Source, Watcher, logged,
+    ClusterName, Credentials, Exposure, Identity, Incoming, Report, Role, Source, Watcher, logged,
 };
 use persys_oidc::Verifier;
 use persys_store::Store;
@@ -224,13 +224,12 @@ pub async fn start_with(
     let door = Door::open(&config.security, cluster)?;
     let (grpc, grpc_at) = listen(config.grpc).await?;
     let (pages, http_at) = listen(config.http).await?;
-    let incoming = door.incoming(grpc)?;
-
     make_folder(&config.state_dir)?;
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::new(&health));
+    let incoming = door.incoming(grpc, metrics.report(logged()))?;
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
 
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
@@ -249,10 +248,10 @@ pub async fn start_with(
         memory: Arc::new(memory),
     });
     let store = Arc::clone(&parts.store);
-    let (driver, handle) = Driver::new(parts);
+    let (driver, handle) = Driver::counting(parts, Arc::clone(&metrics));
 
     let (stop, stopping) = watch::channel(false);
-    let credentials = door.credentials();
+    let credentials = metrics.certified(door.credentials());
     let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
     let services = Services::new(
         Behind { handle: handle.clone(), store: Arc::clone(&store), clock, links, secrets },
@@ -266,14 +265,14 @@ pub async fn start_with(
         },
         &stopping,
     );
-    let mut aside = door.watch();
+    let mut aside = door.watch(metrics.report(logged()));
     let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
     aside.extend(credentials.as_ref().map(follow));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
     let (shown, known) = (handle.clone(), credentials.clone());
-    let router = http::router(Pages { handle: shown, metrics, health, credentials: known });
+    let router = http::router(Pages { handle: shown, metrics, credentials: known });
     let showing = serve_pages(pages, router, stopping);
     let (driver, keeper) = (Task::spawn(driver.run()), Task::spawn(keeping));
     Ok(Running {
@@ -342,13 +341,13 @@ impl Door {
         Ok(Self::Tls(Box::new(watcher), credentials))
     }
 
-    fn incoming(&self, listener: TcpListener) -> Result<Incoming, Error> {
+    fn incoming(&self, listener: TcpListener, report: Report) -> Result<Incoming, Error> {
         match self {
             Self::Plain(cluster, exposure) => {
                 let cluster = cluster.clone();
-                Ok(Incoming::plain(listener, cluster, *exposure, logged())?)
+                Ok(Incoming::plain(listener, cluster, *exposure, report)?)
             }
-            Self::Tls(_, credentials) => Incoming::tls(listener, credentials, logged())
+            Self::Tls(_, credentials) => Incoming::tls(listener, credentials, report)
                 .map_err(|fault| Error::Tls(fault.to_string())),
         }
     }
@@ -368,11 +367,11 @@ impl Door {
     }
 
     /// Takes up new certificates as they come.
-    fn watch(self) -> Vec<Task> {
+    fn watch(self, report: Report) -> Vec<Task> {
         match self {
             Self::Plain(..) => Vec::new(),
             Self::Tls(watcher, _) => {
-                vec![Task::spawn(watcher.run(SystemTime::now, logged()))]
+                vec![Task::spawn(watcher.run(SystemTime::now, report))]
             }
         }
     }

@@ -4,14 +4,15 @@
 //! nothing changes must write nothing.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use persys_cluster::record::{Unit, Write};
+use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
 use persys_model::token::{CommitSeq, Term};
 use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store};
 use tokio::sync::watch;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Batch, Metrics};
 
 /// Counts what goes into another store.
 #[derive(Debug)]
@@ -24,37 +25,45 @@ impl Counted {
     pub(crate) fn new(store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         Self { store, metrics }
     }
+
+    async fn counted<T>(
+        &self,
+        call: &'static str,
+        calling: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        let answer = calling.await;
+        self.metrics.stored.called(call, answer.is_ok());
+        answer
+    }
 }
 
 #[async_trait::async_trait]
 impl Store for Counted {
     async fn campaign(&self, candidate: &Arc<str>, ttl_ms: u64) -> Result<Campaign, Error> {
-        self.store.campaign(candidate, ttl_ms).await
+        self.counted("campaign", self.store.campaign(candidate, ttl_ms)).await
     }
 
     async fn renew(&self, term: Term) -> Result<(), Error> {
-        self.store.renew(term).await
+        self.counted("renew", self.store.renew(term)).await
     }
 
     async fn resign(&self, term: Term) -> Result<(), Error> {
-        self.store.resign(term).await
+        self.counted("resign", self.store.resign(term)).await
     }
 
     async fn load(&self, term: Term, known: Option<&HighWater>) -> Result<Loaded, Error> {
-        self.store.load(term, known).await
+        self.counted("load", self.store.load(term, known)).await
     }
 
     async fn peek(&self) -> Result<Loaded, Error> {
-        self.store.peek().await
+        self.counted("peek", self.store.peek()).await
     }
 
     async fn commit(&self, term: Term, after: CommitSeq, units: Vec<Unit>) -> Result<(), Error> {
-        let writes = || units.iter().flat_map(|unit| &unit.writes);
-        let events = writes().filter(|write| is_event(write)).count();
-        let records = writes().count().saturating_sub(events);
-        let done = self.store.commit(term, after, units).await;
+        let (batch, began) = (Batch::of(&units), Instant::now());
+        let done = self.counted("commit", self.store.commit(term, after, units)).await;
         if done.is_ok() {
-            self.metrics.committed(records, events);
+            self.metrics.stored.committed(&batch, began.elapsed());
         }
         done
     }
@@ -77,29 +86,5 @@ impl Store for Counted {
 
     async fn close(&self) {
         self.store.close().await;
-    }
-}
-
-fn is_event(write: &Write) -> bool {
-    match write {
-        Write::PutEvent(_) | Write::PutAudit(_) => true,
-        Write::PutNode(_)
-        | Write::DeleteNode(_)
-        | Write::PutWorkload(_)
-        | Write::DeleteWorkload(_)
-        | Write::PutAssignment(_)
-        | Write::DeleteAssignment(_)
-        | Write::PutRetry(_)
-        | Write::DeleteRetry(_)
-        | Write::PutGrave(_)
-        | Write::DeleteGrave(..)
-        | Write::PutDrift(_)
-        | Write::DeleteDrift(..)
-        | Write::PutEntry(_)
-        | Write::DeleteEntry(_)
-        | Write::PutVolume(_)
-        | Write::DeleteVolume(_)
-        | Write::PutAttachment(_)
-        | Write::DeleteAttachment(..) => false,
     }
 }

@@ -4,9 +4,8 @@
 //! and come back as inputs; while they are under way it goes on with whatever else happens.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use persys_cluster::effects::Outbound;
 use persys_cluster::input::Input;
@@ -28,6 +27,7 @@ use crate::clock::Clock;
 use crate::copies::Copies;
 use crate::handle::{Handle, Inbox, Known};
 use crate::links::{Links, Target};
+use crate::metrics::{Metrics, input_word};
 use crate::orders;
 use crate::permit;
 use crate::standing::Standing;
@@ -48,6 +48,9 @@ const MOST_REQUESTS: usize = 4096;
 const MOST_ORDERS: usize = 1024;
 /// Events a slow watcher may fall behind before it has to read the store.
 const MOST_EVENTS: usize = 4096;
+
+/// How often a leader checks that what must always hold does.
+const CHECK_EVERY_MS: u64 = 60_000;
 
 /// Keeps what this host remembers of the store, outside the store.
 pub trait Memory: Send + Sync {
@@ -94,8 +97,8 @@ pub struct Driver {
     entries: watch::Sender<Known>,
     /// What the store said when it was last called in vain.
     trouble: Arc<Mutex<Option<String>>>,
-    /// How often it was looked what is due.
-    looks: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
+    checked_at: Millis,
 }
 
 impl std::fmt::Debug for Driver {
@@ -108,6 +111,10 @@ impl Driver {
     /// A driver, and the way to it. Nothing happens before [`Driver::run`].
     #[must_use]
     pub fn new(parts: Parts) -> (Self, Handle) {
+        Self::counting(parts, Arc::default())
+    }
+
+    pub(crate) fn counting(parts: Parts, metrics: Arc<Metrics>) -> (Self, Handle) {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
         let (events, _) = broadcast::channel(MOST_EVENTS);
         let (standing, seen) = watch::channel(Standing::new(parts.clock.now().wall));
@@ -121,7 +128,6 @@ impl Driver {
             standing: seen,
             copies: Arc::clone(&copies),
             entries: known,
-            looks: Arc::default(),
         };
         let driver = Self {
             parts,
@@ -137,7 +143,8 @@ impl Driver {
             copies,
             entries,
             trouble: Arc::default(),
-            looks: Arc::clone(&handle.looks),
+            metrics,
+            checked_at: Millis(0),
         };
         (driver, handle)
     }
@@ -186,8 +193,16 @@ impl Driver {
 
     /// Looks at what is due.
     fn look(&mut self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
         self.step(ReplicaInput::Tick);
+        let world = self.parts.replica.world();
+        self.metrics.looked(world.is_some(), began.elapsed());
+        if let Some(world) = world
+            && self.stepped_at.since(self.checked_at) >= CHECK_EVERY_MS
+        {
+            self.checked_at = self.stepped_at;
+            self.metrics.checked(&world.violations());
+        }
     }
 
     fn take(&mut self, message: Inbox) {
@@ -213,7 +228,9 @@ impl Driver {
     fn step(&mut self, input: ReplicaInput) {
         let now = self.parts.clock.now();
         self.stepped_at = now.mono;
+        let (word, began) = (input_word(&input), Instant::now());
         let effects = self.parts.replica.step(input, now);
+        self.metrics.stepped(word, began.elapsed());
         let replica = &self.parts.replica;
         let trouble = lock(&self.trouble).clone();
         let follow = |standing: &mut Standing| standing.follow(replica, trouble.as_deref(), now);
@@ -221,7 +238,10 @@ impl Driver {
             self.copies.forget();
         }
         if replica.world().is_none() {
-            self.entries.send_if_modified(|known| std::mem::take(&mut known.leading));
+            let led = self.entries.send_if_modified(|known| std::mem::take(&mut known.leading));
+            if led {
+                self.metrics.lives.forget();
+            }
         }
         self.carry_out(effects);
     }
@@ -276,8 +296,11 @@ impl Driver {
             Outbound::Registered(request, answer) => self.callers.registered(request, answer),
             Outbound::Beat(request, answer) => self.callers.heard(request, answer),
             Outbound::Reply(request, reply) => self.callers.replied(request, reply),
-            // Nobody watching is fine.
-            Outbound::Publish(event) => drop(self.events.send(event)),
+            Outbound::Publish(event) => {
+                self.metrics.lives.happened(&event, self.parts.replica.world());
+                // Nobody watching is fine.
+                drop(self.events.send(event));
+            }
             Outbound::Entries(entries) => {
                 self.entries.send_replace(Known { entries, leading: true });
             }
@@ -306,9 +329,9 @@ impl Driver {
     fn open_queue(&mut self) -> mpsc::Sender<(Target, Command)> {
         let (to_queue, queue) = mpsc::channel(MOST_ORDERS);
         let links = Arc::clone(&self.parts.links);
-        let answers = self.answers.0.clone();
+        let (answers, metrics) = (self.answers.0.clone(), Arc::clone(&self.metrics));
         self.outside.spawn(async move {
-            orders::give(links, queue, answers).await;
+            orders::give(links, queue, answers, metrics).await;
             None
         });
         to_queue

@@ -1,7 +1,6 @@
 //! How everybody else talks to the driver.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use persys_cluster::effects::Reply;
@@ -10,6 +9,7 @@ use persys_cluster::world::World;
 use persys_model::entry::Entries;
 use persys_model::event::Event;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::time::WallMillis;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -91,7 +91,6 @@ pub struct Handle {
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) copies: Arc<Copies>,
     pub(crate) entries: watch::Receiver<Known>,
-    pub(crate) looks: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -101,9 +100,14 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// How often the driver has looked at what is due.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+    /// How many requests wait for the driver.
+    pub(crate) fn waiting(&self) -> usize {
+        self.inbox.max_capacity().saturating_sub(self.inbox.capacity())
+    }
+
+    /// The date, as the driver has it.
+    pub(crate) fn date(&self) -> WallMillis {
+        self.copies.now().wall
     }
 
     /// An agent begins a life.

@@ -5,17 +5,17 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use persys_identity::Credentials;
 use persys_identity::certificate::shown;
+use persys_metrics::Answer;
 use serde_json::json;
 
 use crate::handle::Handle;
-use crate::metrics::{Gauges, Metrics};
+use crate::metrics::{Led, Metrics, Present};
 use crate::moment::rfc3339;
-use crate::place::{self, Seen};
 use crate::standing::Role;
 
 /// What the pages are made from.
@@ -23,7 +23,6 @@ use crate::standing::Role;
 pub(crate) struct Pages {
     pub(crate) handle: Handle,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) health: Seen,
     pub(crate) credentials: Option<Credentials>,
 }
 
@@ -71,11 +70,17 @@ fn certificate(credentials: &Credentials) -> serde_json::Value {
 
 /// A process that does not lead counts nothing, so that two of them never add up to twice the
 /// cluster.
-async fn metrics(State(pages): State<Pages>) -> Response {
-    let gauges = pages.handle.read(Gauges::of).await.unwrap_or_else(|_| Gauges::none());
-    let mut body = pages.metrics.text(&gauges, pages.handle.looks());
-    if let Some(health) = &pages.health {
-        body.push_str(&place::gauges(&health.borrow()));
-    }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], body).into_response()
+async fn metrics(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    let handle = &pages.handle;
+    let cluster = handle.read(|world| (world.tally(), Led::of(world))).await.ok();
+    let present = Present {
+        cluster,
+        standing: handle.standing().borrow().clone(),
+        copy_age: handle.copy_age(),
+        requests: handle.waiting(),
+        now: handle.date(),
+    };
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let Answer { content_type, text } = pages.metrics.answer(&present, accept);
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

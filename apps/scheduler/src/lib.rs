@@ -15,7 +15,7 @@
 //! | what those who follow answer, and what they pass on | `copies.rs`, `rpc/forward.rs`, `rpc/on_behalf.rs` |
 //! | how agents are called and probed | `links/grpc.rs` |
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
-//! | what probes and dashboards see | `http.rs`, `metrics.rs`, `standing.rs` |
+//! | what probes and dashboards see | `http.rs`, `metrics/`, `standing.rs` |
 //! | where the records are | `place.rs` |
 //! | under which names everything is found | `discovery.rs`, `skydns.rs` |
 //! | what this host remembers outside the store | `known.rs` |
@@ -36,7 +36,7 @@ pub mod handle;
 mod http;
 mod known;
 pub mod links;
-mod metrics;
+pub mod metrics;
 mod moment;
 mod orders;
 mod permit;

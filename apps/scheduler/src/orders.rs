@@ -16,6 +16,7 @@ use persys_model::id::WorkloadId;
 use tokio::sync::mpsc;
 
 use crate::links::{Links, Target};
+use crate::metrics::{self, Metrics};
 
 /// Most orders under way at one agent.
 const MOST_UNDER_WAY: usize = 32;
@@ -25,6 +26,7 @@ pub(crate) async fn give(
     links: Arc<dyn Links>,
     mut queue: mpsc::Receiver<(Target, Command)>,
     answers: mpsc::Sender<Input>,
+    counted: Arc<Metrics>,
 ) {
     let mut under_way = FuturesUnordered::new();
     let mut busy: BTreeSet<WorkloadId> = BTreeSet::new();
@@ -33,7 +35,7 @@ pub(crate) async fn give(
     loop {
         if let Some((to, command)) = waits.take_if(|(_, next)| !busy.contains(&next.workload)) {
             busy.insert(command.workload.clone());
-            under_way.push(one(links.as_ref(), to, command));
+            under_way.push(one(links.as_ref(), to, command, &counted));
         }
         let room = waits.is_none() && under_way.len() < MOST_UNDER_WAY;
         tokio::select! {
@@ -52,9 +54,17 @@ pub(crate) async fn give(
 }
 
 /// Gives one order; its answer, if there is one, is for the core.
-async fn one(links: &dyn Links, to: Target, command: Command) -> (WorkloadId, Option<Input>) {
+async fn one(
+    links: &dyn Links,
+    to: Target,
+    command: Command,
+    counted: &Metrics,
+) -> (WorkloadId, Option<Input>) {
     let (session, workload, epoch) = (command.session, command.workload.clone(), command.epoch);
-    let input = match links.order(&to, command).await {
+    let action = metrics::action(&command.order);
+    let answered = links.order(&to, command).await;
+    counted.ordered(action, answered.as_ref().ok());
+    let input = match answered {
         Ok(answer) => {
             let (node, workload) = (to.node, workload.clone());
             Some(Input::Answered { node, session, workload, epoch, answer })

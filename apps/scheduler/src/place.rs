@@ -49,21 +49,3 @@ impl Place {
         }
     }
 }
-
-/// How the etcd is, for dashboards.
-pub(crate) fn gauges(health: &Health) -> String {
-    let gauge = |name: &str, value: &dyn std::fmt::Display| {
-        let name = format!("persys_scheduler_etcd_{name}");
-        format!("# TYPE {name} gauge\n{name} {value}\n")
-    };
-    let mut gauges = vec![
-        gauge("up", &u8::from(health.reachable)),
-        gauge("out_of_space", &u8::from(health.is_full())),
-        gauge("complaints", &health.complaints.len()),
-        gauge("size_bytes", &health.size_bytes),
-        gauge("used_bytes", &health.used_bytes),
-        gauge("revision", &health.revision),
-    ];
-    gauges.extend(health.quota_bytes.map(|quota| gauge("quota_bytes", &quota)));
-    gauges.concat()
-}

@@ -53,7 +53,7 @@ async fn an_agent_that_works_says_so_and_counts() {
         "persys_agent_workload_count{state=\"Running\",type=\"container\"} 1",
         "persys_agent_task_executions_total{type=\"apply_workload\",status=\"completed\"} 1",
         "persys_agent_task_failures_total{type=\"apply_workload\"} 1",
-        "persys_agent_task_latency_seconds_count{type=\"apply_workload\"} 2",
+        "persys_agent_task_latency_seconds_count{type=\"apply_workload\",status=\"failed\"} 1",
         "persys_agent_runtime_health_status{runtime_type=\"container\"} 1",
         "persys_agent_scheduler_connected 1",
         "persys_agent_task_queue_depth 0",

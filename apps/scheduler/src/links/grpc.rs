@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use persys_cluster::input::Probe;
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, Name};
@@ -124,6 +124,7 @@ impl GrpcLinks {
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
+        let began = Instant::now();
         let twice = async {
             match call().await {
                 Err(why) if is_stale(&why) => call().await,
@@ -132,7 +133,8 @@ impl GrpcLinks {
         };
         let answer = timeout(RPC_TIMEOUT, twice).await;
         let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
-        self.metrics.called(rpc, answer.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
+        self.metrics.called.ended(rpc, code, began.elapsed());
         answer.map(Response::into_inner)
     }
 
@@ -154,7 +156,7 @@ impl GrpcLinks {
         command: &Command,
     ) -> Option<Result<Answer, Unreachable>> {
         let Carries::Messages(messages) = open.carries() else { return None };
-        let legacy = is_legacy(to);
+        let (legacy, began) = (is_legacy(to), Instant::now());
         let answer = if legacy {
             messages.tell(open, command).await.map(|()| Answer::Accepted)
         } else {
@@ -168,7 +170,7 @@ impl GrpcLinks {
             }
         }
         let code = if answer.is_ok() { Code::Ok } else { Code::Unavailable };
-        self.metrics.called("ControlStream", code);
+        self.metrics.called.ended("ControlStream", code, began.elapsed());
         Some(answer)
     }
 

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use persys_access::{By, row};
 use tonic::body::Body;
@@ -145,7 +146,12 @@ impl Guard {
 
     /// Counts what came out. What a method itself refuses, by the namespace of what it is about, is
     /// told like what the table refuses.
-    fn count(&self, method: &'static str, identity: Option<&Identity>, response: &Response<Body>) {
+    fn count(
+        &self,
+        (method, took): (&'static str, Duration),
+        identity: Option<&Identity>,
+        response: &Response<Body>,
+    ) {
         // A failure has no body, so its code is among the headers; what has a body began well.
         let failed = Status::from_header_map(response.headers());
         if let Some(refusal) = failed.as_ref().filter(|one| one.code() == Code::PermissionDenied)
@@ -155,7 +161,8 @@ impl Guard {
             let refused = Refused { who, source: Some(*source), method, rule, why };
             self.report(&refused, &HeaderMap::new());
         }
-        self.metrics.served(method, failed.map_or(Code::Ok, |status| status.code()));
+        let code = failed.map_or(Code::Ok, |status| status.code());
+        self.metrics.served.ended(method, code, took);
     }
 }
 
@@ -181,12 +188,12 @@ where
         // The one that is ready goes with the request; the next gets ready here.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
-        let guard = self.guard.clone();
+        let (guard, began) = (self.guard.clone(), Instant::now());
         Box::pin(async move {
             let admitted = match guard.admit(&mut request).await {
                 Ok(admitted) => admitted,
                 Err(refusal) => {
-                    guard.metrics.served("refused", refusal.code());
+                    guard.metrics.served.ended("refused", refusal.code(), began.elapsed());
                     return Ok(refusal.into_http());
                 }
             };
@@ -199,7 +206,7 @@ where
                 }
                 Route::Nobody(refusal) => refusal.into_http(),
             };
-            guard.count(method, identity.as_ref(), &response);
+            guard.count((method, began.elapsed()), identity.as_ref(), &response);
             Ok(response)
         })
     }

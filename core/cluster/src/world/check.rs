@@ -1,4 +1,5 @@
-//! What must hold between steps, whatever happened. Called by proofs after every step.
+//! What must hold between steps, whatever happened. Called by proofs after every step, and by a leading
+//! scheduler now and then.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,43 @@ use persys_model::workload::Desired;
 use super::World;
 use crate::placement::NodeIndex;
 
+/// What is checked, and the word for it in metrics.
+type Check = (&'static str, fn(&World, &mut Vec<String>));
+
+const CHECKS: [Check; 4] = [
+    ("unsettled", World::check_settled),
+    ("amounts", World::check_amounts),
+    ("waiting", World::check_waiting),
+    ("volumes", World::check_volumes),
+];
+
 impl World {
-    /// Everything that is wrong with this world; empty when all is well.
+    /// Words for everything that is checked.
+    pub fn checks() -> impl Iterator<Item = &'static str> {
+        CHECKS.iter().map(|(name, _)| *name)
+    }
+
+    /// Everything that is wrong with this world, by what was checked; empty when all is well.
+    pub fn violations(&self) -> Vec<(&'static str, String)> {
+        let mut violations = Vec::new();
+        for (name, check) in CHECKS {
+            let mut wrong = Vec::new();
+            check(self, &mut wrong);
+            violations.extend(wrong.into_iter().map(|what| (name, what)));
+        }
+        violations
+    }
+
+    /// The same in words alone.
     pub fn check(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+        self.violations().into_iter().map(|(_, what)| what).collect()
+    }
+
+    fn check_settled(&self, wrong: &mut Vec<String>) {
         // While nothing may be decided, what was read waits to be looked at.
         if !self.dirty.is_empty() && !self.frozen() {
             wrong.push(format!("{} workloads were left unsettled", self.dirty.len()));
         }
-        self.check_amounts(&mut wrong);
-        self.check_waiting(&mut wrong);
-        self.check_volumes(&mut wrong);
-        wrong
     }
 
     /// What the index counts is the sum of all that is held.

@@ -29,6 +29,7 @@ mod retry;
 mod secrets;
 mod settle;
 mod slots;
+mod tally;
 mod timers;
 mod view;
 mod volume_asks;
@@ -59,6 +60,7 @@ pub use drift_view::DriftView;
 pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;
+pub use tally::Tally;
 pub use view::{NodeView, WorkloadView};
 pub use volume_asks::Homes;
 

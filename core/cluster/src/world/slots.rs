@@ -187,6 +187,11 @@ impl<T> Slab<T> {
         self.get_slot(at)?.as_mut()
     }
 
+    /// All of them, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     fn get_slot(&mut self, at: u32) -> Option<&mut Option<T>> {
         self.slots.get_mut(usize::try_from(at).ok()?)
     }

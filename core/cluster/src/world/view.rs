@@ -106,7 +106,7 @@ impl World {
     }
 
     /// What is not reserved of all pools of a node together.
-    fn free_disk(&self, at: NodeIndex, node: &Node) -> u64 {
+    pub(super) fn free_disk(&self, at: NodeIndex, node: &Node) -> u64 {
         let pools = node.facts.pools.iter();
         let free = pools.filter_map(|pool| self.index.free_disk(at, Some(&pool.name)));
         free.fold(0, u64::saturating_add)
