@@ -95,6 +95,10 @@ fn understood(line: &str) -> Result<(), String> {
             let words = std::iter::once(OsString::from("join")).chain(words);
             crate::join::command().try_get_matches_from(words).map(drop).map_err(told)
         }
+        (Program::Probe, words) => {
+            let words = std::iter::once(OsString::from("probe")).chain(words);
+            crate::probe::command().try_get_matches_from(words).map(drop).map_err(told)
+        }
         (Program::Doctor, words) => {
             let command = component::doctor_command();
             command.try_get_matches_from(words).map(drop).map_err(told)
@@ -110,7 +114,9 @@ fn understood(line: &str) -> Result<(), String> {
 
 #[test]
 fn every_command_in_the_pages_is_understood() {
-    for page in ["README.md", "docs/operations.md", "docs/troubleshooting.md"] {
+    let pages =
+        ["README.md", "docs/operations.md", "docs/packages.md", "docs/troubleshooting.md"];
+    for page in pages {
         let text = std::fs::read_to_string(root(page)).unwrap();
         let (mut inside, mut seen) = (false, 0);
         for line in text.lines() {

@@ -109,14 +109,15 @@ cluster test  normal  leader s1:8085  term 7  version 0.1.0  1970-01-01T00:16:40
 2 nodes (2 ready)  3 workloads: 2 running, 1 pending, 0 failed
 ! 1 workload without a node: big
  nodes by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-NODE             STATE            RUNS CPU                    MEMORY                 DISK                   LEASE
-n1               Ready            2    ██▒▒▒····· 2/4         ███▒▒▒▒▒·· 12Gi/16Gi   ▒▒▒······· 25/100Gi    2s
-n2               Ready            2    ████████·· 2/4         ███▒▒▒▒▒·· 12Gi/16Gi   ▒▒▒······· 25/100Gi    2s
+NODE                    STATE            RUNS CPU                    MEMORY                 DISK                   LEASE
+n1                      Ready            2    ██▒▒····· 2/4          ██▒▒▒▒▒·· 12Gi/16Gi    ▒▒······· 25/100Gi     2s
+n2                      Ready            2    ███████·· 2/4          ██▒▒▒▒▒·· 12Gi/16Gi    ▒▒······· 25/100Gi     2s
+
  workloads by name ─────────────────────────────────────────────────────────────────────────────────────────────────────
-WORKLOAD             TYPE      STATE                 NODE       CPU     MEMORY  AGE  WHY
-big                  container Pending               -          -       -       60s  no node fits
-db                   container Running               n1         3.0%    512Mi   60s
-web                  container Running               n1         12.5%   64Mi    60s
+WORKLOAD               TYPE      STATE                 NODE        CPU     MEMORY  AGE  WHY
+big                    container Pending               -           -       -       60s  no node fits
+db                     container Running               n1          3.0%    512Mi   60s
+web                    container Running               n1          12.5%   64Mi    60s
 "
     );
 }
