@@ -10,7 +10,8 @@ SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
-  bench-placement bench-core bench-fleet bench-docker bench-compose
+  bench-placement bench-core bench-fleet bench-docker bench-compose \
+  release package package-check demo-cluster demo-cluster-down demo-cluster-test
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers; LISTEN=ADDRESS for others to join
 	@LISTEN=$(LISTEN) hack/up
@@ -54,6 +55,7 @@ live-tests:
 	@hack/etcd-install
 	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
+	$(MAKE) --no-print-directory package-check
 
 browser:               ## the dashboard in Chromium; pictures are kept under target/screenshots
 	@hack/browser-install
@@ -98,3 +100,25 @@ bench-compose:         ## a stack of five services against the Compose program i
 bench-docker:          ## against Docker itself and Swarm, on a daemon of its own
 	@mkdir -p target/bench
 	hack/with-docker $(BENCH) docker -- target/bench/docker.json
+
+release:               ## the static program as it is shipped, in target/dist; says its size
+	@hack/release
+
+package: release       ## the Debian package of it and the image, installed and started once
+	hack/package-deb target/dist/persys target/dist
+	hack/package-test target/dist/persys target/dist/persys_*.deb
+	hack/with-docker hack/images target/dist/persys
+
+package-check:         ## the package of a debug build, installed, started, upgraded and purged on a copy of this host
+	cargo build --quiet -p persys
+	hack/package-test "$${CARGO_TARGET_DIR:-target}/debug/persys"
+
+demo-cluster:          ## three nodes, a scheduler and a gateway as containers; prints the dashboard's address
+	@hack/docker-up
+	hack/demo-cluster up
+
+demo-cluster-down:     ## undoes `make demo-cluster`
+	hack/demo-cluster down
+
+demo-cluster-test:     ## the same, with a container on each node, and away again
+	hack/with-docker hack/demo-cluster test

@@ -244,6 +244,7 @@ pub(crate) fn commands() -> Vec<clap::Command> {
         doctor,
         crate::ca::command(),
         crate::join::command(),
+        crate::probe::command(),
         of("scheduler", &SCHEDULER),
         of("agent", &AGENT),
         of("gateway", &GATEWAY),

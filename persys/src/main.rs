@@ -8,6 +8,7 @@
 //!   persys doctor         looks at this host and says how to mend what it finds
 //!   persys ca             the authority: made, asked, rotated, served
 //!   persys join           makes this machine a node
+//!   persys probe          asks a component whether it is well
 //!   persys …              the commands of people, also under the name persysctl
 //! ```
 
@@ -19,6 +20,7 @@ mod dev;
 mod doctor;
 mod enrol;
 mod join;
+mod probe;
 mod program;
 mod settings;
 mod tell;

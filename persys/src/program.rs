@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::{ca, component, dev, join};
+use crate::{ca, component, dev, join, probe};
 
 /// What to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Program {
     Doctor,
     Ca,
     Join,
+    /// Asks a component whether it is well.
+    Probe,
     /// Stops exclusive work when the agent cannot; started by the agent.
     Watchdog,
     /// What people type, under this name.
@@ -34,6 +36,7 @@ impl Program {
             Self::Dev => dev::run(words).await,
             Self::Ca => ca::run(words).await,
             Self::Join => join::run(words).await,
+            Self::Probe => probe::run(words).await,
             Self::Watchdog => component::watchdog(words).await,
             Self::Commands(name) => persys_cli::run_with(name, words, component::commands()).await,
         }
@@ -54,6 +57,7 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
         ("dev", _) => Program::Dev,
         ("doctor", _) => Program::Doctor,
         ("join", _) => Program::Join,
+        ("probe", _) => Program::Probe,
         // Whom a running cluster believes is a matter of its records.
         ("ca", next) if !matches!(next, "revoke" | "reinstate" | "revoked") => Program::Ca,
         ("agent-watchdog", _) => Program::Watchdog,
@@ -103,6 +107,7 @@ mod tests {
             ("persys ca init", Program::Ca, 1),
             ("persys ca revoke agent/n1", Program::Commands("persys"), 3),
             ("persys join a:1 --token x", Program::Join, 3),
+            ("persys probe http://127.0.0.1:1/health", Program::Probe, 1),
             ("persys run web", Program::Commands("persys"), 2),
             ("persys", Program::Commands("persys"), 0),
         ] {

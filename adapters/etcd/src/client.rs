@@ -187,6 +187,19 @@ impl Client {
         })
     }
 
+    /// The alarms that members have raised: the member, and what it is about.
+    pub async fn alarms(&self) -> Result<Vec<(u64, &'static str)>, Error> {
+        let get = alarm_request::AlarmAction::Get.into();
+        let message = wire::AlarmRequest { action: get, ..wire::AlarmRequest::default() };
+        let raised = self.alarm(message).await?.alarms;
+        let told = raised.into_iter().map(|raised| match wire::AlarmType::try_from(raised.alarm) {
+            Ok(wire::AlarmType::Nospace) => (raised.member_id, "it is full"),
+            Ok(wire::AlarmType::Corrupt) => (raised.member_id, "its data differs from the others'"),
+            Ok(wire::AlarmType::None) | Err(_) => (raised.member_id, "it does not say what about"),
+        });
+        Ok(told.collect())
+    }
+
     /// Takes back the alarm that etcd is full, at every member that raised it. Says at how many.
     pub async fn disarm(&self) -> Result<usize, Error> {
         let alarm = |action: alarm_request::AlarmAction, member_id, alarm: wire::AlarmType| {

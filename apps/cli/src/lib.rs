@@ -20,6 +20,8 @@ mod shell;
 mod show;
 mod sizes;
 mod stores;
+mod top;
+mod upgrade;
 mod wait;
 pub mod world;
 

@@ -160,6 +160,15 @@ impl Way {
     }
 }
 
+/// The alarms of an etcd, each as a sentence.
+pub(crate) async fn alarms(endpoints: &[String], way: &Way) -> Result<Vec<String>, Problem> {
+    let client = persys_etcd::Client::new(way.settings(endpoints)?.way);
+    let raised = client.alarms().await;
+    client.close();
+    let raised = raised.map_err(|why| Problem::new("etcd cannot be asked").why(why.to_string()))?;
+    Ok(raised.iter().map(|(member, about)| format!("member {member:x}: {about}")).collect())
+}
+
 /// Opens the store at a place.
 pub(crate) fn open(place: &Place, purpose: For, way: &Way) -> Result<Arc<dyn Store>, Problem> {
     match place {

@@ -95,6 +95,10 @@ fn understood(line: &str) -> Result<(), String> {
             let words = std::iter::once(OsString::from("join")).chain(words);
             crate::join::command().try_get_matches_from(words).map(drop).map_err(told)
         }
+        (Program::Probe, words) => {
+            let words = std::iter::once(OsString::from("probe")).chain(words);
+            crate::probe::command().try_get_matches_from(words).map(drop).map_err(told)
+        }
         (Program::Doctor, words) => {
             let command = component::doctor_command();
             command.try_get_matches_from(words).map(drop).map_err(told)
@@ -188,4 +192,29 @@ fn every_unit_starts_what_there_is() {
         seen += 1;
     }
     assert!(seen >= 2, "{seen}");
+}
+
+/// What the files of variables that a package installs name, set or not.
+#[test]
+fn the_files_of_variables_name_only_what_is_read() {
+    let known = |table: &[Setting], name: &str| {
+        table.iter().flat_map(|setting| setting.variables).any(|variable| *variable == name)
+    };
+    let tables: [(&str, &[Setting]); 3] =
+        [("scheduler", scheduler::TABLE), ("agent", agent::TABLE), ("gateway", gateway::TABLE)];
+    for (component, table) in tables {
+        let file = root("deploy/debian").join(format!("{component}.env"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let named: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.trim_start_matches('#').split_once('='))
+            .map(|(name, _)| name)
+            .filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+            .collect();
+        assert!(named.len() > 3, "{component}: {text}");
+        for name in named {
+            let read = name == FILE_VARIABLE || known(table, name);
+            assert!(read, "{component}.env names {name}, which nobody reads");
+        }
+    }
 }

@@ -57,6 +57,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         buried: buried.iter().map(held::tombstone_to_wire).collect(),
         busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
         denied_digest: 0,
+        agent_version: String::new(),
     }
 }
 

@@ -244,6 +244,7 @@ impl Scheduler for Grpc {
         message.workload_statuses = self.statuses(&beat);
         message.workload_usage = self.usages.news(Instant::now());
         message.denied_digest = self.denied_digest();
+        env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
         let several = self.clients.len() > 1;
         let longest = if several { BEAT_CALL } else { CALL };
         // One that cannot reach its store says hold, and may not know that another leads by now.

@@ -8,6 +8,7 @@ mod node;
 mod secret;
 mod store;
 mod token;
+mod upkeep;
 mod workload;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use secret::{Audit, AuditCommand, ListAudit, SecretCommand, SetSecret};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
 pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
+pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
     Logs, Restart, Run, Why,
@@ -118,6 +120,8 @@ pub(crate) enum Command {
     Access(AccessCommand),
     /// Say who you are to the cluster, and what you may.
     Whoami,
+    /// Show nodes and workloads on one screen, as they change.
+    Top(Top),
     /// Count nodes and workloads.
     Summary,
     /// Say how the scheduler itself stands.
@@ -138,12 +142,16 @@ pub(crate) enum Command {
     /// Move what is stored to another place.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Say whether this release can take the place of the one that runs; changes nothing.
+    UpgradeCheck(Box<UpgradeCheck>),
     /// Show the settings in effect and where each came from, or choose a context.
     Config(Config),
     /// Write a commented spec to start from.
     Init(Init),
     /// Write the completion script of a shell.
     Completion(Completion),
+    /// Write a manual page for every command.
+    Man(Man),
     /// Say which version this is.
     Version,
     #[command(flatten)]
@@ -300,6 +308,11 @@ mod tests {
             "store migrate --from etcd:127.0.0.1:2379 --to d",
             "store migrate --from d --to etcd:a:1 --etcd-root /p --etcd-ca c --etcd-cert d --etcd-key k",
             "snapshot save f --etcd a:1 --etcd-server-name n --etcd-user u --etcd-password-file p",
+            "top",
+            "top --once -o json",
+            "upgrade-check --snapshot f --fresh 2h --ca-dir d",
+            "upgrade-check --etcd a:2379,b:2379 --etcd-ca c -o json",
+            "man --out d",
             "config use dev",
             "completion bash",
             "workload schedule spec.json --id a --type container --revision r",

@@ -15,6 +15,7 @@ mod inside;
 mod legacy;
 mod lifecycle;
 mod look;
+mod manual;
 mod nodes;
 mod operate;
 mod recover;
@@ -45,6 +46,8 @@ pub(crate) fn offline(
         let mut command = args::command(program, extra);
         clap_complete::generate(wanted.shell, &mut command, program, &mut script);
         world.print(&script)?;
+    } else if let Command::Man(wanted) = &cli.command {
+        manual::write(world, program, args::command(program, extra), &wanted.out)?;
     } else if let Command::Init(wanted) = &cli.command {
         init::init(world, program, wanted)?;
     } else if let Command::Compose(ComposeCommand::Check(wanted)) = &cli.command {
@@ -87,6 +90,8 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Namespace(command) => Box::pin(access::namespace(shell, command)),
         Command::Access(command) => Box::pin(access::access(shell, command)),
         Command::Whoami => Box::pin(access::whoami(shell)),
+        Command::Top(top) => Box::pin(async move { crate::top::run(shell, &top).await }),
+        Command::UpgradeCheck(wanted) => Box::pin(crate::upgrade::run(shell, *wanted)),
         Command::Summary => Box::pin(look::summary(shell)),
         Command::Status => Box::pin(look::status(shell)),
         Command::Orphan(orphan) => Box::pin(operate::orphan(shell, orphan)),
@@ -97,7 +102,11 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Config(wanted) => return config::run(shell, &wanted),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
-        Command::Compose(_) | Command::Init(_) | Command::Completion(_) | Command::Version => {
+        Command::Compose(_)
+        | Command::Init(_)
+        | Command::Completion(_)
+        | Command::Man(_)
+        | Command::Version => {
             return Ok(0);
         }
     };

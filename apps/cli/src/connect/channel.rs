@@ -94,6 +94,12 @@ impl Client {
         Ok(Self { world: Some(world.clone()), ..client })
     }
 
+    /// The same, without remarks about old answers.
+    #[must_use]
+    pub(crate) fn silent(self) -> Self {
+        Self { world: None, ..self }
+    }
+
     /// The way to somebody at an address.
     pub(crate) fn to(
         settings: &Settings,

@@ -5,5 +5,5 @@ mod file;
 mod refusal;
 pub(crate) mod settings;
 
-pub(crate) use channel::Client;
+pub(crate) use channel::{Client, checked_addresses};
 pub(crate) use settings::Settings;

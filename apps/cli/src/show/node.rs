@@ -7,12 +7,14 @@ use persys_proto::control::v1::{NodeTaint, NodeView};
 use super::moment::{age, clock};
 use super::table::{or_dash, pairs, table};
 
-fn cores(number: f64) -> String {
+/// Cores, without zeros at the end.
+pub(crate) fn cores(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn gib(mib: i64) -> String {
+/// An amount of memory.
+pub(crate) fn gib(mib: i64) -> String {
     if mib.abs() < 10 * 1024 { format!("{mib}Mi") } else { format!("{}Gi", mib / 1024) }
 }
 
@@ -21,7 +23,8 @@ fn taint(taint: &NodeTaint) -> String {
     format!("{}{value}:{}", taint.key, taint.effect)
 }
 
-fn status(node: &NodeView) -> String {
+/// What stands under status.
+pub(crate) fn status(node: &NodeView) -> String {
     if node.condition.is_empty() || node.condition == node.status || node.status == "Draining" {
         node.status.clone()
     } else {
@@ -75,6 +78,7 @@ pub(crate) fn whole(node: &NodeView, now: SystemTime) -> String {
         ("since", clock(node.status_updated_at.as_ref())),
         ("heard", format!("{} ago", age(node.last_heartbeat.as_ref(), now))),
         ("endpoint", node.grpc_endpoint.clone()),
+        ("agent", node.agent_version.clone()),
         ("workloads", node.workloads.to_string()),
         (
             "cpu",

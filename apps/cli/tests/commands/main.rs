@@ -30,3 +30,5 @@ mod secrets;
 mod snapshot;
 #[cfg(test)]
 mod trouble;
+#[cfg(test)]
+mod upkeep;

@@ -40,11 +40,22 @@ pub(super) struct Agents {
     /// Which decisions old agents have taken.
     obeyed: Arc<Obeyed>,
     usages: Arc<Usages>,
+    /// The version each agent says it is of, for people.
+    versions: Mutex<BTreeMap<NodeId, Arc<str>>>,
 }
+
+/// Bytes of a version.
+const VERSION_BYTES: usize = 64;
 
 impl Agents {
     pub(super) fn new(obeyed: Arc<Obeyed>, usages: Arc<Usages>) -> Self {
-        Self { beats: Mutex::default(), seq: AtomicU64::new(0), obeyed, usages }
+        Self {
+            beats: Mutex::default(),
+            seq: AtomicU64::new(0),
+            obeyed,
+            usages,
+            versions: Mutex::default(),
+        }
     }
 
     /// A stream to an old agent ended, and with it perhaps what was last sent.
@@ -60,6 +71,28 @@ impl Agents {
         self.beats.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
     }
 
+    pub(super) fn versions(&self) -> BTreeMap<NodeId, Arc<str>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn version(&self, node: &NodeId) -> Option<Arc<str>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
+    }
+
+    /// An agent says its version; most say what they said before. What is no version is left out.
+    fn is_of(&self, node: &NodeId, version: &str) {
+        if version.is_empty()
+            || version.len() > VERSION_BYTES
+            || !version.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return;
+        }
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        if versions.get(node).is_none_or(|known| **known != *version) {
+            versions.insert(node.clone(), Arc::from(version));
+        }
+    }
+
     fn heard(&self, node: NodeId, now: WallMillis) {
         self.beats.lock().unwrap_or_else(PoisonError::into_inner).insert(node, now);
     }
@@ -70,10 +103,11 @@ impl Control {
     pub(super) async fn register(
         &self,
         peer: Option<&Peer>,
-        request: wire::RegisterNodeRequest,
+        mut request: wire::RegisterNodeRequest,
         life: &str,
     ) -> Result<wire::RegisterNodeResponse, Status> {
         access::own_node(peer, &request.node_id)?;
+        let version = std::mem::take(&mut request.agent_version);
         let arrived = match register::from_wire(request) {
             Ok(arrived) => arrived,
             Err(faults) => return self.refuse_node(&faults),
@@ -91,6 +125,7 @@ impl Control {
         let now = self.now();
         if let RegistrationAnswer::Accepted { .. } = &answer {
             self.agents.usages.forget(&node);
+            self.agents.is_of(&node, &version);
             self.agents.heard(node, now);
         }
         Ok(register::answer_to_wire(&answer, now))
@@ -117,6 +152,7 @@ impl Control {
     ) -> Result<wire::HeartbeatResponse, Status> {
         access::own_node(peer, &request.node_id)?;
         let usage = std::mem::take(&mut request.workload_usage);
+        let version = std::mem::take(&mut request.agent_version);
         let known = request.denied_digest;
         let from = NodeId::new(&request.node_id);
         let arrived = beat::from_wire(request).map_err(|f| refusal::faults(&f))?;
@@ -133,6 +169,7 @@ impl Control {
             && answer.acknowledged
         {
             self.agents.usages.hear(&node, usage, self.now());
+            self.agents.is_of(&node, &version);
             let denied = super::denied(&self.handle.entries());
             if denied.digest() != known {
                 answer.denied_changed = true;

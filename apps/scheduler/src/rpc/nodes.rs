@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_cluster::input::Ask;
+use persys_cluster::world::NodeView;
 use persys_model::id::NodeId;
 use persys_model::labels::{Taint, TaintEffect};
 use persys_proto::control::v1 as wire;
@@ -30,14 +31,17 @@ impl Control {
         request: wire::ListNodesRequest,
     ) -> Result<Looked<wire::ListNodesResponse>, Status> {
         let (status, beats) = (request.status, self.agents.last_beats());
+        let versions = self.agents.versions();
         let nodes = self
             .handle
             .look(move |world| {
                 let wanted = |word: &str| status.is_empty() || word.eq_ignore_ascii_case(&status);
                 let nodes = world.nodes().filter(|view| wanted(view.node.status_word()));
-                nodes
-                    .map(|view| shown::to_wire(&view, beats.get(&view.node.facts.id).copied()))
-                    .collect()
+                let show = |view: NodeView<'_>| {
+                    let id = &view.node.facts.id;
+                    with_version(shown::to_wire(&view, beats.get(id).copied()), versions.get(id))
+                };
+                nodes.map(show).collect()
             })
             .await?;
         Ok(nodes.map(|nodes| wire::ListNodesResponse { nodes }))
@@ -49,8 +53,11 @@ impl Control {
     ) -> Result<Looked<wire::GetNodeResponse>, Status> {
         let id = node_id(&request.node_id)?;
         let (wanted, beat) = (id.clone(), self.agents.last_beat(&id));
-        let found =
-            self.handle.look(move |world| world.node(&wanted).map(|v| shown::to_wire(&v, beat)));
+        let version = self.agents.version(&id);
+        let found = self.handle.look(move |world| {
+            let view = world.node(&wanted)?;
+            Some(with_version(shown::to_wire(&view, beat), version.as_ref()))
+        });
         let found = found.await?;
         if found.value.is_none() {
             return Err(Status::not_found(format!("there is no node {id}")));
@@ -131,6 +138,11 @@ impl Control {
         let key = key("key", &request.key)?;
         self.change(node.clone(), Ask::DeleteLabel(node, key)).await
     }
+}
+
+fn with_version(mut shown: wire::NodeView, version: Option<&Arc<str>>) -> wire::NodeView {
+    shown.agent_version = version.map(ToString::to_string).unwrap_or_default();
+    shown
 }
 
 /// A key as agents may give one too: visible ASCII, beginning with a letter or digit, without `=`.

@@ -10,7 +10,8 @@ use crate::convert::leaf::{number_of, signed, texts};
 use crate::convert::register::missing_to_wire;
 use crate::convert::time::timestamp;
 
-/// The node on the wire. When it last beat is known to whoever receives beats, not to the record.
+/// The node on the wire. When it last beat, and the version of its agent, are known to whoever
+/// receives beats, not to the record.
 #[must_use]
 pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::NodeView {
     let node = view.node;
@@ -38,6 +39,7 @@ pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::Node
         fence_available: node.facts.fence,
         total_disk_gb: signed(total_disk(node)),
         available_disk_gb: signed(view.free_disk_gib),
+        agent_version: String::new(),
     }
 }
 
