@@ -21,6 +21,7 @@ mod enrol;
 mod join;
 mod program;
 mod settings;
+mod telemetry;
 mod tell;
 
 use std::process::ExitCode;

@@ -26,6 +26,7 @@ use persys_node::settings::AgentSettings;
 use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
+use persys_telemetry::trace::{self, TraceLayer, Trail};
 pub use persys_volumes::{
     CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools, Volumes,
 };
@@ -43,6 +44,7 @@ use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
 use crate::node::{facts, runtimes};
+use crate::operations;
 use crate::rpc;
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
@@ -284,6 +286,9 @@ pub async fn start_with(
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
+    // Spans are written down where those of whoever starts this are.
+    let home = trace::current();
+    handle.trails.settle(&home);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
         Some(incoming) => incoming.boxed(),
@@ -292,7 +297,7 @@ pub async fn start_with(
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
     let offered = (runtimes.clone(), volumes.clone());
     let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
-    let server = serve(incoming, (service, inside), until)?;
+    let server = serve(incoming, (service, inside), &home, until)?;
     beside.spawn(actions::write_behind(keeper.clone()));
     watch_host(&runtimes, &meter, &handle, &mut beside);
     if on_its_own {
@@ -435,6 +440,7 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 fn serve(
     incoming: BoxStream<'static, Result<Connection, Infallible>>,
     (service, inside): (rpc::Guarded, rpc::inside::Guarded),
+    home: &Trail,
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
     let reflection = tonic_reflection::server::Builder::configure()
@@ -443,12 +449,14 @@ fn serve(
         .build_v1()
         .map_err(|error| Error::Reflection(error.to_string()))?;
     let (health, health_service) = tonic_health::server::health_reporter();
+    let spans = TraceLayer::new(home, operations::span_of);
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
         for name in ["persys.agent.v1.AgentService", "persys.compute.v1.Inside"] {
             health.set_service_status(name, tonic_health::ServingStatus::Serving).await;
         }
         let served = Server::builder()
+            .layer(spans)
             .http2_keepalive_interval(Some(KEEPALIVE.0))
             .http2_keepalive_timeout(Some(KEEPALIVE.1))
             .add_service(service)

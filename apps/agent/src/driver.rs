@@ -14,6 +14,7 @@ use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
 use persys_node::input::{Input, Observation, RequestId};
 use persys_runtime::{Evidence, Runtime};
+use persys_telemetry::trace::Trails;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -21,6 +22,7 @@ use crate::evidence;
 use crate::handle::{Handle, Inbox, Life};
 use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
+use crate::operations::{self, Operation};
 use crate::upward::Scheduler;
 use crate::verbs;
 use crate::writer::Writer;
@@ -76,6 +78,7 @@ pub struct Driver {
     outside: JoinSet<Ended>,
     writer: Writer,
     wake_at: Option<Millis>,
+    trails: Arc<Trails>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -91,6 +94,8 @@ impl Driver {
     pub fn new(parts: Parts, agent: Agent) -> (Self, Handle) {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
         let writer = Writer::start(Arc::clone(&parts.keeper));
+        let trails = Arc::<Trails>::default();
+        let handle = Handle { inbox: to_inbox, trails: Arc::clone(&trails) };
         let driver = Self {
             parts,
             evidence: None,
@@ -102,8 +107,9 @@ impl Driver {
             outside: JoinSet::new(),
             writer,
             wake_at: None,
+            trails,
         };
-        (driver, Handle { inbox: to_inbox })
+        (driver, handle)
     }
 
     /// Has what was left of bad ends looked up here.
@@ -266,15 +272,20 @@ impl Driver {
         let number = action.id;
         self.parts.keeper.note(action);
         let runtime = Arc::clone(&self.parts.runtime);
+        let node = self.agent.facts().id.clone();
+        let operation = Operation::begin(&self.trails, node, &run, number);
         self.outside.spawn(async move {
-            let (input, told) = verbs::run(runtime, run).await;
+            let (input, told) = operation.carry_out(verbs::run(runtime, run)).await;
             Ended::Verb { action: number, input, told }
         });
     }
 
     fn send(&mut self, message: Upward) {
         let scheduler = Arc::clone(&self.parts.scheduler);
+        let told = operations::reporting(&self.trails, &message);
         self.outside.spawn(async move {
+            // They end when the scheduler has answered.
+            let _told = told;
             let input = match message {
                 Upward::Register(registration) => {
                     scheduler.register(registration).await.map(Input::Registered)

@@ -1,5 +1,6 @@
 //! How everybody else talks to the driver.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::command::{Answer, Command};
@@ -7,6 +8,7 @@ use persys_model::node::NodeFacts;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
+use persys_telemetry::trace::{self, Trails};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -42,6 +44,7 @@ pub(crate) struct Life {
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) inbox: mpsc::Sender<Inbox>,
+    pub(crate) trails: Arc<Trails>,
 }
 
 /// The agent did not answer.
@@ -64,6 +67,8 @@ impl std::fmt::Debug for Handle {
 impl Handle {
     /// Gives an order.
     pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
+        // What is done about it later belongs to the trace of the order.
+        self.trails.keep(&command.workload, trace::current());
         self.call(|to| Inbox::Command(Box::new(command), to)).await
     }
 

@@ -28,6 +28,7 @@ use crate::clock::Clock;
 use crate::copies::Copies;
 use crate::handle::{Handle, Inbox, Known};
 use crate::links::{Links, Target};
+use crate::operations::Operations;
 use crate::orders;
 use crate::permit;
 use crate::standing::Standing;
@@ -96,6 +97,7 @@ pub struct Driver {
     trouble: Arc<Mutex<Option<String>>>,
     /// How often it was looked what is due.
     looks: Arc<AtomicU64>,
+    operations: Arc<Operations>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -122,6 +124,7 @@ impl Driver {
             copies: Arc::clone(&copies),
             entries: known,
             looks: Arc::default(),
+            operations: Arc::default(),
         };
         let driver = Self {
             parts,
@@ -138,6 +141,7 @@ impl Driver {
             entries,
             trouble: Arc::default(),
             looks: Arc::clone(&handle.looks),
+            operations: Arc::clone(&handle.operations),
         };
         (driver, handle)
     }
@@ -307,8 +311,9 @@ impl Driver {
         let (to_queue, queue) = mpsc::channel(MOST_ORDERS);
         let links = Arc::clone(&self.parts.links);
         let answers = self.answers.0.clone();
+        let operations = Arc::clone(&self.operations);
         self.outside.spawn(async move {
-            orders::give(links, queue, answers).await;
+            orders::give(links, queue, answers, operations).await;
             None
         });
         to_queue

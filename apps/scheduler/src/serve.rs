@@ -1,5 +1,6 @@
 //! The services of a scheduler behind one door.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::compute::v1::tokens_server::TokensServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
+use persys_telemetry::trace::{TraceLayer, Trail};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
 use tonic::transport::Server;
 
 use crate::app::{Error, Task, stopped};
@@ -92,7 +96,7 @@ impl Services {
 pub(crate) fn serve_grpc(
     incoming: Incoming,
     Services { control, compute, rights, tokens, secrets, audit, forward, doors }: Services,
-    handle: &Handle,
+    (handle, home): (&Handle, &Trail),
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
     aside: &mut Vec<Task>,
@@ -111,6 +115,7 @@ pub(crate) fn serve_grpc(
         .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
         .build_v1()?;
     let server = Server::builder()
+        .layer(TraceLayer::new(home, span_of))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
@@ -128,6 +133,15 @@ pub(crate) fn serve_grpc(
             tracing::error!(%fault, "requests are no longer served");
         }
     }))
+}
+
+/// How the span of a request is called: as its method. What comes every few seconds from everybody
+/// has none.
+fn span_of(request: &Request<Body>) -> Option<Cow<'static, str>> {
+    let method = request.uri().path().strip_prefix('/')?;
+    let often = ["persys.control.v1.AgentControl/Heartbeat", "persys.compute.v1.Compute/Standing"];
+    let ours = method.starts_with("persys.") && !often.contains(&method);
+    ours.then(|| Cow::Owned(method.to_owned()))
 }
 
 /// Follows the standing in the standard health service.

@@ -39,7 +39,7 @@ const CODED: &AsciiSet = &CONTROLS.add(b'%');
 /// The way of every call: with the reason for it, if there is one.
 pub(crate) type Way = InterceptedService<Channel, Because>;
 
-/// Says with every call why it is made, and shows the token of who makes it.
+/// Says with every call why it is made and in which trace, and shows the token of who makes it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Because {
     reason: Option<MetadataValue<Ascii>>,
@@ -71,7 +71,7 @@ impl Interceptor for Because {
         if let Some(reason) = &self.reason {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason.clone());
         }
-        Ok(request)
+        persys_telemetry::trace::attach(request)
     }
 }
 
