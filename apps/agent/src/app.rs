@@ -461,6 +461,7 @@ fn serve(
             .http2_keepalive_timeout(Some(KEEPALIVE.1))
             .add_service(service)
             .add_service(inside)
+            .add_service(rpc::logging::service())
             .add_service(health_service)
             .add_service(InterceptedService::new(reflection, rpc::authorise))
             .serve_with_incoming_shutdown(incoming, async {

@@ -11,6 +11,7 @@ use persys_oidc::Verifier;
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::logging_server::LoggingServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
 use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::compute::v1::tokens_server::TokensServer;
@@ -29,8 +30,8 @@ use crate::handle::Handle;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::rpc::{
-    AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, Rights,
-    SecretsService, Tokens,
+    AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, LoggingService,
+    Rights, SecretsService, Tokens,
 };
 use crate::secrets::Secrets;
 use crate::standing::Standing;
@@ -67,6 +68,7 @@ pub(crate) struct Services {
     tokens: Tokens,
     secrets: SecretsService,
     audit: AuditService,
+    logging: LoggingService,
     forward: Arc<Forward>,
     doors: Arc<Doors>,
 }
@@ -79,6 +81,7 @@ impl Services {
         let beside = (links.obeyed(), links.streams(), told.fetcher);
         let control =
             Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone());
+        let logging = LoggingService { handle: same(), links: Arc::clone(&links) };
         Self {
             compute: Compute::new(&control, links, told.cluster),
             control,
@@ -86,6 +89,7 @@ impl Services {
             tokens: Tokens { handle: same(), clock: at(), enrolment: told.enrolment },
             secrets: SecretsService::new(same(), secrets, at()),
             audit: AuditService::new(store),
+            logging,
             forward: Forward::new(told.way, same()),
             doors: Doors::new(same(), at(), told.logins),
         }
@@ -95,7 +99,7 @@ impl Services {
 /// Serves all of it until the process stops.
 pub(crate) fn serve_grpc(
     incoming: Incoming,
-    Services { control, compute, rights, tokens, secrets, audit, forward, doors }: Services,
+    Services { control, compute, rights, tokens, secrets, audit, logging, forward, doors }: Services,
     (handle, home): (&Handle, &Trail),
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -126,6 +130,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))
+        .add_service(Guarded::new(LoggingServer::new(logging), metrics, &forward, &doors))
         .add_service(Guarded::new(health, metrics, &forward, &doors))
         .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {

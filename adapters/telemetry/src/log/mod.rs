@@ -8,6 +8,7 @@ mod lines;
 
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -69,4 +70,63 @@ pub fn start(directives: &[Directive], format: Format) -> Option<Writing> {
     // Only whoever started the log gets here, and that is once.
     drop(LEVELS.set(Levels::new(directives.to_vec(), change)));
     Some(writing)
+}
+
+/// How long a change of levels lasts when nobody says.
+const USUAL_CHANGE: Duration = Duration::from_mins(10);
+
+/// Why levels are not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotChanged {
+    /// The log of this process was started by somebody else.
+    #[error("the log of this process cannot be changed")]
+    NotOurs,
+    /// What was said is not understood.
+    #[error(transparent)]
+    Bad(#[from] BadDirective),
+}
+
+/// What somebody wants of the levels of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted<'a> {
+    /// What is to count for a while; nothing is changed when it is empty.
+    pub directives: &'a str,
+    /// For how many seconds; 0: ten minutes.
+    pub seconds: u64,
+    /// Whether to go back to the settings first.
+    pub reset: bool,
+    /// Who wants it, for the log.
+    pub who: &'a str,
+}
+
+impl Wanted<'_> {
+    /// Does it, and tells what counts then.
+    pub fn carry_out(&self) -> Result<Shown, NotChanged> {
+        let levels = levels().ok_or(NotChanged::NotOurs)?;
+        let directives = match self.directives.trim() {
+            "" => Vec::new(),
+            text => parse(text)?,
+        };
+        if self.reset {
+            levels.reset();
+        }
+        let lasts = match self.seconds {
+            0 => USUAL_CHANGE,
+            seconds => Duration::from_secs(seconds),
+        };
+        if !directives.is_empty() {
+            levels.change(directives, lasts)?;
+        }
+        if self.reset || !self.directives.is_empty() {
+            let Self { who, directives, reset, .. } = self;
+            tracing::warn!(
+                who,
+                directives,
+                reset,
+                for_s = lasts.as_secs(),
+                "levels of the log were changed"
+            );
+        }
+        Ok(levels.shown())
+    }
 }

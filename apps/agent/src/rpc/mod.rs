@@ -3,7 +3,8 @@
 //! - orders of schedulers of ours go to the core as they are, tokens and all;
 //! - [`legacy`]: orders of those who know no tokens;
 //! - [`status`]: how workloads and actions look on the wire;
-//! - [`inside`]: a service of its own, output of workloads and commands inside them.
+//! - [`inside`]: a service of its own, output of workloads and commands inside them;
+//! - [`logging`]: another, how much the log tells.
 //!
 //! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
@@ -11,6 +12,7 @@
 mod console;
 pub mod inside;
 pub(crate) mod legacy;
+pub mod logging;
 mod session;
 mod status;
 

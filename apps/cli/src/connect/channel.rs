@@ -12,6 +12,7 @@ use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::access_client::AccessClient;
 use persys_proto::compute::v1::audit_client::AuditClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::logging_client::LoggingClient;
 use persys_proto::compute::v1::secrets_client::SecretsClient;
 use persys_proto::compute::v1::tokens_client::TokensClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
@@ -158,6 +159,10 @@ impl Client {
 
     pub(crate) fn access(&self) -> AccessClient<Way> {
         AccessClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn logging(&self) -> LoggingClient<Way> {
+        LoggingClient::new(self.channel.clone())
     }
 
     pub(crate) fn agent(&self) -> AgentServiceClient<Way> {
