@@ -68,6 +68,10 @@ pub(crate) fn of_variables(service: &str, all: bool) -> Option<Exporting> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.is_empty())
         .collect();
+    let names = settings::telemetry::TRACES.iter().take(1).flat_map(|endpoint| endpoint.variables);
+    if names.into_iter().all(|name| settings::said(&set, name).is_none()) {
+        return None;
+    }
     let command = settings::command("persys", "", settings::telemetry::TRACES);
     let typed = command.try_get_matches_from(Vec::<String>::new()).ok()?;
     let variable = |name: &str| settings::said(&set, name);
@@ -90,11 +94,13 @@ pub(crate) fn of_variables(service: &str, all: bool) -> Option<Exporting> {
 /// Carries out what a person typed, as the beginning of a trace if they have one.
 pub(crate) async fn typed<W: Future>(words: &[std::ffi::OsString], work: W) -> W::Output {
     let exporting = of_variables("persys", true);
-    let mut trail = exporting.as_ref().map(Exporting::home).unwrap_or_default();
-    if let Ok(parent) = std::env::var("TRACEPARENT") {
-        trail = trail.told_by(&parent);
-    }
-    let span = trail.begin(format!("persys {}", verb(words)), Kind::Client);
+    let home = exporting.as_ref().map(Exporting::home).unwrap_or_default();
+    let trail = match std::env::var("TRACEPARENT") {
+        Ok(parent) => home.told_by(&parent),
+        Err(_) => home,
+    };
+    let name = if trail.is_on() { format!("persys {}", verb(words)) } else { String::new() };
+    let span = trail.begin(name, Kind::Client);
     let done = trace::scope(span.trail().clone(), work).await;
     drop(span);
     if let Some(exporting) = exporting {

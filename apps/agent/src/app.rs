@@ -26,7 +26,7 @@ use persys_node::settings::AgentSettings;
 use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
-use persys_telemetry::trace::{self, TraceLayer, Trail};
+use persys_telemetry::trace;
 pub use persys_volumes::{
     CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools, Volumes,
 };
@@ -44,7 +44,6 @@ use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
 use crate::node::{facts, runtimes};
-use crate::operations;
 use crate::rpc;
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
@@ -286,9 +285,6 @@ pub async fn start_with(
         scheduler,
     });
     let (driver, handle) = drive(begun, parts, &runtimes);
-    // Spans are written down where those of whoever starts this are.
-    let home = trace::current();
-    handle.trails.settle(&home);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
         Some(incoming) => incoming.boxed(),
@@ -297,7 +293,7 @@ pub async fn start_with(
     let inside = rpc::inside::service(handle.clone(), runtimes.clone());
     let offered = (runtimes.clone(), volumes.clone());
     let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
-    let server = serve(incoming, (service, inside), &home, until)?;
+    let server = serve(incoming, (service, inside), until)?;
     beside.spawn(actions::write_behind(keeper.clone()));
     watch_host(&runtimes, &meter, &handle, &mut beside);
     if on_its_own {
@@ -335,6 +331,8 @@ fn drive(
 ) -> (JoinHandle<()>, Handle) {
     let (driver, handle) = Driver::new(parts, agent);
     let driver = driver.with_evidence(Arc::new(runtimes.clone()));
+    // Spans are written down where those of whoever starts this are.
+    handle.settle(&trace::current());
     (tokio::spawn(driver.run(effects)), handle)
 }
 
@@ -440,7 +438,6 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 fn serve(
     incoming: BoxStream<'static, Result<Connection, Infallible>>,
     (service, inside): (rpc::Guarded, rpc::inside::Guarded),
-    home: &Trail,
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
     let reflection = tonic_reflection::server::Builder::configure()
@@ -449,7 +446,7 @@ fn serve(
         .build_v1()
         .map_err(|error| Error::Reflection(error.to_string()))?;
     let (health, health_service) = tonic_health::server::health_reporter();
-    let spans = TraceLayer::new(home, operations::span_of);
+    let spans = rpc::spans(&trace::current());
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
         for name in ["persys.agent.v1.AgentService", "persys.compute.v1.Inside"] {

@@ -8,7 +8,7 @@ use persys_model::node::NodeFacts;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
-use persys_telemetry::trace::{self, Trails};
+use persys_telemetry::trace::{self, Trail, Trails};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -65,6 +65,11 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
+    /// Writes spans down where `home` does. It is said once, before there is anything to write.
+    pub fn settle(&self, home: &Trail) {
+        self.trails.settle(home);
+    }
+
     /// Gives an order.
     pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
         // What is done about it later belongs to the trace of the order.

@@ -18,7 +18,6 @@ use persys_identity::{
 use persys_oidc::Verifier;
 use persys_store::Store;
 use persys_store::embedded::OpenError;
-use persys_telemetry::trace;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -252,9 +251,6 @@ pub async fn start_with(
     });
     let store = Arc::clone(&parts.store);
     let (driver, handle) = Driver::new(parts);
-    // Spans are written down where those of whoever starts this are.
-    let home = trace::current();
-    handle.operations.settle(&home);
 
     let (stop, stopping) = watch::channel(false);
     let credentials = door.credentials();
@@ -274,10 +270,8 @@ pub async fn start_with(
     let mut aside = door.watch();
     let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
     aside.extend(credentials.as_ref().map(follow));
-    let told = operations::follow(Arc::clone(&handle.operations), handle.events());
-    aside.push(Task::spawn(told));
-    let (seen, stop_serving) = ((&handle, &home), stopping.clone());
-    let serving = serve_grpc(incoming, services, seen, &metrics, stop_serving, &mut aside)?;
+    aside.push(Task::spawn(operations::told(&handle)));
+    let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
     let (shown, known) = (handle.clone(), credentials.clone());

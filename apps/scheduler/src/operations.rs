@@ -17,9 +17,10 @@ use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::token::Epoch;
-use persys_telemetry::trace::{self, Kind, Span, Trail, Trails};
+use persys_telemetry::trace::{self, Kind, Span, Trails};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
+use crate::handle::Handle;
 use crate::links::{Target, Unreachable};
 
 /// Orders whose end is waited for; of more than that the end is told without what was ordered.
@@ -46,11 +47,6 @@ struct Ordered {
 }
 
 impl Operations {
-    /// Writes spans down where `home` does.
-    pub(crate) fn settle(&self, home: &Trail) {
-        self.trails.settle(home);
-    }
-
     /// Somebody asks: what follows from it belongs to their trace.
     pub(crate) fn asked(&self, ask: &Ask) -> Span {
         let trail = trace::current();
@@ -213,8 +209,15 @@ fn end_of(phase: Option<Phase>) -> Option<(&'static str, Went)> {
     Some((phase.word(), went))
 }
 
+/// Tells of what is done, for as long as anything is. Spans are written down where those of whoever
+/// starts this are.
+pub(crate) fn told(handle: &Handle) -> impl Future<Output = ()> + Send + 'static {
+    handle.operations.trails.settle(&trace::current());
+    follow(Arc::clone(&handle.operations), handle.events())
+}
+
 /// Follows events for as long as there are any.
-pub(crate) async fn follow(operations: Arc<Operations>, mut events: Receiver<Arc<Event>>) {
+async fn follow(operations: Arc<Operations>, mut events: Receiver<Arc<Event>>) {
     loop {
         match events.recv().await {
             Ok(event) => operations.happened(&event),

@@ -17,7 +17,7 @@ use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::compute::v1::tokens_server::TokensServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
-use persys_telemetry::trace::{TraceLayer, Trail};
+use persys_telemetry::trace::{self, TraceLayer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -100,7 +100,7 @@ impl Services {
 pub(crate) fn serve_grpc(
     incoming: Incoming,
     Services { control, compute, rights, tokens, secrets, audit, logging, forward, doors }: Services,
-    (handle, home): (&Handle, &Trail),
+    handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
     aside: &mut Vec<Task>,
@@ -119,7 +119,7 @@ pub(crate) fn serve_grpc(
         .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
         .build_v1()?;
     let server = Server::builder()
-        .layer(TraceLayer::new(home, span_of))
+        .layer(TraceLayer::new(&trace::current(), span_of))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)

@@ -139,6 +139,20 @@ mod tests {
         assert_eq!(told(COLLECTOR).unwrap().unwrap().service, "persys-x");
     }
 
+    /// A crate that is left out would have no level of its own.
+    #[test]
+    fn every_crate_of_this_program_is_a_module_with_levels() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folders = ["core", "adapters", "apps"].map(|layer| std::fs::read_dir(root.join(layer)));
+        let crates = folders.into_iter().flatten().flatten().flatten();
+        let mut found: Vec<_> = crates
+            .filter(|one| one.path().join("Cargo.toml").exists())
+            .map(|one| one.file_name().into_string().unwrap())
+            .collect();
+        found.sort();
+        assert_eq!(found, log::MODULES);
+    }
+
     #[test]
     fn every_fault_is_named() {
         let line = "--otlp-endpoint http://j:14268/api/traces --traces-sampler sometimes";
