@@ -357,7 +357,10 @@ fn nothing_secret_is_told_even_when_everything_is() {
     std::fs::write(&secret, CANARY).unwrap();
     let (code, out, err) = site.types(&format!("secret set db --from-file {secret}"), &[]);
     assert_eq!(code, 0, "{out}{err}");
-    let traced = [("OTEL_EXPORTER_OTLP_ENDPOINT", at.as_str()), ("PERSYS_TOKEN", CANARY)];
+    let traced = [("OTEL_EXPORTER_OTLP_ENDPOINT", at.as_str())];
+    // A token that is none is refused, and not repeated.
+    let (code, out, err) = site.types("list", &[traced[0], ("PERSYS_TOKEN", CANARY)]);
+    assert!(code != 0 && !out.contains(CANARY) && !err.contains(CANARY), "{out}{err}");
     site.runs("web", &format!("-e PASSWORD={CANARY} --secret db --secret-env TOKEN=db"), &traced);
     // By the gateway, where a token and the environment of a workload pass through.
     let body = serde_json::json!({"workload_id": "shop", "spec": {"type": "container",
