@@ -6,6 +6,7 @@ SEEDS ?= 2000
 AGENTS ?= 1000
 WORKLOADS ?= 20000
 STORE ?= embedded
+SHARE ?= 0.1
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
@@ -86,12 +87,17 @@ bench-core:
 	@mkdir -p target/bench
 	$(BENCH) core_cost -- target/bench/core.json
 
-bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to running, STORE=embedded or etcd
+bench-fleet:           ## AGENTS=n simulated agents over mTLS, WORKLOADS=n to running, STORE=embedded or etcd; TRACES=1: what traces cost
 	@mkdir -p target/bench
 	@hack/etcd-install
 	cargo build --quiet --release -p persys-bench --bin fleet
+ifdef TRACES
+	hack/with-own-network $(BENCH) fleet -- --traces 1 --share $(SHARE) --agents $(AGENTS) --workloads $(WORKLOADS) \
+	  --json target/bench/fleet-traces.json
+else
 	hack/with-own-network $(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
 	  --json target/bench/fleet-$(STORE).json
+endif
 
 bench-compose:         ## a stack of five services against the Compose program itself, on a daemon of its own
 	@mkdir -p target/bench

@@ -6,12 +6,13 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/enrol.proto",
+    "persys/compute/v1/logging.proto",
     "persys/compute/v1/secrets.proto",
     "persys/compute/v1/sources.proto",
     "persys/control/v1/control.proto",

@@ -6,11 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use persys_identity::Role;
+use persys_telemetry::log::Level;
+use persys_telemetry::trace;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::enrol;
 use crate::settings::renewal::Renewal;
 use crate::settings::{self, Setting, Unused, Values};
+use crate::telemetry::{self, Telemetry};
 use crate::tell;
 
 /// What is needed to start a component.
@@ -49,10 +52,28 @@ const GATEWAY: Component = Component {
 
 /// Runs a scheduler.
 pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
-    let values = match prepare(&SCHEDULER, words) {
-        Ok(values) => values,
+    traced(&SCHEDULER, words, run_scheduler).await
+}
+
+/// Reads the settings, and runs a component with its log and its traces.
+async fn traced<W>(
+    component: &Component,
+    words: Vec<OsString>,
+    run: impl FnOnce(Values) -> W,
+) -> ExitCode
+where
+    W: Future<Output = ExitCode>,
+{
+    let (values, telemetry) = match prepare(component, words) {
+        Ok(prepared) => prepared,
         Err(code) => return code,
     };
+    let code = trace::scope(telemetry.home(), run(values)).await;
+    telemetry.finish().await;
+    code
+}
+
+async fn run_scheduler(values: Values) -> ExitCode {
     let told = (settings::scheduler::config(&values), settings::renewal::scheduler(&values));
     let (mut config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),
@@ -87,10 +108,10 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
 
 /// Runs an agent.
 pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
-    let values = match prepare(&AGENT, words) {
-        Ok(values) => values,
-        Err(code) => return code,
-    };
+    traced(&AGENT, words, run_agent).await
+}
+
+async fn run_agent(values: Values) -> ExitCode {
     let told = (settings::agent::config(&values), settings::renewal::agent(&values));
     let (config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),
@@ -190,10 +211,10 @@ fn wrong(component: &Component, one: Option<Vec<String>>, two: Option<Vec<String
 
 /// Runs a gateway.
 pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
-    let values = match prepare(&GATEWAY, words) {
-        Ok(values) => values,
-        Err(code) => return code,
-    };
+    traced(&GATEWAY, words, run_gateway).await
+}
+
+async fn run_gateway(values: Values) -> ExitCode {
     let config = match settings::gateway::config(&values) {
         Ok(config) => config,
         Err(faults) => return tell::faults(GATEWAY.name, &faults),
@@ -219,7 +240,7 @@ pub(crate) async fn watchdog(words: Vec<OsString>) -> ExitCode {
     match persys_agent::watchdog::Options::parse(words) {
         Ok(options) => {
             // Its log is a file the agent opened for it; without one it still does its work.
-            drop(tell::log("info", "text"));
+            let _writing = telemetry::plain_log(Level::Info);
             persys_agent::watchdog::run(options).await;
             ExitCode::SUCCESS
         }
@@ -252,7 +273,7 @@ pub(crate) fn commands() -> Vec<clap::Command> {
 }
 
 /// Reads the settings and starts the log; or what the process ends with.
-fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCode> {
+fn prepare(component: &Component, words: Vec<OsString>) -> Result<(Values, Telemetry), ExitCode> {
     let command = settings::command(component.name, component.about, component.table);
     let Told { typed, values, remarks } = read(component, command, words)?;
     if typed.get_one::<String>("action").is_some() {
@@ -262,12 +283,12 @@ fn prepare(component: &Component, words: Vec<OsString>) -> Result<Values, ExitCo
         }
         return Err(ExitCode::SUCCESS);
     }
-    tell::log(values.text("log-level"), values.text("log-format"))
-        .map_err(|fault| tell::faults(component.name, &[fault]))?;
+    let telemetry = Telemetry::start(&values, &component.name.replace(' ', "-"))
+        .map_err(|faults| tell::faults(component.name, &faults))?;
     for remark in remarks {
         tracing::warn!("{remark}");
     }
-    Ok(values)
+    Ok((values, telemetry))
 }
 
 /// What a component was told, from all sides.

@@ -23,6 +23,7 @@ mod join;
 mod probe;
 mod program;
 mod settings;
+mod telemetry;
 mod tell;
 
 use std::process::ExitCode;

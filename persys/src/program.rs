@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::{ca, component, dev, join, probe};
+use crate::{ca, component, dev, join, probe, telemetry};
 
 /// What to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,11 @@ impl Program {
             Self::Join => join::run(words).await,
             Self::Probe => probe::run(words).await,
             Self::Watchdog => component::watchdog(words).await,
-            Self::Commands(name) => persys_cli::run_with(name, words, component::commands()).await,
+            Self::Commands(name) => {
+                let typed = words.clone();
+                let work = persys_cli::run_with(name, words, component::commands());
+                telemetry::typed(&typed, work).await
+            }
         }
     }
 }

@@ -1,9 +1,7 @@
-//! Telling: logs for machines, sentences for people.
+//! Telling people: sentences, faults, help.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-use tracing_subscriber::EnvFilter;
 
 /// An error and everything behind it, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
@@ -40,21 +38,4 @@ pub(crate) fn faults(program: &str, faults: &[String]) -> ExitCode {
         eprintln!("{program}: {fault}");
     }
     ExitCode::from(crate::USAGE)
-}
-
-/// Starts the log on standard error. Libraries that print what they carry are kept quiet: what they
-/// carry may be secret.
-pub(crate) fn log(level: &str, format: &str) -> Result<(), String> {
-    const QUIET: &str = "bollard=warn,h2=warn,hyper=warn,hyper_util=warn,rustls=warn,tonic=warn";
-    if !["error", "warn", "info", "debug", "trace"].contains(&level) {
-        return Err(format!("log-level = {level:?}: error, warn, info, debug or trace"));
-    }
-    let filter = EnvFilter::new(format!("{level},{QUIET}"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        "json" => log.json().init(),
-        "text" | "" => log.init(),
-        other => return Err(format!("log-format = {other:?}: text or json")),
-    }
-    Ok(())
 }

@@ -26,6 +26,7 @@ use persys_node::settings::AgentSettings;
 use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
+use persys_telemetry::trace;
 pub use persys_volumes::{
     CephSettings, Limit, LocalSettings, NfsSettings, Settings as VolumeSettings, Tools, Volumes,
 };
@@ -332,6 +333,8 @@ fn drive(
 ) -> (JoinHandle<()>, Handle) {
     let (driver, handle) = Driver::counting(parts, agent, Arc::clone(metrics));
     let driver = driver.with_evidence(Arc::new(runtimes.clone()));
+    // Spans are written down where those of whoever starts this are.
+    handle.settle(&trace::current());
     (tokio::spawn(driver.run(effects)), handle)
 }
 
@@ -447,16 +450,19 @@ fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     let (service, inside) = (metrics.timed(service), metrics.timed(inside));
     let health_service = metrics.timed(health_service);
+    let spans = rpc::spans(&trace::current());
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
         for name in ["persys.agent.v1.AgentService", "persys.compute.v1.Inside"] {
             health.set_service_status(name, tonic_health::ServingStatus::Serving).await;
         }
         let served = Server::builder()
+            .layer(spans)
             .http2_keepalive_interval(Some(KEEPALIVE.0))
             .http2_keepalive_timeout(Some(KEEPALIVE.1))
             .add_service(service)
             .add_service(inside)
+            .add_service(rpc::logging::service())
             .add_service(health_service)
             .add_service(InterceptedService::new(reflection, rpc::authorise))
             .serve_with_incoming_shutdown(incoming, async {

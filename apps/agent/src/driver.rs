@@ -14,6 +14,7 @@ use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
 use persys_node::input::{Input, Observation, RequestId};
 use persys_runtime::{Evidence, Runtime};
+use persys_telemetry::trace::Trails;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -22,6 +23,7 @@ use crate::handle::{Handle, Inbox, Life};
 use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
 use crate::metrics::Metrics;
+use crate::operations::{self, Operation};
 use crate::upward::Scheduler;
 use crate::verbs;
 use crate::writer::Writer;
@@ -78,6 +80,7 @@ pub struct Driver {
     writer: Writer,
     wake_at: Option<Millis>,
     metrics: Arc<Metrics>,
+    trails: Arc<Trails>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -97,6 +100,8 @@ impl Driver {
     pub(crate) fn counting(parts: Parts, agent: Agent, metrics: Arc<Metrics>) -> (Self, Handle) {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
         let writer = Writer::start(Arc::clone(&parts.keeper), Arc::clone(&metrics));
+        let trails = Arc::<Trails>::default();
+        let handle = Handle { inbox: to_inbox, trails: Arc::clone(&trails) };
         let driver = Self {
             parts,
             evidence: None,
@@ -109,8 +114,9 @@ impl Driver {
             writer,
             wake_at: None,
             metrics,
+            trails,
         };
-        (driver, Handle { inbox: to_inbox })
+        (driver, handle)
     }
 
     /// Has what was left of bad ends looked up here.
@@ -281,17 +287,22 @@ impl Driver {
         let number = action.id;
         self.parts.keeper.note(action);
         let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
+        let node = self.agent.facts().id.clone();
+        let operation = Operation::begin(&self.trails, node, &run, number);
         self.outside.spawn(async move {
-            let (operation, began) = (verbs::word(&run.verb), Instant::now());
-            let (input, told) = verbs::run(runtime, run).await;
-            metrics.ran(operation, &input, began.elapsed());
+            let (verb, began) = (verbs::word(&run.verb), Instant::now());
+            let (input, told) = operation.carry_out(verbs::run(runtime, run)).await;
+            metrics.ran(verb, &input, began.elapsed());
             Ended::Verb { action: number, input, told }
         });
     }
 
     fn send(&mut self, message: Upward) {
         let (scheduler, metrics) = (Arc::clone(&self.parts.scheduler), Arc::clone(&self.metrics));
+        let told = operations::reporting(&self.trails, &message);
         self.outside.spawn(async move {
+            // They end when the scheduler has answered.
+            let _told = told;
             let (rpc, began) = (word(&message), Instant::now());
             let input = match message {
                 Upward::Register(registration) => {

@@ -1,5 +1,6 @@
 //! How everybody else talks to the driver.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::command::{Answer, Command};
@@ -7,6 +8,7 @@ use persys_model::node::NodeFacts;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
+use persys_telemetry::trace::{self, Trail, Trails};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -42,6 +44,7 @@ pub(crate) struct Life {
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) inbox: mpsc::Sender<Inbox>,
+    pub(crate) trails: Arc<Trails>,
 }
 
 /// The agent did not answer.
@@ -62,8 +65,15 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
+    /// Writes spans down where `home` does. It is said once, before there is anything to write.
+    pub fn settle(&self, home: &Trail) {
+        self.trails.settle(home);
+    }
+
     /// Gives an order.
     pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
+        // What is done about it later belongs to the trace of the order.
+        self.trails.keep(&command.workload, trace::current());
         self.call(|to| Inbox::Command(Box::new(command), to)).await
     }
 

@@ -18,6 +18,7 @@
 //! | which scheduler, or none | [`upward`] |
 //! | what the machine is and uses | [`host`] |
 //! | pages for probes and dashboards | `http`, [`metrics`] |
+//! | what is told of each operation, in traces and in the log | `operations` |
 //! | when the node joins anew | `life` |
 //! | who stops exclusive work when the agent cannot | [`watchdog`] |
 //! | what runs workloads, and what is offered | [`runtimes`] |
@@ -34,6 +35,7 @@ mod life;
 mod memory;
 pub mod metrics;
 mod node;
+mod operations;
 pub mod rpc;
 pub mod runtimes;
 mod secrets;

@@ -10,6 +10,8 @@ use persys_node::input::{Existing, Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime, Start};
 
+use crate::operations::part;
+
 /// How long a workload may take to end by itself before it is ended.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -53,8 +55,8 @@ async fn carry_out(runtime: &dyn Runtime, workload: &WorkloadId, verb: Verb) -> 
                 secrets_at: None,
                 not_after,
             };
-            let started = match runtime.prepare(&start.spec, &progress).await {
-                Ok(()) => runtime.start(&start).await,
+            let started = match part("prepare", runtime.prepare(&start.spec, &progress)).await {
+                Ok(()) => part("run", runtime.start(&start)).await,
                 Err(error) => Err(error),
             };
             match started {

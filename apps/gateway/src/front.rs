@@ -1,6 +1,7 @@
 //! What stands before every route: cheap refusals first, then who is asking, then the route; and
 //! what is the same on every answer.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use axum::Router;
@@ -9,6 +10,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use persys_telemetry::trace::{self, TraceLayer};
 
 use crate::gateway::Gateway;
 use crate::metrics::Answered;
@@ -39,7 +41,18 @@ pub(crate) fn before(router: Router<Gateway>, gateway: &Gateway) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(gateway.clone(), stand))
+        .layer(TraceLayer::new(&trace::current(), span_of))
         .with_state(gateway.clone())
+}
+
+/// How the span of a request is called: as its route. Probes and what pages are made of have none.
+fn span_of(request: &Request) -> Option<Cow<'static, str>> {
+    let route = request.extensions().get::<MatchedPath>()?.as_str();
+    let first = route.split('/').nth(1).unwrap_or_default();
+    let quiet =
+        ["", "metrics", "health", "livez", "readyz", "assets", "docs", "docs.css", "openapi.json"];
+    let named = !quiet.contains(&first) && !first.starts_with('{');
+    named.then(|| Cow::Owned(format!("{} {route}", request.method())))
 }
 
 async fn nothing_here() -> Problem {

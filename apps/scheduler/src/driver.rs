@@ -28,6 +28,7 @@ use crate::copies::Copies;
 use crate::handle::{Handle, Inbox, Known};
 use crate::links::{Links, Target};
 use crate::metrics::{Metrics, input_word};
+use crate::operations::Operations;
 use crate::orders;
 use crate::permit;
 use crate::standing::Standing;
@@ -99,6 +100,7 @@ pub struct Driver {
     trouble: Arc<Mutex<Option<String>>>,
     metrics: Arc<Metrics>,
     checked_at: Millis,
+    operations: Arc<Operations>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -128,6 +130,7 @@ impl Driver {
             standing: seen,
             copies: Arc::clone(&copies),
             entries: known,
+            operations: Arc::default(),
         };
         let driver = Self {
             parts,
@@ -145,6 +148,7 @@ impl Driver {
             trouble: Arc::default(),
             metrics,
             checked_at: Millis(0),
+            operations: Arc::clone(&handle.operations),
         };
         (driver, handle)
     }
@@ -330,8 +334,9 @@ impl Driver {
         let (to_queue, queue) = mpsc::channel(MOST_ORDERS);
         let links = Arc::clone(&self.parts.links);
         let (answers, metrics) = (self.answers.0.clone(), Arc::clone(&self.metrics));
+        let operations = Arc::clone(&self.operations);
         self.outside.spawn(async move {
-            orders::give(links, queue, answers, metrics).await;
+            orders::give(links, queue, answers, (metrics, operations)).await;
             None
         });
         to_queue

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::author::{self, Asker};
 use crate::callers::To;
 use crate::copies::Copies;
+use crate::operations::Operations;
 use crate::standing::Standing;
 
 /// How long a caller waits for the core before it is told to come again.
@@ -91,6 +92,7 @@ pub struct Handle {
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) copies: Arc<Copies>,
     pub(crate) entries: watch::Receiver<Known>,
+    pub(crate) operations: Arc<Operations>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -126,7 +128,12 @@ impl Handle {
     /// Somebody wants something: whoever the request under way is from.
     pub async fn ask(&self, ask: Ask) -> Result<Reply, Unanswered> {
         let asker = author::current();
-        self.call(|to| Inbox::Ask(asker, Box::new(ask), to)).await
+        let mut span = self.operations.asked(&ask);
+        let answer = self.call(|to| Inbox::Ask(asker, Box::new(ask), to)).await;
+        if let Err(why) = &answer {
+            span.fail(why);
+        }
+        answer
     }
 
     /// Looks at the cluster.

@@ -16,6 +16,7 @@
 //! | how agents are called and probed | `links/grpc.rs` |
 //! | how agents are reached that nobody can call | `rpc/stream.rs`, `links/streams.rs` |
 //! | what probes and dashboards see | `http.rs`, `metrics/`, `standing.rs` |
+//! | what is told of each operation, in traces and in the log | `operations.rs` |
 //! | where the records are | `place.rs` |
 //! | under which names everything is found | `discovery.rs`, `skydns.rs` |
 //! | what this host remembers outside the store | `known.rs` |
@@ -38,6 +39,7 @@ mod known;
 pub mod links;
 pub mod metrics;
 mod moment;
+mod operations;
 mod orders;
 mod permit;
 pub mod place;

@@ -13,10 +13,12 @@ use futures::stream::FuturesUnordered;
 use persys_cluster::input::Input;
 use persys_model::command::Command;
 use persys_model::id::WorkloadId;
+use persys_telemetry::trace;
 use tokio::sync::mpsc;
 
 use crate::links::{Links, Target};
 use crate::metrics::{self, Metrics};
+use crate::operations::{Operations, answered};
 
 /// Most orders under way at one agent.
 const MOST_UNDER_WAY: usize = 32;
@@ -26,7 +28,7 @@ pub(crate) async fn give(
     links: Arc<dyn Links>,
     mut queue: mpsc::Receiver<(Target, Command)>,
     answers: mpsc::Sender<Input>,
-    counted: Arc<Metrics>,
+    (counted, operations): (Arc<Metrics>, Arc<Operations>),
 ) {
     let mut under_way = FuturesUnordered::new();
     let mut busy: BTreeSet<WorkloadId> = BTreeSet::new();
@@ -35,7 +37,7 @@ pub(crate) async fn give(
     loop {
         if let Some((to, command)) = waits.take_if(|(_, next)| !busy.contains(&next.workload)) {
             busy.insert(command.workload.clone());
-            under_way.push(one(links.as_ref(), to, command, &counted));
+            under_way.push(one(links.as_ref(), (&counted, &operations), to, command));
         }
         let room = waits.is_none() && under_way.len() < MOST_UNDER_WAY;
         tokio::select! {
@@ -56,23 +58,19 @@ pub(crate) async fn give(
 /// Gives one order; its answer, if there is one, is for the core.
 async fn one(
     links: &dyn Links,
+    (counted, operations): (&Metrics, &Operations),
     to: Target,
     command: Command,
-    counted: &Metrics,
 ) -> (WorkloadId, Option<Input>) {
     let (session, workload, epoch) = (command.session, command.workload.clone(), command.epoch);
     let action = metrics::action(&command.order);
-    let answered = links.order(&to, command).await;
-    counted.ordered(action, answered.as_ref().ok());
-    let input = match answered {
-        Ok(answer) => {
-            let (node, workload) = (to.node, workload.clone());
-            Some(Input::Answered { node, session, workload, epoch, answer })
-        }
-        Err(error) => {
-            tracing::debug!(node = %to.node, %workload, %error, "order");
-            None
-        }
-    };
+    let mut span = operations.dispatched(&to, &command);
+    let answer = trace::scope(span.trail().clone(), links.order(&to, command)).await;
+    counted.ordered(action, answer.as_ref().ok());
+    answered(&mut span, &to, (&workload, epoch), &answer);
+    let input = answer.ok().map(|answer| {
+        let (node, workload) = (to.node, workload.clone());
+        Input::Answered { node, session, workload, epoch, answer }
+    });
     (workload, input)
 }

@@ -1,5 +1,6 @@
 //! The services of a scheduler behind one door.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,17 @@ use persys_oidc::Verifier;
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::logging_server::LoggingServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
 use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::compute::v1::tokens_server::TokensServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
+use persys_telemetry::trace::{self, TraceLayer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
 use tonic::transport::Server;
 
 use crate::app::{Error, Task, stopped};
@@ -25,8 +30,8 @@ use crate::handle::Handle;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::rpc::{
-    AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, Rights,
-    SecretsService, Tokens,
+    AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, LoggingService,
+    Rights, SecretsService, Tokens,
 };
 use crate::secrets::Secrets;
 use crate::standing::Standing;
@@ -63,6 +68,7 @@ pub(crate) struct Services {
     tokens: Tokens,
     secrets: SecretsService,
     audit: AuditService,
+    logging: LoggingService,
     forward: Arc<Forward>,
     doors: Arc<Doors>,
 }
@@ -75,6 +81,7 @@ impl Services {
         let beside = (links.obeyed(), links.streams(), told.fetcher);
         let control =
             Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone());
+        let logging = LoggingService { handle: same(), links: Arc::clone(&links) };
         Self {
             compute: Compute::new(&control, links, told.cluster),
             control,
@@ -82,6 +89,7 @@ impl Services {
             tokens: Tokens { handle: same(), clock: at(), enrolment: told.enrolment },
             secrets: SecretsService::new(same(), secrets, at()),
             audit: AuditService::new(store),
+            logging,
             forward: Forward::new(told.way, same()),
             doors: Doors::new(same(), at(), told.logins),
         }
@@ -91,7 +99,7 @@ impl Services {
 /// Serves all of it until the process stops.
 pub(crate) fn serve_grpc(
     incoming: Incoming,
-    Services { control, compute, rights, tokens, secrets, audit, forward, doors }: Services,
+    Services { control, compute, rights, tokens, secrets, audit, logging, forward, doors }: Services,
     handle: &Handle,
     metrics: &Arc<Metrics>,
     stopping: watch::Receiver<bool>,
@@ -111,6 +119,7 @@ pub(crate) fn serve_grpc(
         .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
         .build_v1()?;
     let server = Server::builder()
+        .layer(TraceLayer::new(&trace::current(), span_of))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(MOST_STREAMS)
@@ -121,6 +130,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))
+        .add_service(Guarded::new(LoggingServer::new(logging), metrics, &forward, &doors))
         .add_service(Guarded::new(health, metrics, &forward, &doors))
         .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {
@@ -128,6 +138,15 @@ pub(crate) fn serve_grpc(
             tracing::error!(%fault, "requests are no longer served");
         }
     }))
+}
+
+/// How the span of a request is called: as its method. What comes every few seconds from everybody
+/// has none.
+fn span_of(request: &Request<Body>) -> Option<Cow<'static, str>> {
+    let method = request.uri().path().strip_prefix('/')?;
+    let often = ["persys.control.v1.AgentControl/Heartbeat", "persys.compute.v1.Compute/Standing"];
+    let ours = method.starts_with("persys.") && !often.contains(&method);
+    ours.then(|| Cow::Owned(method.to_owned()))
 }
 
 /// Follows the standing in the standard health service.

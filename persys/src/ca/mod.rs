@@ -204,7 +204,7 @@ async fn serve(
     schedulers: Vec<String>,
     lifetime: Option<Duration>,
 ) -> Result<(), Error> {
-    drop(tell::log("info", "text"));
+    let _writing = crate::telemetry::plain_log(persys_telemetry::log::Level::Info);
     let grant = Grant::new(Role::Scheduler, Name::fixed("ca"));
     let local = Local { folder: folder.to_path_buf(), grant, lifetime };
     let credentials = Credentials::new(own(&local).await?);

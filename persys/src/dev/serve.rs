@@ -23,6 +23,8 @@ use persys_node::settings::AgentSettings;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::{Discovery, Dns};
 use persys_scheduler::standing::Standing;
+use persys_telemetry::log::Level;
+use persys_telemetry::trace::{self, Exporting};
 use tokio::time::timeout;
 
 use super::certificates::{Certificates, certify};
@@ -31,26 +33,36 @@ use super::options::{Options, RuntimeName};
 use super::{Error, NODE, docker_host, home};
 use crate::component::{until_told, watchdog_command};
 use crate::enrol;
+use crate::telemetry::{of_variables, plain_log};
 
 /// The user of the dashboard.
 const ADMIN: &str = "admin";
 /// How long the scheduler may take until it leads.
 const LEADS: Duration = Duration::from_secs(10);
+/// How long the last spans may take to be sent.
+const LAST_SPANS: Duration = Duration::from_secs(1);
 
 /// Serves, tells where, and waits.
 pub(super) async fn run(options: &Options) -> Result<(), Error> {
     // Started twice by a test, the second log has nowhere to go.
-    drop(crate::tell::log("warn", "text"));
+    let _writing = plain_log(Level::Warn);
+    let traces = ["persys-scheduler", "persys-agent", "persys-gateway"]
+        .map(|name| of_variables(name, false));
+    let [on_scheduler, on_agent, on_gateway] =
+        traces.each_ref().map(|one| one.as_ref().map(Exporting::home).unwrap_or_default());
     let folder = Folder::open_or_make(&options.folder())?;
     folder.take()?;
     // What a killed process left there names a process that may be anybody's by now.
     folder.take_note_away();
     println!("starting, with everything kept in {}", folder.path.display());
     let certificates = certify(&folder)?;
-    let scheduler = start_scheduler(options, &folder, &certificates).await?;
+    let starting = start_scheduler(options, &folder, &certificates);
+    let scheduler = trace::scope(on_scheduler, starting).await?;
     let enrolment = open_enrolment(options, &folder, &scheduler).await?;
-    let agent = start_agent(options, &folder, &certificates, scheduler.grpc).await?;
-    let gateway = start_gateway(options, &folder, &certificates, scheduler.grpc).await?;
+    let starting = start_agent(options, &folder, &certificates, scheduler.grpc);
+    let agent = trace::scope(on_agent, starting).await?;
+    let starting = start_gateway(options, &folder, &certificates, scheduler.grpc);
+    let gateway = trace::scope(on_gateway, starting).await?;
     let note = Note {
         pid: std::process::id(),
         grpc: scheduler.grpc,
@@ -75,6 +87,9 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         enrolment.stop().await;
     }
     scheduler.stop().await;
+    for exporting in traces.iter().flatten() {
+        exporting.flush(LAST_SPANS).await;
+    }
     folder.take_note_away();
     Ok(())
 }

@@ -7,10 +7,10 @@ use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
 use super::read::{Reach as Exposed, Reader};
-use super::scheduler::{NO_GATEWAY, NO_TRACES, certificates};
+use super::scheduler::{NO_GATEWAY, certificates};
 use super::storage;
 use super::vm::machines;
-use super::{Setting, Unused, Values};
+use super::{Setting, Unused, Values, telemetry};
 use crate::component::watchdog_command;
 
 pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on this node";
@@ -78,8 +78,14 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("vm-pools", ["PERSYS_VM_POOLS"], "default=/var/lib/libvirt/images", "Folders that disks of machines are made in, name=folder with commas; the first is for disks that name none"),
     setting!("vm-images", ["PERSYS_VM_IMAGES"], "/var/lib/libvirt/persys/images", "Folder of the images that machines may name"),
     setting!("vm-roots", ["PERSYS_VM_ROOTS"], "/var/lib/libvirt/images", "Folders under which specs may name disks of their own, with commas"),
-    setting!("log-level", ["PERSYS_LOG_LEVEL"], "info", "error, warn, info or debug"),
-    setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
+    telemetry::ENDPOINT,
+    telemetry::INSECURE,
+    telemetry::ROOTS,
+    telemetry::SERVICE,
+    telemetry::SAMPLER,
+    telemetry::SHARE,
+    telemetry::LEVEL,
+    telemetry::FORMAT,
 ];
 
 /// Variables that are documented somewhere and have no meaning here, or not yet.
@@ -87,9 +93,6 @@ pub(crate) const TABLE: &[Setting] = &[
 pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
     ("PERSYS_VERSION", "the program knows its version"),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
-    ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
-    ("OTEL_SERVICE_NAME", NO_TRACES),
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
 

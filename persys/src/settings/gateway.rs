@@ -14,8 +14,8 @@ use persys_gateway::webhooks::{self, Provider};
 use persys_identity::Name;
 
 use super::read::Reader;
-use super::scheduler::{NO_TRACES, certificates};
-use super::{Setting, Unused, Values};
+use super::scheduler::certificates;
+use super::{Setting, Unused, Values, telemetry};
 
 pub(crate) const ABOUT: &str =
     "The gateway: REST, events, webhooks and pages in front of the schedulers of many clusters";
@@ -50,8 +50,14 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_GATEWAY_TLS_CA_PATH"], "/etc/persys/certs/persys-gateway/ca.pem", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_GATEWAY_TLS_CERT_PATH"], "/etc/persys/certs/persys-gateway/tls.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_GATEWAY_TLS_KEY_PATH"], "/etc/persys/certs/persys-gateway/tls.key", "Private key"),
-    setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
-    setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
+    setting!("otlp-endpoint", ["PERSYS_GATEWAY_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "JAEGER_ENDPOINT", "OTEL_EXPORTER_JAEGER_ENDPOINT"], "", "Collector that spans are sent to, http://host:4317 or host:4317, OTLP over gRPC; no traces when not given"),
+    telemetry::INSECURE,
+    telemetry::ROOTS,
+    telemetry::SERVICE,
+    telemetry::SAMPLER,
+    telemetry::SHARE,
+    telemetry::LEVEL,
+    telemetry::FORMAT,
 ];
 
 /// Variables that are documented somewhere and have no meaning here, or not yet.
@@ -63,9 +69,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_GATEWAY_VAULT_*", "the certificate of a gateway is renewed by whoever issued it"),
     ("PERSYS_GATEWAY_GITHUB_CLIENT_*", "people log in with a token of the cluster; there is no login by GitHub"),
     ("PERSYS_GATEWAY_FORGERY_*", "there is no build service in this system"),
-    ("PERSYS_GATEWAY_OTLP_ENDPOINT", NO_TRACES),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
-    ("OTEL_EXPORTER_JAEGER_ENDPOINT", NO_TRACES),
 ];
 
 const NO_DATABASE: &str = "the clusters keep everything; the gateway needs no database";

@@ -27,6 +27,7 @@ pub(crate) mod read;
 pub(crate) mod renewal;
 pub(crate) mod scheduler;
 mod storage;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod variables;
 pub(crate) mod vault;

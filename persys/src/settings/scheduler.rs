@@ -7,7 +7,7 @@ use persys_scheduler::app::{Advertise, Config, Security};
 use persys_scheduler::discovery::{Discovery, Dns};
 
 use super::read::{Reach, Reader};
-use super::{Setting, Unused, Values};
+use super::{Setting, Unused, Values, telemetry};
 
 pub(crate) const ABOUT: &str = "The scheduler: owns what you want, places it, sees that it runs";
 
@@ -77,8 +77,14 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("oidc-user-claim", ["PERSYS_OIDC_USER_CLAIM"], "sub", "The claim that names the user"),
     setting!("oidc-groups-claim", ["PERSYS_OIDC_GROUPS_CLAIM"], "groups", "The claim that lists their groups"),
     setting!("oidc-ca", ["PERSYS_OIDC_CA"], "", "Roots to trust for the provider, beside the system's"),
-    setting!("log-level", ["LOG_LEVEL"], "info", "error, warn, info or debug"),
-    setting!("log-format", ["LOG_FORMAT"], "text", "text or json"),
+    telemetry::ENDPOINT,
+    telemetry::INSECURE,
+    telemetry::ROOTS,
+    telemetry::SERVICE,
+    telemetry::SAMPLER,
+    telemetry::SHARE,
+    telemetry::LEVEL,
+    telemetry::FORMAT,
 ];
 
 /// Variables that are documented somewhere and have no meaning here, or not yet.
@@ -101,9 +107,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("SCHEDULER_HA_MODE", "several schedulers on one etcd always work as one that leads and others that follow"),
     ("SCHEDULER_SHARD_COUNT", NO_SHARDS),
     ("SCHEDULER_SHARD_INDEX", NO_SHARDS),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT", NO_TRACES),
-    ("OTEL_EXPORTER_OTLP_INSECURE", NO_TRACES),
-    ("JAEGER_ENDPOINT", NO_TRACES),
     ("PERSYS_VAULT_MANAGER_ADDR", "there is no manager between this and Vault"),
     ("PERSYS_RGW_*", "there is no object storage in this version yet"),
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
@@ -113,7 +116,6 @@ const NO_REDIS: &str = "events and results are kept with the state; there is no 
 const AT_ONCE: &str = "an agent takes an order at once and tells how it went; nothing waits for it";
 const NO_SHARDS: &str =
     "one scheduler leads all nodes; SCHEDULER_SHARD_KEY is only part of their names";
-pub(super) const NO_TRACES: &str = "traces are not exported in this version yet; see /metrics";
 pub(super) const NO_GATEWAY: &str = "it is a setting of `persys gateway`";
 
 /// Shortest intervals, so that no setting makes a scheduler that is busy with itself.

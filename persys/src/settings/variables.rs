@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 use super::{
     FILE_VARIABLE, Setting, Unused, Values, agent, command, covers, gateway, renewal, resolve,
-    scheduler,
+    scheduler, telemetry,
 };
 
 /// What the documents say a scheduler reads.
@@ -156,10 +156,7 @@ const GATEWAY: &[&str] = &[
 ];
 
 /// A variable, a value, further flags it needs, and what of the configuration shows it.
-type Case = (&'static str, &'static str, &'static str, &'static str);
-
-/// `log-level` and `log-format` are no part of a configuration: the program itself is asked.
-const OF_THE_LOG: [&str; 3] = ["LOG_LEVEL", "LOG_FORMAT", "PERSYS_LOG_LEVEL"];
+pub(super) type Case = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
 const SCHEDULER_CASES: &[Case] = &[
@@ -310,6 +307,7 @@ const GATEWAY_CASES: &[Case] = &[
     ("PERSYS_GATEWAY_MAX_CONNECTIONS_PER_SOURCE", "78", "", "connections_per_source: 78"),
     ("PERSYS_GATEWAY_REQUESTS_PER_SECOND", "79", "", "requests_per_second: 79"),
     ("PERSYS_GATEWAY_MAX_BODY_BYTES", "80", "", "body: 80"),
+    ("PERSYS_GATEWAY_OTLP_ENDPOINT", "g:4317", "", "endpoint: http://g:4317/"),
     ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
     ("PERSYS_GATEWAY_TLS_CA_PATH", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
     ("PERSYS_GATEWAY_TLS_CERT_PATH", "/own/g.crt", "", "certificate: \"/own/g.crt\""),
@@ -379,7 +377,9 @@ impl Told {
         let words = flags.split_whitespace().map(OsString::from);
         let typed = command(self.name, self.about, self.table).try_get_matches_from(words);
         let set = |name: &str| variable.filter(|(key, _)| *key == name).map(|(_, v)| v.to_owned());
-        (self.make)(&resolve(self.table, &typed.unwrap(), set, None).unwrap())
+        let values = resolve(self.table, &typed.unwrap(), set, None).unwrap();
+        let told = shown(telemetry::traces(&values, "x")) + &shown(telemetry::log(&values));
+        (self.make)(&values) + &told
     }
 
     fn is_setting(&self, name: &str) -> bool {
@@ -405,7 +405,7 @@ fn every_documented_variable_is_a_setting_or_is_told_to_mean_nothing() {
 #[test]
 fn every_variable_shows_in_what_a_component_is_told() {
     for component in all() {
-        for (name, value, flags, wanted) in component.cases {
+        for (name, value, flags, wanted) in component.cases.iter().chain(telemetry::CASES) {
             let (without, with) =
                 (component.with(flags, None), component.with(flags, Some((name, value))));
             assert!(with.contains(wanted), "{} {name}={value}: {with}", component.name);
@@ -413,8 +413,8 @@ fn every_variable_shows_in_what_a_component_is_told() {
         }
         // Each of them has its case.
         for name in component.table.iter().flat_map(|row| row.variables) {
-            let has_case = component.cases.iter().any(|(case, ..)| case == name);
-            assert!(has_case || OF_THE_LOG.contains(name), "{}: {name}", component.name);
+            let mut cases = component.cases.iter().chain(telemetry::CASES);
+            assert!(cases.any(|(case, ..)| case == name), "{}: {name}", component.name);
         }
     }
 }

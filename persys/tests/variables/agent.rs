@@ -188,7 +188,8 @@ fn a_file_is_read_where_it_was_said_and_each_variable_is_told() {
         ("PERSYS_COMPOSE_BINARY", "docker compose"),
         ("PERSYS_VM_ENABLED", "false"),
         ("PERSYS_RECONCILE_ENABLED", "true"),
-        ("OTEL_SERVICE_NAME", "agent"),
+        ("PERSYS_VERSION", "1"),
+        ("OTEL_SERVICE_NAME", "own"),
     ];
     let (code, out, err) = ends(&["agent", "config"], &variables);
     assert_eq!(code, 0, "{err}");
@@ -198,10 +199,11 @@ fn a_file_is_read_where_it_was_said_and_each_variable_is_told() {
         ["reconcile-interval", "11s", "PERSYS_RECONCILE_INTERVAL"],
         ["state-path", "/srv/x.db", "PERSYS_STATE_STORE_PATH"],
         ["vm-enabled", "false", "PERSYS_VM_ENABLED"],
+        ["service-name", "own", "OTEL_SERVICE_NAME"],
     ] {
         assert!(out.lines().any(|line| line.split_whitespace().eq(row)), "{row:?}: {out}");
     }
-    for name in ["PERSYS_RECONCILE_ENABLED", "OTEL_SERVICE_NAME"] {
+    for name in ["PERSYS_RECONCILE_ENABLED", "PERSYS_VERSION"] {
         assert!(err.contains(&format!("{name} has no effect: ")), "{err}");
     }
 }

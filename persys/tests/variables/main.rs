@@ -24,3 +24,5 @@ mod program;
 mod scheduler;
 #[cfg(test)]
 mod stores;
+#[cfg(test)]
+mod telemetry;

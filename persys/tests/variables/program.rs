@@ -37,7 +37,9 @@ impl Drop for Program {
 /// The program with these words and variables alone.
 fn command(words: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_persys"));
-    command.env_clear().envs(variables.iter().copied()).args(words).stdin(Stdio::null());
+    // Lines for people, unless a test says otherwise: most tests read a word or two of them.
+    command.env_clear().env("LOG_FORMAT", "text").envs(variables.iter().copied());
+    command.args(words).stdin(Stdio::null());
     // Colours would stand between what is looked for.
     command.env("NO_COLOR", "1");
     command
@@ -60,7 +62,12 @@ impl Program {
         let persys = format!("'{}'", env!("CARGO_BIN_EXE_persys"));
         let line = line.replacen("persys", &format!("exec {persys}"), 1);
         let mut shell = Command::new("/bin/sh");
-        shell.env_clear().env("NO_COLOR", "1").args(["-c", &line]).stdin(Stdio::null());
+        shell
+            .env_clear()
+            .env("NO_COLOR", "1")
+            .env("LOG_FORMAT", "text")
+            .args(["-c", &line])
+            .stdin(Stdio::null());
         Self::spawn(folder, shell)
     }
 
@@ -76,6 +83,12 @@ impl Program {
     /// Stops it in its tracks: it keeps its connections and answers nothing.
     pub(crate) fn pause(&self) {
         kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+    }
+
+    /// Has it end, and says whether it ends well.
+    pub(crate) fn stops(&mut self) -> bool {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().success()
     }
 
     pub(crate) fn log(&self) -> String {

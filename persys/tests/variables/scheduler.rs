@@ -202,7 +202,6 @@ fn config_tells_which_variable_said_it() {
 fn what_means_nothing_here_or_not_yet_is_told() {
     let variables = [
         ("REDIS_ADDR", "r:6379"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "o:4317"),
         ("PERSYS_GATEWAY_CONFIG", "/g.yaml"),
         ("SCHEDULER_REAPPLY_GUARD", "45s"),
     ];

@@ -3,7 +3,8 @@
 //! - orders of schedulers of ours go to the core as they are, tokens and all;
 //! - [`legacy`]: orders of those who know no tokens;
 //! - [`status`]: how workloads and actions look on the wire;
-//! - [`inside`]: a service of its own, output of workloads and commands inside them.
+//! - [`inside`]: a service of its own, output of workloads and commands inside them;
+//! - [`logging`]: another, how much the log tells.
 //!
 //! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
@@ -11,6 +12,7 @@
 mod console;
 pub mod inside;
 pub(crate) mod legacy;
+pub mod logging;
 mod session;
 mod status;
 
@@ -25,14 +27,17 @@ use persys_proto::agent::v1 as wire;
 use persys_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use persys_proto::convert::{Said, answer, command};
 use persys_runtime::Runtime as _;
+use persys_telemetry::trace::{TraceLayer, Trail};
 use persys_volumes::Volumes;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+use tonic::body::Body;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status};
 
 use crate::handle::{Handle, Unanswered};
 use crate::host::Meter;
+use crate::operations;
 use crate::runtimes::Runtimes;
 use crate::storage;
 
@@ -70,6 +75,12 @@ pub fn service(
     let service = Service { handle, runtimes, volumes, meter, one_at_a_time: Mutex::default() };
     let server = AgentServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
     InterceptedService::new(server, authorise)
+}
+
+/// A span for each request, written down where `home` does: a layer before all services.
+#[must_use]
+pub fn spans(home: &Trail) -> TraceLayer<Body> {
+    TraceLayer::new(home, operations::span_of)
 }
 
 /// Lets schedulers and operators through. An agent's certificate is signed by the same authority,

@@ -4,6 +4,7 @@ mod access;
 mod disk;
 mod global;
 mod legacy;
+mod log;
 mod node;
 mod secret;
 mod store;
@@ -24,6 +25,7 @@ pub(crate) use legacy::{
     AgentCommand, AgentGroup, ApplySpec, LegacyGroup, ListActions, SchedulerCommand,
     WorkloadCommand, WorkloadSchedule,
 };
+pub(crate) use log::{LogCommand, LogLevel};
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use secret::{Audit, AuditCommand, ListAudit, SecretCommand, SetSecret};
 pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
@@ -80,6 +82,9 @@ pub(crate) enum Command {
     Exec(Exec),
     /// Hold the serial console of a virtual machine; Ctrl-] lets go.
     Console(Console),
+    /// Look at the logs of scheduler and agents themselves.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Show what happened.
     Events(Events),
     /// Show who did what and who was refused, and check that nobody changed that.
@@ -273,6 +278,10 @@ mod tests {
             "exec -it web -- sh -l",
             "console db --force",
             "events -f --workload web --node n --type X",
+            "log level",
+            "log level scheduler::rpc=debug --for 5m",
+            "log level trace --component agent --node n1",
+            "log level --reset",
             "stop a b c",
             "node drain n1 --reason x",
             "node taint n1 a=b:NoSchedule",

@@ -14,6 +14,7 @@ mod init;
 mod inside;
 mod legacy;
 mod lifecycle;
+mod log;
 mod look;
 mod manual;
 mod nodes;
@@ -74,6 +75,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Logs(logs) => Box::pin(async move { follow::logs(shell, &logs).await }),
         Command::Exec(exec) => Box::pin(inside::exec(shell, exec)),
         Command::Console(of) => Box::pin(async move { console::hold(shell, &of).await }),
+        Command::Log(command) => Box::pin(log::run(shell, command)),
         Command::Events(events) => Box::pin(async move { follow::events(shell, &events).await }),
         Command::Audit(wanted) => Box::pin(audit::run(shell, wanted)),
         Command::Secret(command) => Box::pin(secrets::run(shell, command)),

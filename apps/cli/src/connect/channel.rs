@@ -12,6 +12,7 @@ use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::access_client::AccessClient;
 use persys_proto::compute::v1::audit_client::AuditClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::logging_client::LoggingClient;
 use persys_proto::compute::v1::secrets_client::SecretsClient;
 use persys_proto::compute::v1::tokens_client::TokensClient;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
@@ -39,7 +40,7 @@ const CODED: &AsciiSet = &CONTROLS.add(b'%');
 /// The way of every call: with the reason for it, if there is one.
 pub(crate) type Way = InterceptedService<Channel, Because>;
 
-/// Says with every call why it is made, and shows the token of who makes it.
+/// Says with every call why it is made and in which trace, and shows the token of who makes it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Because {
     reason: Option<MetadataValue<Ascii>>,
@@ -71,7 +72,7 @@ impl Interceptor for Because {
         if let Some(reason) = &self.reason {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason.clone());
         }
-        Ok(request)
+        persys_telemetry::trace::attach(request)
     }
 }
 
@@ -164,6 +165,10 @@ impl Client {
 
     pub(crate) fn access(&self) -> AccessClient<Way> {
         AccessClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn logging(&self) -> LoggingClient<Way> {
+        LoggingClient::new(self.channel.clone())
     }
 
     pub(crate) fn agent(&self) -> AgentServiceClient<Way> {

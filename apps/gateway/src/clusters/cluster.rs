@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use persys_identity::ConnectError;
+use persys_telemetry::trace::{self, Kind, Trail};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -66,8 +67,9 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn request(&self, longest: Duration) -> Request<Bytes> {
+    fn request(&self, longest: Duration, trail: &Trail) -> Request<Bytes> {
         let mut request = Request::new(self.message.clone());
+        trail.tell(request.metadata_mut().as_mut());
         self.caller.attach(request.metadata_mut());
         if let Some(source) = self.source.and_then(|source| source.to_string().parse().ok()) {
             request.metadata_mut().insert(SOURCE, source);
@@ -146,19 +148,21 @@ impl Cluster {
 
     async fn ask(&self, scheduler: &Scheduler, call: &Call<'_>) -> Asked {
         let Some(channel) = scheduler.channel() else { return Asked::NotReached(self.nobody()) };
-        let question = persys_proto::raw::unary(
-            channel,
-            call.path,
-            call.request(self.longest),
-            LARGEST_ANSWER,
-        );
+        let mut span = trace::current().begin(call.path.trim_start_matches('/'), Kind::Client);
+        span.show("persys.cluster", &self.id);
+        let request = call.request(self.longest, span.trail());
+        let question = persys_proto::raw::unary(channel, call.path, request, LARGEST_ANSWER);
         let status = match timeout(self.longest, question).await {
             Ok(Ok(answer)) => {
                 scheduler.answered();
                 return Asked::Answered(Box::new(Ok(answer)));
             }
-            Ok(Err(status)) => status,
+            Ok(Err(status)) => {
+                span.fail(&status.code());
+                status
+            }
             Err(_) => {
+                span.fail(&"no answer in time");
                 scheduler.was_silent("no answer in time");
                 return Asked::Lost(Status::deadline_exceeded(format!(
                     "the scheduler {} did not answer within {:?}",

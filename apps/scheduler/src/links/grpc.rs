@@ -16,9 +16,11 @@ use persys_proto::agent::v1 as agent;
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::convert::command::{Call, to_call, to_legacy_call};
 use persys_proto::convert::{Said, answer};
+use persys_telemetry::trace;
 use tokio::time::{sleep, timeout};
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::obeyed::Obeyed;
 use super::streams::{Carries, Open, Streams};
@@ -39,7 +41,8 @@ const BREAKING: Duration = Duration::from_millis(200);
 /// How often, and how many times, an old agent is asked whether a removal is done.
 const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
 
-type Client = AgentServiceClient<Channel>;
+type Attach = fn(Request<()>) -> Result<Request<()>, Status>;
+type Client = AgentServiceClient<InterceptedService<Channel, Attach>>;
 
 /// How connections are made.
 #[derive(Debug, Clone)]
@@ -102,7 +105,8 @@ impl GrpcLinks {
     }
 
     fn client(&self, to: &Target) -> Result<Client, Unreachable> {
-        self.channel(to).map(AgentServiceClient::new)
+        let attach: Attach = trace::attach;
+        Ok(AgentServiceClient::with_interceptor(self.channel(to)?, attach))
     }
 
     fn open(&self, node: &NodeId, endpoint: &str) -> Result<Lasting, Unreachable> {

@@ -1,5 +1,6 @@
 //! `fleet [--store embedded|etcd] [--agents N] [--workloads W] [--concurrency C] [--idle SECONDS]
 //! [--json PATH]`: a scheduler and a fleet of agents over mTLS, from submission to running.
+//! `--traces 1 [--share S]` measures what traces cost instead.
 //!
 //! `fleet scheduler FOLDER [ETCD]` is the scheduler's process; the benchmark starts it itself.
 
@@ -13,7 +14,7 @@ use persys_bench::placement::say;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "usage: fleet [--store embedded|etcd] [--agents N] [--workloads W] \
-                     [--concurrency C] [--idle SECONDS] [--json PATH]";
+                     [--concurrency C] [--idle SECONDS] [--json PATH] [--traces 1] [--share S]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +22,8 @@ fn main() -> ExitCode {
         && word == "scheduler"
     {
         fleet::scheduler(folder.as_ref(), etcd.first().map(String::as_str)).map(|()| true)
+    } else if args == ["collector"] {
+        fleet::collector().map(|()| true)
     } else if let Some(options) = Options::parse(&args) {
         fleet::run(&options)
     } else {

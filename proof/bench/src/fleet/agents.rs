@@ -23,6 +23,7 @@ use persys_node::ledger::Ledger;
 use persys_node::settings::AgentSettings;
 use persys_runtime::sim::{Settings, Sim};
 use persys_runtime::{Clock, Runtime as _};
+use persys_telemetry::trace;
 use persys_volumes::Volumes;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -137,6 +138,8 @@ impl One {
             scheduler: Arc::new(upward),
         };
         let (driver, handle) = Driver::new(parts, agent);
+        let spans = rpc::spans(&trace::current());
+        handle.settle(&trace::current());
         tasks.spawn(driver.run(effects));
         tasks.spawn(runtimes.clone().listen(handle.clone()));
         tasks.spawn(usage::sample(runtimes.clone()));
@@ -145,6 +148,7 @@ impl One {
         let service = rpc::service(handle, (runtimes, volumes), Arc::clone(meter));
         tasks.spawn(async move {
             let server = Server::builder()
+                .layer(spans)
                 .http2_keepalive_interval(Some(KEEPALIVE.0))
                 .http2_keepalive_timeout(Some(KEEPALIVE.1))
                 .add_service(service);

@@ -19,6 +19,7 @@ mod raw;
 mod report;
 mod scheduler;
 mod stored;
+mod traces;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,10 @@ pub struct Options {
     pub idle: Duration,
     /// Where the numbers go.
     pub json: PathBuf,
+    /// Whether to measure what traces cost, and nothing else.
+    pub traces: bool,
+    /// The share of traces that are written down then; that of the settings when not given.
+    pub share: f64,
 }
 
 impl Options {
@@ -73,6 +78,8 @@ impl Options {
             concurrency: 64,
             idle: Duration::from_mins(1),
             json: PathBuf::from("target/bench/fleet.json"),
+            traces: false,
+            share: 0.1,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -90,6 +97,8 @@ impl Options {
                 "--concurrency" => options.concurrency = positive(value)?,
                 "--idle" => options.idle = Duration::from_secs(value.parse().ok()?),
                 "--json" => options.json = PathBuf::from(value),
+                "--traces" => options.traces = value == "1",
+                "--share" => options.share = value.parse().ok()?,
                 _ => return None,
             }
         }
@@ -106,8 +115,16 @@ pub fn scheduler(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
     runtime()?.block_on(scheduler::serve(folder, etcd))
 }
 
+/// Runs as a collector of spans until its input ends.
+pub fn collector() -> Result<(), Fault> {
+    runtime()?.block_on(traces::collect())
+}
+
 /// Measures, prints and keeps. Says whether every bar was met.
 pub fn run(options: &Options) -> Result<bool, Fault> {
+    if options.traces {
+        return runtime()?.block_on(traces::compare(options));
+    }
     let results = runtime()?.block_on(measure(options))?;
     say(&results.table());
     if let Some(folder) = options.json.parent() {
@@ -125,7 +142,7 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
     let folder = tempfile::tempdir()?;
     let names = Names::create(folder.path())?;
     let etcd = if options.etcd { Some(Host::start(Etcd::new(1).with(QUOTA)).await) } else { None };
-    let process = Process::start(folder.path(), etcd.as_ref()).await?;
+    let process = Process::start(folder.path(), etcd.as_ref(), None).await?;
     let (rate, seconds) = PACED;
     let paced = usize::try_from(rate * seconds)?;
     let all = options.workloads + paced;
@@ -165,7 +182,7 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
     let idle = idle(options.idle, &process).await?;
     let stored = process.stop().await?;
     let again = Instant::now();
-    let process = Process::start(folder.path(), etcd.as_ref()).await?;
+    let process = Process::start(folder.path(), etcd.as_ref(), None).await?;
     let restarted = again.elapsed();
     drop(process);
     Ok(Results {

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use persys_cluster::settings::Settings;
 use persys_etcd_host::Host;
@@ -12,6 +13,7 @@ use persys_scheduler::discovery::Discovery;
 use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use persys_store::EtcdSettings;
+use persys_telemetry::trace::{self, Exporting};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -20,9 +22,12 @@ use super::Fault;
 use super::load::Sample;
 use super::names::{CLUSTER, scheduler_source};
 use super::stored::{Records, Stored};
+use super::traces;
 use crate::cpu;
 
 const STATE: &str = "state";
+/// The variable with the share of traces that are written down.
+const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Serves until standard input ends; says where on standard output.
 pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
@@ -35,7 +40,15 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         })),
     };
     let any: SocketAddr = "127.0.0.1:0".parse()?;
-    let running = app::start(Config {
+    let exporting = match std::env::var(traces::ENDPOINT) {
+        Ok(at) => {
+            let share = std::env::var(SHARE)?.parse()?;
+            Some(traces::export(&at, "persys-scheduler", share)?)
+        }
+        Err(_) => None,
+    };
+    let home = exporting.as_ref().map(Exporting::home).unwrap_or_default();
+    let starting = app::start(Config {
         grpc: any,
         http: any,
         advertise: app::Advertise::default(),
@@ -48,8 +61,8 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         logins: None,
         git: app::GitSettings::default(),
         secrets_key: None,
-    })
-    .await?;
+    });
+    let running = trace::scope(home, starting).await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;
     let mut out = std::io::stdout();
     writeln!(out, "{} {}", running.grpc, running.http)?;
@@ -57,6 +70,9 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
     let until_end = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     tokio::task::spawn_blocking(until_end).await??;
     running.stop().await;
+    if let Some(exporting) = exporting {
+        exporting.flush(Duration::from_secs(5)).await;
+    }
     Ok(())
 }
 
@@ -71,8 +87,17 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) async fn start(folder: &Path, etcd: Option<&Host>) -> Result<Self, Fault> {
+    /// `spans` says where spans go, and which share of traces is written down.
+    pub(super) async fn start(
+        folder: &Path,
+        etcd: Option<&Host>,
+        spans: Option<(&str, f64)>,
+    ) -> Result<Self, Fault> {
+        let spans = spans
+            .map(|(at, share)| [(traces::ENDPOINT, at.to_owned()), (SHARE, share.to_string())]);
         let mut child = Command::new(std::env::current_exe()?)
+            .env_remove(traces::ENDPOINT)
+            .envs(spans.into_iter().flatten())
             .args(["scheduler".as_ref(), folder.as_os_str()])
             .args(etcd.into_iter().flat_map(Host::endpoints))
             .stdin(Stdio::piped())

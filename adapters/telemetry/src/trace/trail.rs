@@ -1,0 +1,273 @@
+//! Where in which trace something happens, and who writes it down.
+//!
+//! A trail belongs to a request as a whole, so it is set once where the request comes in and not
+//! handed from function to function; what goes on in a task of its own is given it by name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanContext, Status as SpanStatus, TraceContextExt as _, Tracer as _,
+};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, Span as Recorded};
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
+use tonic::{Request, Status};
+
+pub use opentelemetry::trace::SpanKind as Kind;
+
+/// Longest part of an error that is written down with a span.
+const LONGEST_WHY: usize = 256;
+
+tokio::task_local! {
+    static TRAIL: Trail;
+}
+
+/// The trail of what is under way; one that leads nowhere when there is none.
+#[must_use]
+pub fn current() -> Trail {
+    TRAIL.try_with(Trail::clone).unwrap_or_default()
+}
+
+/// Carries `work` out on `trail`.
+pub fn scope<W: Future>(trail: Trail, work: W) -> impl Future<Output = W::Output> + use<W> {
+    TRAIL.scope(trail, work)
+}
+
+/// Has a call tell whom it calls in which trace it is made: an interceptor for clients.
+#[expect(clippy::result_large_err, reason = "this is the shape of interceptors")]
+pub fn attach(mut request: Request<()>) -> Result<Request<()>, Status> {
+    current().tell(request.metadata_mut().as_mut());
+    Ok(request)
+}
+
+/// Who writes spans down.
+pub(super) struct Recorder {
+    pub(super) tracer: SdkTracer,
+    /// Whether nothing is written down that whoever asked does not want written down.
+    pub(super) follows: bool,
+}
+
+/// Where in which trace something happens, and who writes it down. Copies are the same.
+#[derive(Clone, Default)]
+pub struct Trail {
+    recorder: Option<Arc<Recorder>>,
+    context: Option<SpanContext>,
+}
+
+impl fmt::Debug for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Trail").field(&self.context).finish()
+    }
+}
+
+impl Trail {
+    pub(super) fn home(recorder: Recorder) -> Self {
+        Self { recorder: Some(Arc::new(recorder)), context: None }
+    }
+
+    /// Whether anything is written down here.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// The same recorder, in no trace yet.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        Self { recorder: self.recorder.clone(), context: None }
+    }
+
+    /// The trace, as people look for it; nothing where none is written down.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<String> {
+        let context = self.context.as_ref().filter(|context| context.is_sampled());
+        context.map(|context| context.trace_id().to_string())
+    }
+
+    /// Begins a span, which ends when it is dropped.
+    pub fn begin(&self, name: impl Into<Cow<'static, str>>, kind: Kind) -> Span {
+        self.begin_at(name, kind, None)
+    }
+
+    /// The same for something that began before.
+    pub fn begin_at(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        kind: Kind,
+        at: Option<SystemTime>,
+    ) -> Span {
+        let unwanted = |recorder: &&Arc<Recorder>| {
+            recorder.follows && self.context.as_ref().is_some_and(|context| !context.is_sampled())
+        };
+        let Some(recorder) = self.recorder.as_ref().filter(|recorder| !unwanted(recorder)) else {
+            return Span { recorded: None, trail: self.clone() };
+        };
+        let mut builder = SpanBuilder::from_name(name).with_kind(kind);
+        builder.start_time = at;
+        let parent = match &self.context {
+            Some(context) => Context::new().with_remote_span_context(context.clone()),
+            None => Context::new(),
+        };
+        let recorded = recorder.tracer.build_with_context(builder, &parent);
+        let context = Some(recorded.span_context().clone()).filter(SpanContext::is_valid);
+        let trail = Self { recorder: self.recorder.clone(), context };
+        Span { recorded: Some(recorded).filter(Recorded::is_recording), trail }
+    }
+
+    /// The trail that the headers of a request tell of, in `traceparent`; this one where they tell of
+    /// none or of nonsense.
+    #[must_use]
+    pub fn told(&self, headers: &HeaderMap) -> Self {
+        let context = TraceContextPropagator::new()
+            .extract_with_context(&Context::new(), &Headers(headers))
+            .span()
+            .span_context()
+            .clone();
+        match context.is_valid() {
+            true => Self { recorder: self.recorder.clone(), context: Some(context) },
+            false => self.clone(),
+        }
+    }
+
+    /// The same, told in one text, such as the variable `TRACEPARENT`.
+    #[must_use]
+    pub fn told_by(&self, traceparent: &str) -> Self {
+        let mut headers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_str(traceparent) {
+            headers.insert("traceparent", value);
+        }
+        self.told(&headers)
+    }
+
+    /// Writes this trail into the headers of a request, in place of any other.
+    pub fn tell(&self, headers: &mut HeaderMap) {
+        let Some(context) = &self.context else { return };
+        let context = Context::new().with_remote_span_context(context.clone());
+        TraceContextPropagator::new().inject_context(&context, &mut HeadersOut(headers));
+    }
+}
+
+/// Something that takes time. It ends when it is dropped.
+#[derive(Default)]
+pub struct Span {
+    recorded: Option<Recorded>,
+    trail: Trail,
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Span").field(&self.trail.context).finish()
+    }
+}
+
+impl Span {
+    /// Whether it is written down; what is expensive to find out is left out otherwise.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// Says more about it.
+    pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.set_attribute(KeyValue::new(key, value));
+        }
+    }
+
+    /// The same for what is shown as text.
+    pub fn show(&mut self, key: &'static str, value: &dyn fmt::Display) {
+        if self.is_recorded() {
+            self.set(key, value.to_string());
+        }
+    }
+
+    /// It did not go well.
+    pub fn fail(&mut self, why: &dyn fmt::Display) {
+        if let Some(recorded) = &mut self.recorded {
+            let why = why.to_string();
+            let why = persys_model::failure::clip(&why, LONGEST_WHY).to_owned();
+            recorded.set_status(SpanStatus::error(why));
+        }
+    }
+
+    /// Where what belongs to it happens.
+    #[must_use]
+    pub fn trail(&self) -> &Trail {
+        &self.trail
+    }
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(HeaderName::as_str).collect()
+    }
+}
+
+struct HeadersOut<'a>(&'a mut HeaderMap);
+
+impl Injector for HeadersOut<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        let (Ok(key), Ok(value)) =
+            (HeaderName::from_bytes(key.as_bytes()), HeaderValue::try_from(value))
+        else {
+            return;
+        };
+        // Without a state to tell of there is nothing to say.
+        if value.is_empty() {
+            self.0.remove(key);
+        } else {
+            self.0.insert(key, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn sent(trail: &Trail) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        trail.tell(&mut headers);
+        headers.get("traceparent").map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_process_that_writes_nothing_down_passes_on_what_it_was_told() {
+        let trail = Trail::default().told_by(SAMPLED);
+        let span = trail.begin("anything", Kind::Internal);
+        assert!(!span.is_recorded() && !trail.is_on());
+        assert_eq!(sent(span.trail()).as_deref(), Some(SAMPLED));
+        assert_eq!(trail.trace_id().as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
+    }
+
+    #[test]
+    fn nonsense_is_no_trail() {
+        for bad in
+            ["", "00", "00-0-0-01", "zz-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]
+        {
+            assert_eq!(sent(&Trail::default().told_by(bad)), None, "{bad}");
+        }
+        assert_eq!(sent(&Trail::default()), None);
+    }
+
+    #[tokio::test]
+    async fn work_knows_its_trail_and_nothing_else_does() {
+        let trail = Trail::default().told_by(SAMPLED);
+        let inside = scope(trail, async { sent(&current()) }).await;
+        assert_eq!(inside.as_deref(), Some(SAMPLED));
+        assert_eq!(sent(&current()), None);
+    }
+}
