@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use persys_access::{By, row};
+use tokio::time::sleep;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::server::NamedService;
@@ -16,6 +17,7 @@ use tower_service::Service;
 
 use super::access::{self, Doors, Identity};
 use super::forward::{Forward, Route};
+use super::leash::{self, Leashed};
 use crate::author::{self, Asker};
 use crate::metrics::Metrics;
 
@@ -87,7 +89,7 @@ impl Guard {
         self.forward.refused(author::calling(who, *source, rule, headers), method);
     }
 
-    async fn admit(&self, request: &mut Request<Body>) -> Result<Admitted, Status> {
+    async fn admit<B>(&self, request: &mut Request<B>) -> Result<Admitted, Status> {
         let judged = self.judge(request).await;
         judged.map_err(|Turned { who, source, rule, refusal }| {
             let (method, why) = (request.uri().path(), refusal.message());
@@ -97,7 +99,7 @@ impl Guard {
         })
     }
 
-    async fn judge(&self, request: &mut Request<Body>) -> Result<Admitted, Turned> {
+    async fn judge<B>(&self, request: &mut Request<B>) -> Result<Admitted, Turned> {
         let nobody = |rule| {
             move |refusal| {
                 let (who, refusal) = ("nobody".to_owned(), Box::new(refusal));
@@ -126,7 +128,7 @@ impl Guard {
     }
 
     /// Whoever leads knows who this is; it is judged there.
-    fn unknown(&self, request: &Request<Body>, passed_on: bool) -> Result<Admitted, Status> {
+    fn unknown<B>(&self, request: &Request<B>, passed_on: bool) -> Result<Admitted, Status> {
         let Some((method, _, by)) = row(request.uri().path()) else {
             return Err(Status::unimplemented("there is no such method"));
         };
@@ -141,6 +143,20 @@ impl Guard {
             route @ (Route::To(_) | Route::Nobody(_)) => route,
         };
         Ok(Admitted { method, route, by, asker, identity: None })
+    }
+
+    /// Waits until a request, as it came, would be refused.
+    async fn lost(self, came: Request<()>) -> Status {
+        loop {
+            sleep(leash::AGAIN).await;
+            let mut again = Request::new(());
+            *again.uri_mut() = came.uri().clone();
+            again.headers_mut().clone_from(came.headers());
+            again.extensions_mut().clone_from(came.extensions());
+            if let Err(refusal) = self.admit(&mut again).await {
+                return refusal;
+            }
+        }
     }
 
     /// Counts what came out. What a method itself refuses, by the namespace of what it is about, is
@@ -183,6 +199,7 @@ where
         let mut inner = std::mem::replace(&mut self.inner, next);
         let guard = self.guard.clone();
         Box::pin(async move {
+            let came = leash::kept(&request);
             let admitted = match guard.admit(&mut request).await {
                 Ok(admitted) => admitted,
                 Err(refusal) => {
@@ -192,7 +209,15 @@ where
             };
             let Admitted { method, route, by, asker, identity } = admitted;
             let response = match route {
-                Route::Here => author::scope(asker, inner.call(request)).await?,
+                Route::Here => {
+                    let answer = author::scope(asker, inner.call(request)).await?;
+                    match came {
+                        Some(came) => answer.map(|answer| {
+                            Body::new(Leashed::new(answer, guard.clone().lost(came)))
+                        }),
+                        None => answer,
+                    }
+                }
                 Route::To(leader) => {
                     let answer = guard.forward.pass(request, leader, by).await;
                     answer.unwrap_or_else(Status::into_http)
