@@ -94,7 +94,9 @@ async fn run_scheduler(values: Values) -> ExitCode {
                 Ok(enrolment) => enrolment,
                 Err(error) => return failed(&SCHEDULER, &error),
             };
+            let following = enrol::follow(&running, &renewal);
             until_told().await;
+            drop(following);
             if let Some(enrolment) = enrolment {
                 enrolment.stop().await;
             }
@@ -112,7 +114,7 @@ pub(crate) async fn agent(words: Vec<OsString>) -> ExitCode {
 }
 
 async fn run_agent(values: Values) -> ExitCode {
-    let told = (settings::agent::config(&values), settings::renewal::agent(&values));
+    let told = (settings::agent::config(&values), settings::renewal::member(&values));
     let (config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),
         (config, renewal) => return wrong(&AGENT, config.err(), renewal.err()),
@@ -202,6 +204,19 @@ async fn certify_agent(
     enrol::keep(source, issuer, pace).await.map(Some)
 }
 
+/// Sees to the certificate of a gateway, by which the usual cluster knows it. Those by which further
+/// clusters do are files that somebody else looks after.
+async fn certify_gateway(
+    config: &persys_gateway::app::Config,
+    renewal: &Renewal,
+) -> Result<Option<enrol::Aside>, enrol::Error> {
+    let persys_gateway::app::Security::Mtls(source) = &config.security else { return Ok(None) };
+    let name = persys_agent::host::node_id(None);
+    let issuer = enrol::issuer(renewal, Role::Gateway, name.as_str(), &config.plan.default)?;
+    let Some((issuer, pace)) = issuer else { return Ok(None) };
+    enrol::keep(source, issuer, pace).await.map(Some)
+}
+
 fn wrong(component: &Component, one: Option<Vec<String>>, two: Option<Vec<String>>) -> ExitCode {
     let mut faults: Vec<_> = one.into_iter().chain(two).flatten().collect();
     faults.sort();
@@ -215,9 +230,14 @@ pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
 }
 
 async fn run_gateway(values: Values) -> ExitCode {
-    let config = match settings::gateway::config(&values) {
-        Ok(config) => config,
-        Err(faults) => return tell::faults(GATEWAY.name, &faults),
+    let told = (settings::gateway::config(&values), settings::renewal::member(&values));
+    let (config, renewal) = match told {
+        (Ok(config), Ok(renewal)) => (config, renewal),
+        (config, renewal) => return wrong(&GATEWAY, config.err(), renewal.err()),
+    };
+    let renewing = match certify_gateway(&config, &renewal).await {
+        Ok(renewing) => renewing,
+        Err(error) => return failed(&GATEWAY, &error),
     };
     if matches!(config.security, persys_gateway::app::Security::Insecure) {
         warn_insecure(persys_identity::Exposure::Loopback);
@@ -228,6 +248,7 @@ async fn run_gateway(values: Values) -> ExitCode {
             tracing::info!(inner, public = %running.public, "the gateway serves");
             until_told().await;
             running.stop().await;
+            drop(renewing);
             ExitCode::SUCCESS
         }
         Err(error) => failed(&GATEWAY, &error),

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use persys_ca::{Enrolment, Local, Office, Register, RegisterError};
@@ -14,19 +14,24 @@ use persys_identity::names::IdentityError;
 use persys_identity::renew::{Pace, RenewError};
 use persys_identity::vault::{self, VaultIssuer};
 use persys_identity::{
-    ClusterName, Denied, Event, Grant, Identity, Issuer, Name, Renewer, Role, Source, TrustDomain,
-    logged,
+    Bundle, ClusterName, Denied, Event, Grant, Identity, Issuer, Name, Renewer, Role, Source,
+    TrustDomain, logged,
 };
+use persys_model::entry::{Entry, Revocation};
 use persys_model::join::{Admission, Claim};
+use persys_model::time::WallMillis;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::handle::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::settings::renewal::Renewal;
 use crate::settings::vault::Vault;
 
 /// The domain of names where nobody says another.
 pub(crate) const DOMAIN: &str = "persys.local";
+/// How often an authority elsewhere is asked whom to believe no longer.
+const LISTEN: Duration = Duration::from_secs(2);
 /// Name of the file that says that a folder holds an authority.
 const AUTHORITY: &str = "authority.pem";
 
@@ -128,6 +133,47 @@ pub(crate) async fn keep(
         logged()(Event::Renewed(certificate));
     }
     Ok(Aside(tokio::spawn(renewer.run(SystemTime::now, logged()))))
+}
+
+/// Believes nobody whom an authority elsewhere believes no longer. What it says becomes records of the
+/// cluster, which everybody follows already; who is reinstated there is reinstated here by hand.
+pub(crate) fn follow(running: &scheduler::Running, renewal: &Renewal) -> Option<Aside> {
+    let elsewhere = renewal.vault.is_none() && !has_authority(&renewal.authority);
+    let credentials = running.credentials.clone().filter(|_| elsewhere)?;
+    if renewal.renew_at.is_empty() {
+        return None;
+    }
+    let (enrolment, handle) = (Enrolment::at(renewal.renew_at.clone()), running.handle.clone());
+    Some(Aside(tokio::spawn(async move {
+        loop {
+            sleep(LISTEN).await;
+            match enrolment.trust(Bundle::clone(&credentials.current())).await {
+                Ok((_, denied)) => note(&handle, &denied).await,
+                Err(fault) => tracing::debug!(%fault, "the authority does not say whom to believe"),
+            }
+        }
+    })))
+}
+
+/// Writes down who is new on a list, where this process leads.
+async fn note(handle: &Handle, denied: &Denied) {
+    if handle.standing().borrow().mode.is_none() {
+        return;
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = WallMillis(u64::try_from(now.as_millis()).unwrap_or_default());
+    for subject in denied.lines() {
+        let Ok(name) = Revocation::name_of(&subject) else { continue };
+        let reason = Arc::from("the authority believes it no longer");
+        let entry = Arc::new(Entry::Revocation(Revocation { name, since, reason }));
+        if handle.entries().get(&entry.key()).is_some() {
+            continue;
+        }
+        match handle.ask(Ask::Keep(entry)).await {
+            Ok(Reply::Done { .. }) => tracing::info!(subject, "is believed no longer"),
+            other => tracing::warn!(subject, ?other, "is still believed; it is tried again"),
+        }
+    }
 }
 
 /// Lets others join, beside a scheduler that runs.

@@ -27,6 +27,7 @@ use tokio_util::either::Either;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
 
+use crate::certificate::Certificate;
 use crate::credentials::Credentials;
 use crate::cut::{Held, Leash};
 use crate::first::{self, WrongAuthority};
@@ -37,6 +38,8 @@ use crate::token;
 
 /// Longest wait for the other machine to answer at all.
 pub const REACH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The part of what is left of a server's certificate after which a lasting channel dials again.
+const WELL_BEFORE: f64 = 0.8;
 
 /// Why a server was not reached. Tells a machine that is away from a process that is not running:
 /// the first may be lost, the second restarts.
@@ -98,6 +101,8 @@ impl ConnectError {
 #[derive(Debug, Clone)]
 pub struct Connector {
     way: Way,
+    /// When the connection that was made last is to be followed by another.
+    stale_at: Arc<Mutex<Option<SystemTime>>>,
 }
 
 #[derive(Clone)]
@@ -125,19 +130,41 @@ impl Connector {
     pub fn tls(credentials: &Credentials, expected: Expected) -> Result<Self, rustls::Error> {
         let (config, server_name) = client_config(credentials, expected)?;
         let credentials = Some(credentials.clone());
-        Ok(Self { way: Way::Tls { config, server_name, credentials } })
+        Ok(Self::by(Way::Tls { config, server_name, credentials }))
     }
 
     /// Connections to the enrolment of the authority with this key, by somebody who has no
     /// certificate yet.
     pub fn pinned(pin: token::Pin) -> Result<Self, rustls::Error> {
         let (config, server_name) = first::client_config(pin)?;
-        Ok(Self { way: Way::Tls { config, server_name, credentials: None } })
+        Ok(Self::by(Way::Tls { config, server_name, credentials: None }))
     }
 
     /// Connections without certificates.
     pub fn plain() -> Self {
-        Self { way: Way::Plain }
+        Self::by(Way::Plain)
+    }
+
+    fn by(way: Way) -> Self {
+        Self { way, stale_at: Arc::default() }
+    }
+
+    /// The same, for other connections.
+    fn anew(&self) -> Self {
+        Self::by(self.way.clone())
+    }
+
+    /// The connection goes when the certificate that was shown to us ends; the next is made well
+    /// before.
+    fn made(&self, peer: &Certificate, now: SystemTime) {
+        let left = peer.not_after.duration_since(now).unwrap_or_default();
+        let stale_at = now.checked_add(left.mul_f64(WELL_BEFORE));
+        *self.stale_at.lock().unwrap_or_else(PoisonError::into_inner) = stale_at;
+    }
+
+    fn is_stale(&self, now: SystemTime) -> bool {
+        let stale_at = self.stale_at.lock().unwrap_or_else(PoisonError::into_inner);
+        stale_at.is_some_and(|at| now >= at)
     }
 
     /// How often the certificate it shows has changed.
@@ -175,6 +202,7 @@ impl Connector {
         if let Err(source) = stream.set_nodelay(true) {
             return Err(ConnectError::Unreachable { address, source });
         }
+        let made = self.clone();
         let Way::Tls { config, server_name, credentials } = self.way else {
             return Ok(Either::Left(stream));
         };
@@ -186,8 +214,10 @@ impl Connector {
                     Ok(peer) => peer.certificate,
                     Err(source) => return Err(ConnectError::WrongPeer { address, source }),
                 };
+                let now = SystemTime::now();
                 let held = if let (Some(peer), Some(ours)) = (peer, credentials) {
-                    Held::on(stream, Leash::new(peer, ours.revoked(), SystemTime::now()))
+                    made.made(&peer, now);
+                    Held::on(stream, Leash::new(peer, ours.revoked(), now))
                 } else {
                     Held::free(stream)
                 };
@@ -201,31 +231,45 @@ impl Connector {
 
 /// A channel for months. The call after a certificate has changed gets a new connection, which shows
 /// the new one; calls under way end on the old connection, which then goes. So no call meets the
-/// moment of change.
+/// moment of change, nor the end of the certificate that the server showed.
 #[derive(Debug)]
 pub struct Lasting {
     endpoint: Endpoint,
     connector: Connector,
-    kept: Mutex<(u64, Channel)>,
+    kept: Mutex<Kept>,
+}
+
+/// A channel, whose connector made it, and how often the certificate had changed by then.
+#[derive(Debug)]
+struct Kept {
+    generation: u64,
+    connector: Connector,
+    channel: Channel,
 }
 
 impl Lasting {
     /// Connects when there is something to say.
     pub fn new(endpoint: Endpoint, connector: Connector) -> Self {
-        let channel = endpoint.connect_with_connector_lazy(connector.clone());
-        let kept = Mutex::new((connector.generation(), channel));
+        let kept = Mutex::new(Kept::new(&endpoint, &connector));
         Self { endpoint, connector, kept }
     }
 
     /// The channel for the next call.
     pub fn channel(&self) -> Channel {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = self.connector.generation();
-        if kept.0 != generation {
-            let fresh = self.endpoint.connect_with_connector_lazy(self.connector.clone());
-            *kept = (generation, fresh);
+        let is_old = kept.generation != self.connector.generation();
+        if is_old || kept.connector.is_stale(SystemTime::now()) {
+            *kept = Kept::new(&self.endpoint, &self.connector);
         }
-        kept.1.clone()
+        kept.channel.clone()
+    }
+}
+
+impl Kept {
+    fn new(endpoint: &Endpoint, connector: &Connector) -> Self {
+        let (generation, connector) = (connector.generation(), connector.anew());
+        let channel = endpoint.connect_with_connector_lazy(connector.clone());
+        Self { generation, connector, channel }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::task::{JoinError, spawn_blocking};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 use crate::credentials::{Bundle, Credentials, IdentityChanged};
 use crate::event::{Event, Report};
@@ -16,6 +16,9 @@ use crate::files::{LoadError, Source};
 
 /// How often the files are looked at.
 pub const PERIOD: Duration = Duration::from_secs(3);
+/// The same for a certificate that ends soon: so many times until then, and not more often than this.
+const LOOKS: u32 = 20;
+const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Why new files were not taken up.
 #[derive(Debug, thiserror::Error)]
@@ -60,10 +63,7 @@ impl Watcher {
 
     /// Looks for ever; ends when dropped.
     pub async fn run(mut self, clock: impl Fn() -> SystemTime + Send, report: Report) {
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
             let (source, now) = (self.source.clone(), clock());
             // Files may be on a disk that answers late; the connections of this thread go on.
             let loaded = match spawn_blocking(move || source.load(now)).await {
@@ -73,7 +73,16 @@ impl Watcher {
             if let Some(event) = self.take(loaded) {
                 report(event);
             }
+            sleep(self.pause(clock())).await;
         }
+    }
+
+    /// How long to wait for the next look: what follows a certificate that ends soon has to be found
+    /// sooner.
+    fn pause(&self, now: SystemTime) -> Duration {
+        let end = self.credentials.current().certificate().not_after;
+        let left = end.duration_since(now).unwrap_or(PERIOD * LOOKS);
+        (left / LOOKS).clamp(SHORTEST, PERIOD)
     }
 
     fn take(&mut self, loaded: Result<Bundle, ReloadError>) -> Option<Event> {

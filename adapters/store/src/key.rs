@@ -100,6 +100,11 @@ impl Keys {
         (format!("{path}/"), format!("{path}0"))
     }
 
+    /// All that is needed to read the audit log, and little else.
+    pub(crate) fn of_audit(&self) -> [(String, String); 2] {
+        [self.folder("audit"), self.folder("meta")]
+    }
+
     /// `/nodes/<id>`
     #[must_use]
     pub fn node(&self, id: &NodeId) -> String {

@@ -42,8 +42,8 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// Reads events; anybody may, whoever leads.
     async fn events(&self, span: Span) -> Result<History, Error>;
 
-    /// The audit log at one moment; anybody may, whoever leads. It is read seldom, so it comes with
-    /// everything else.
+    /// The audit log at one moment; anybody may, whoever leads. Stores that can read a part of what
+    /// they hold read no more than that.
     async fn audit(&self) -> Result<Trail, Error> {
         Ok(Trail::within(&self.dump().await?))
     }

@@ -211,6 +211,35 @@ mod tests {
         assert_eq!(again.packs.len(), 3);
     }
 
+    /// What a change costs more for being written down: one key for each commit, and this many bytes.
+    #[test]
+    fn a_record_costs_half_a_kilobyte_and_a_commit_one_key() {
+        let record = |seq| AuditRecord {
+            seq,
+            at: persys_model::time::WallMillis(1_800_000_000_000),
+            who: "operator alice@example.org".into(),
+            source: "10.11.12.13".into(),
+            verb: "apply".into(),
+            object: format!("workload shop-frontend-{seq}").into(),
+            namespace: "default".into(),
+            request: "0123456789abcdef".into(),
+            allowed: true,
+            rule: "operators, in their namespaces".into(),
+            before: "0123456789abcdef".into(),
+            after: "fedcba9876543210".into(),
+            ..AuditRecord::default()
+        };
+        for count in [1, 100] {
+            let (mut packs, keys) = (Packs::default(), Keys::bare());
+            (0..count).for_each(|seq| packs.add(&Arc::new(record(seq))));
+            let changes = packs.settle(&keys).unwrap();
+            let [Change::Put(key, value)] = changes.as_slice() else { panic!("more than one key") };
+            let bytes = (key.len() + value.len()) / usize::try_from(count).unwrap();
+            println!("{count} changes in a commit: 1 key, {bytes} bytes for each change");
+            assert!(bytes < 512, "{bytes}");
+        }
+    }
+
     #[test]
     fn old_records_go_and_the_chain_still_begins_somewhere() {
         let many = vec![100; usize::try_from(MOST_KEPT / 100).unwrap() + 50];

@@ -33,7 +33,6 @@ pub use persys_volumes::{
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
-use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use crate::driver::{Driver, Parts};
@@ -45,7 +44,7 @@ use crate::ledger::{FileKeeper, Keeper as _, actions};
 use crate::life;
 use crate::metrics::Metrics;
 use crate::node::{facts, runtimes};
-use crate::rpc;
+use crate::rpc::{self, Guarded};
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
 use crate::storage::WithVolumes;
@@ -291,10 +290,10 @@ pub async fn start_with(
         Some(incoming) => incoming.boxed(),
         None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
     };
-    let inside = rpc::inside::service(handle.clone(), runtimes.clone());
+    let inside = rpc::inside::service(handle.clone(), runtimes.clone(), on_its_own);
     let offered = (runtimes.clone(), volumes.clone());
-    let service = rpc::service(handle.clone(), offered, Arc::clone(&meter));
-    let server = serve(incoming, (service, inside), &metrics, until)?;
+    let service = rpc::service(handle.clone(), offered, Arc::clone(&meter), on_its_own);
+    let server = serve(incoming, (service, inside), (&metrics, on_its_own), until)?;
     beside.spawn(actions::write_behind(keeper.clone()));
     watch_host(&runtimes, &meter, &handle, &mut beside);
     if on_its_own {
@@ -438,8 +437,8 @@ async fn measure(meter: Arc<Meter>, handle: Handle) {
 /// Serves the agent's service, health and reflection until it is told goodbye.
 fn serve(
     incoming: BoxStream<'static, Result<Connection, Infallible>>,
-    (service, inside): (rpc::Guarded, rpc::inside::Guarded),
-    metrics: &Metrics,
+    (service, inside): (rpc::Behind, rpc::inside::Behind),
+    (metrics, alone): (&Metrics, bool),
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
     let reflection = tonic_reflection::server::Builder::configure()
@@ -449,7 +448,7 @@ fn serve(
         .map_err(|error| Error::Reflection(error.to_string()))?;
     let (health, health_service) = tonic_health::server::health_reporter();
     let (service, inside) = (metrics.timed(service), metrics.timed(inside));
-    let health_service = metrics.timed(health_service);
+    let health_service = metrics.timed(Guarded::new(health_service, alone));
     let spans = rpc::spans(&trace::current());
     Ok(tokio::spawn(async move {
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
@@ -462,9 +461,9 @@ fn serve(
             .http2_keepalive_timeout(Some(KEEPALIVE.1))
             .add_service(service)
             .add_service(inside)
-            .add_service(rpc::logging::service())
+            .add_service(rpc::logging::service(alone))
             .add_service(health_service)
-            .add_service(InterceptedService::new(reflection, rpc::authorise))
+            .add_service(Guarded::new(reflection, alone))
             .serve_with_incoming_shutdown(incoming, async {
                 // Told, or nobody left to tell.
                 drop(until.await);

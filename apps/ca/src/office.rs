@@ -18,6 +18,9 @@ use crate::register::{Register, RegisterError};
 /// How long after its end a certificate still gets the next one.
 pub const GRACE: Duration = Duration::from_hours(72);
 
+/// As what somebody joins with a token; all others are certified by hand.
+const JOINING: [Role; 2] = [Role::Agent, Role::Gateway];
+
 /// Why nobody was certified.
 #[derive(Debug, thiserror::Error)]
 pub enum OfficeError {
@@ -84,14 +87,25 @@ impl Office {
         let key = Authority::key_of(request_pem.as_bytes())?;
         let authority = self.authority(now)?;
         let ledger = Ledger::of(&self.folder);
+        let denied = self.register.denied().await?;
+        let (mut taken_as, mut revoked_as) = (Vec::new(), Vec::new());
+        for role in JOINING {
+            let word: Arc<str> = Arc::from(role.as_str());
+            if denied.has_identity(role, &name) {
+                revoked_as.push(Arc::clone(&word));
+            }
+            if ledger.is_held(role, &name, now)? {
+                taken_as.push(word);
+            }
+        }
         let claim = Claim {
             id: Arc::from(id),
             hash: Arc::from(hash_of(secret)),
             key: Arc::from(key.to_string()),
             name: Arc::from(name.as_str()),
-            taken: ledger.is_held(Role::Agent, &name, now)?,
+            taken_as,
+            revoked_as,
         };
-        self.believed(Role::Agent, &name).await?;
         let Admission { role, name } = self.register.redeem(claim).await?;
         let role = Role::parse(&role).ok().ok_or_else(|| OfficeError::Name(role.to_string()))?;
         let name = Name::new(&name).ok().ok_or_else(|| OfficeError::Name(name.to_string()))?;
@@ -114,13 +128,6 @@ impl Office {
             return Err(OfficeError::Revoked(format!("{}/{}", identity.role, identity.name)));
         }
         self.sign(&authority, request_pem, &grant, ("renew", now))
-    }
-
-    async fn believed(&self, role: Role, name: &Name) -> Result<(), OfficeError> {
-        if self.register.denied().await?.has_identity(role, name) {
-            return Err(OfficeError::Revoked(format!("{role}/{name}")));
-        }
-        Ok(())
     }
 
     fn sign(

@@ -5,6 +5,7 @@
 //! is forwarded as the identity it proves.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -15,6 +16,11 @@ use persys_model::hex::hex;
 
 /// Names the user to a scheduler: `<role>/<name>`. Taken only from a gateway's certificate.
 const ON_BEHALF_OF: &str = "persys-on-behalf-of";
+/// From where the user asks. Taken only from a gateway's certificate.
+const SOURCE: &str = "persys-source";
+/// Says by which certificate the user was known here, so that the scheduler, which knows what was
+/// revoked, can refuse that one too.
+const CERTIFICATE: &str = "persys-certificate";
 
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub enum Caller {
         role: Role,
         /// Who.
         name: Name,
+        /// The serial number of that certificate; none for those the gateway itself speaks for.
+        serial: Option<Arc<str>>,
     },
     /// Whoever it is, in an installation that runs without certificates.
     Anonymous,
@@ -59,7 +67,10 @@ impl Caller {
     pub fn key(&self) -> String {
         match self {
             Self::Token(token) => format!("token/{}", fingerprint(token.reveal())),
-            Self::Certified { role, name } => format!("{role}/{name}"),
+            Self::Certified { role, name, serial } => {
+                // One certificate may be revoked while another of the same user is not.
+                format!("{role}/{name}/{}", serial.as_deref().unwrap_or_default())
+            }
             Self::Anonymous => "anonymous".to_owned(),
         }
     }
@@ -71,16 +82,25 @@ impl Caller {
                 let short = fingerprint(token.reveal());
                 format!("token {}", short.get(..8).unwrap_or_default())
             }
-            Self::Certified { role, name } => format!("{role} {name}"),
+            Self::Certified { role, name, .. } => format!("{role} {name}"),
             Self::Anonymous => "everybody on this machine".to_owned(),
         }
     }
 
-    /// Names the caller in a call.
-    pub fn attach(&self, to: &mut MetadataMap) {
+    /// Names the caller in a call, and where they ask from: a scheduler that hears many bad tokens
+    /// is to stop listening to whoever sent them, and not to us.
+    pub fn attach(&self, source: Option<IpAddr>, to: &mut MetadataMap) {
+        if let Some(source) = source.and_then(|source| source.to_string().parse().ok()) {
+            to.insert(SOURCE, source);
+        }
         let (key, text) = match self {
             Self::Token(token) => ("authorization", format!("Bearer {}", token.reveal())),
-            Self::Certified { role, name } => (ON_BEHALF_OF, format!("{role}/{name}")),
+            Self::Certified { role, name, serial } => {
+                if let Some(Ok(serial)) = serial.as_ref().map(|serial| serial.parse()) {
+                    to.insert(CERTIFICATE, serial);
+                }
+                (ON_BEHALF_OF, format!("{role}/{name}"))
+            }
             Self::Anonymous => return,
         };
         // A token that no header can hold was refused when it came.
@@ -103,8 +123,9 @@ mod tests {
     fn a_token_is_passed_on_and_never_shown() {
         let caller = Caller::Token(Secret::new("persys_abc"));
         let mut metadata = MetadataMap::new();
-        caller.attach(&mut metadata);
+        caller.attach(Some([10, 0, 0, 1].into()), &mut metadata);
         assert_eq!(metadata.get("authorization").unwrap(), "Bearer persys_abc");
+        assert_eq!(metadata.get(SOURCE).unwrap(), "10.0.0.1");
         assert!(metadata.get(ON_BEHALF_OF).is_none());
         for shown in [format!("{caller:?}"), caller.key(), caller.shown()] {
             assert!(!shown.contains("abc"), "{shown}");
@@ -113,10 +134,12 @@ mod tests {
 
     #[test]
     fn a_certificate_is_passed_on_as_whom_it_names() {
-        let caller = Caller::Certified { role: Role::User, name: Name::fixed("alice") };
+        let (role, name) = (Role::User, Name::fixed("alice"));
+        let caller = Caller::Certified { role, name, serial: Some(Arc::from("0af3")) };
         let mut metadata = MetadataMap::new();
-        caller.attach(&mut metadata);
+        caller.attach(Some([10, 0, 0, 1].into()), &mut metadata);
         assert_eq!(metadata.get(ON_BEHALF_OF).unwrap(), "user/alice");
+        assert_eq!(metadata.get(CERTIFICATE).unwrap(), "0af3");
         assert!(metadata.get("authorization").is_none());
     }
 }

@@ -43,7 +43,11 @@ pub fn find(
     if let Some(peer) = &origin.peer {
         let (role, name) = (peer.role, peer.name.clone());
         return match role {
-            Role::Operator | Role::User => Ok(Who(Some(Caller::Certified { role, name }))),
+            Role::Operator | Role::User => {
+                let shown = peer.certificate.as_ref();
+                let serial = shown.map(|shown| std::sync::Arc::from(shown.serial.as_str()));
+                Ok(Who(Some(Caller::Certified { role, name, serial })))
+            }
             // Known, but nobody who may ask for anything here: only pages that are for all.
             Role::Scheduler | Role::Agent | Role::Gateway | Role::Metrics => Ok(Who(None)),
         };

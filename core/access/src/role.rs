@@ -37,10 +37,10 @@ impl Role {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-            Self::Auditor => "auditor",
+            Self::Viewer => UserRole::Viewer.word(),
+            Self::Operator => UserRole::Operator.word(),
+            Self::Admin => UserRole::Admin.word(),
+            Self::Auditor => UserRole::Auditor.word(),
             Self::Agent => "agent",
             Self::Scheduler => "scheduler",
             Self::Gateway => "gateway",

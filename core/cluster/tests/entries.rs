@@ -4,16 +4,17 @@ mod support;
 
 use std::sync::Arc;
 
-use persys_cluster::effects::{RefusalCode, Reply};
-use persys_cluster::input::{Ask, Recovery};
+use persys_cluster::effects::{Outbound, RefusalCode, Reply};
+use persys_cluster::input::{Ask, Input, Recovery};
 use persys_cluster::record::Snapshot;
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
-use persys_model::entry::{Allowance, Entry, EntryKey, EntryKind, Namespace};
-use persys_model::event::Happening;
-use persys_model::id::NamespaceName;
+use persys_model::entry::{Allowance, Entry, EntryKey, EntryKind, JoinToken, Namespace};
+use persys_model::event::{Author, Happening};
+use persys_model::id::{EntryName, NamespaceName};
+use persys_model::join::Claim;
 use persys_model::mode::Mode;
-use persys_model::time::Millis;
+use persys_model::time::{Millis, WallMillis};
 use persys_model::token::Term;
 
 use support::{Cluster, container};
@@ -64,6 +65,87 @@ fn records_are_read_back_by_the_next_leader() {
     assert!(c.world.entries().get(&key).is_some());
     let copy = World::copy_of(Settings::default(), c.store.snapshot.clone(), c.now);
     assert!(copy.world().entries().get(&key).is_some(), "those who follow have it too");
+}
+
+fn invitation(uses_left: u32, expires: WallMillis) -> Arc<Entry> {
+    Arc::new(Entry::JoinToken(JoinToken {
+        id: EntryName::fixed("a1"),
+        hash: "h".into(),
+        role: "agent".into(),
+        name: None,
+        expires,
+        uses_left,
+        uses: Vec::new(),
+    }))
+}
+
+fn claim(hash: &str, key: &str, name: &str) -> Ask {
+    Ask::Redeem(Claim {
+        id: "a1".into(),
+        hash: hash.into(),
+        key: key.into(),
+        name: name.into(),
+        taken_as: Vec::new(),
+        revoked_as: Vec::new(),
+    })
+}
+
+/// The token as it is stored: how many more may join, and who did.
+fn stored(c: &Cluster) -> (u32, Vec<String>) {
+    let tokens = c.store.snapshot.entries.iter().filter_map(|entry| match &**entry {
+        Entry::JoinToken(token) => Some(token),
+        _ => None,
+    });
+    let token: Vec<_> = tokens.collect();
+    assert_eq!(token.len(), 1);
+    (token[0].uses_left, token[0].uses.iter().map(|one| one.name.to_string()).collect())
+}
+
+#[test]
+fn a_token_is_counted_down_where_it_is_stored_and_by_nobody_twice() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    let late = WallMillis(c.now.wall.0 + 60_000);
+    c.ask(Ask::Keep(invitation(1, late)));
+    // What is wrong costs nothing.
+    assert_eq!(code(&c.ask(claim("x", "k1", "n1"))), Some(RefusalCode::Conflict));
+    assert_eq!(stored(&c), (1, vec![]));
+
+    // Told only once it is stored: a leader that dies before has told nobody.
+    let request = c.request();
+    let author = Arc::new(Author::new("stranger"));
+    let effects = c.world.step(Input::Ask(request, author, claim("h", "k1", "n1")), c.now);
+    let tells = |out: &Outbound| matches!(out, Outbound::Reply(..));
+    assert!(!effects.units.is_empty() && !effects.out.iter().any(tells), "{effects:?}");
+    c.absorb(effects);
+    assert_eq!(stored(&c), (0, vec!["n1".to_owned()]));
+
+    // The same key may ask again, and nothing is written; another may not, nor after a restart.
+    let before = c.store.snapshot.head.clone();
+    assert!(matches!(c.ask(claim("h", "k1", "n1")), Reply::Done { .. }));
+    assert_eq!(code(&c.ask(claim("h", "k2", "n2"))), Some(RefusalCode::Conflict));
+    assert_eq!(c.store.snapshot.head, before);
+    c.reopen();
+    assert_eq!(code(&c.ask(claim("h", "k2", "n2"))), Some(RefusalCode::Conflict));
+    assert!(matches!(c.ask(claim("h", "k1", "n1")), Reply::Done { .. }));
+    assert_eq!(stored(&c), (0, vec!["n1".to_owned()]));
+}
+
+#[test]
+fn a_token_for_several_is_for_so_many_until_it_expires() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    let end = WallMillis(c.now.wall.0 + 60_000);
+    c.ask(Ask::Keep(invitation(3, end)));
+    for nth in 1..=2 {
+        let joined = c.ask(claim("h", &format!("k{nth}"), &format!("m{nth}")));
+        assert!(matches!(joined, Reply::Done { .. }), "{joined:?}");
+    }
+    assert_eq!(stored(&c), (1, vec!["m1".to_owned(), "m2".to_owned()]));
+    c.pass(60_000);
+    let late = c.ask(claim("h", "k3", "m3"));
+    assert!(matches!(&late, Reply::Refused { why, .. } if why.contains("expired")), "{late:?}");
+    // Not even for who was let in before: certificates are renewed, not asked for again.
+    assert_eq!(code(&c.ask(claim("h", "k1", "m1"))), Some(RefusalCode::Conflict));
+    assert_eq!(stored(&c).0, 1);
 }
 
 /// Whatever way out is taken, memory and store hold the same records afterwards.

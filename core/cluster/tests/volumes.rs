@@ -20,11 +20,12 @@ use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::assignment::ReasonCode;
 use persys_model::command::Order;
-use persys_model::id::NodeId;
+use persys_model::entry::{Entry, Namespace};
+use persys_model::id::{NamespaceName, NodeId};
 use persys_model::phase::Phase;
 use persys_model::spec::volume::VolumeDriver::{CephRbd, Local, Nfs};
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
-use persys_model::spec::{OnNodeLoss, Spec};
+use persys_model::spec::{NAMESPACE_KEY, OnNodeLoss, Spec};
 use persys_model::token::Term;
 use persys_model::volume::{AttachmentPhase, Volume, VolumeKey, VolumePhase};
 use persys_model::workload::Desired;
@@ -415,4 +416,43 @@ fn deletions_of_data_are_ordered_after_they_are_written() {
     assert_eq!(command.workload, key(Local, "data").order_id());
     c.obey();
     assert_eq!(phase(&c, "data"), None);
+}
+
+fn within(namespace: &'static str, spec: Spec) -> Spec {
+    let metadata = [(NAMESPACE_KEY.into(), namespace.into())].into();
+    Spec { metadata, ..spec }
+}
+
+#[test]
+fn data_stays_with_the_namespace_that_made_it() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    for name in ["db", "web"] {
+        let namespace = Namespace::new(NamespaceName::fixed(name));
+        c.ask(Ask::Keep(Arc::new(Entry::Namespace(namespace))));
+    }
+    c.apply("pg", within("db", kept("data")), "r1");
+    assert_eq!(record(&c, Local, "data").unwrap().namespace, Some(NamespaceName::fixed("db")));
+    let shares = c.apply("spy", within("web", kept("data")), "r1");
+    let (code, why) = refusal(&shares);
+    assert_eq!(code, RefusalCode::Conflict);
+    assert!(why.contains("another namespace") && !why.contains("pg"), "{why}");
+    // Its workload goes, the data stays, and it is still nobody else's; not after a restart either.
+    c.ask(Ask::Delete(workload_id("pg")));
+    c.obey();
+    assert_eq!(phase(&c, "data"), Some(VolumePhase::Retained));
+    c.reopen();
+    for spec in [within("web", kept("data")), kept("data")] {
+        assert_eq!(refusal(&c.apply("spy", spec, "r1")).0, RefusalCode::Conflict);
+    }
+    c.apply("pg2", within("db", kept("data")), "r1");
+    assert!(record(&c, Local, "data").unwrap().users.contains(&workload_id("pg2")));
+    // What was made by itself is for whoever uses it first.
+    note(&create(&mut c, volume(Local, "fresh", true), None));
+    assert_eq!(record(&c, Local, "fresh").unwrap().namespace, None);
+    c.apply("shop", within("web", kept("fresh")), "r1");
+    assert_eq!(record(&c, Local, "fresh").unwrap().namespace, Some(NamespaceName::fixed("web")));
+    assert_eq!(
+        refusal(&c.apply("late", within("db", kept("fresh")), "r1")).0,
+        RefusalCode::Conflict
+    );
 }

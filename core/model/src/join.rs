@@ -53,8 +53,10 @@ pub struct Claim {
     pub key: Arc<str>,
     /// The name that is asked for.
     pub name: Arc<str>,
-    /// Whether somebody else holds that name.
-    pub taken: bool,
+    /// As what somebody holds that name already: words of roles.
+    pub taken_as: Vec<Arc<str>>,
+    /// As what that name is no longer believed.
+    pub revoked_as: Vec<Arc<str>>,
 }
 
 /// Who somebody may become.
@@ -110,6 +112,9 @@ pub enum JoinRefused {
         "{0} is a member already; to replace it: `persys token create --name {0}`, or join under another name"
     )]
     Taken(Arc<str>),
+    /// The name is no longer believed.
+    #[error("{0}/{1} was revoked; `persys ca reinstate {0}/{1}` lets it in again")]
+    Revoked(Arc<str>, Arc<str>),
 }
 
 impl JoinToken {
@@ -131,7 +136,10 @@ impl JoinToken {
         let Some(uses_left) = self.uses_left.checked_sub(1) else {
             return Err(JoinRefused::Spent);
         };
-        if claim.taken && self.name.is_none() {
+        if claim.revoked_as.contains(&self.role) {
+            return Err(JoinRefused::Revoked(Arc::clone(&self.role), Arc::clone(&claim.name)));
+        }
+        if claim.taken_as.contains(&self.role) && self.name.is_none() {
             return Err(JoinRefused::Taken(Arc::clone(&claim.name)));
         }
         let mut after = Self { uses_left, ..self.clone() };
@@ -158,7 +166,8 @@ mod tests {
 
     fn claim(key: &str, name: &str) -> Claim {
         let (id, hash) = ("a1".into(), "h".into());
-        Claim { id, hash, key: key.into(), name: name.into(), taken: false }
+        let (taken_as, revoked_as) = (Vec::new(), Vec::new());
+        Claim { id, hash, key: key.into(), name: name.into(), taken_as, revoked_as }
     }
 
     #[test]
@@ -167,7 +176,7 @@ mod tests {
         assert_eq!((&*admission.role, &*admission.name), ("agent", "n1"));
         assert_eq!(after.redeem(&claim("k2", "n2"), WallMillis(2)), Err(JoinRefused::Spent));
         assert_eq!(after.redeem(&claim("k1", "n2"), WallMillis(2)), Err(JoinRefused::Spent));
-        let again = Claim { taken: true, ..claim("k1", "n1") };
+        let again = Claim { taken_as: vec!["agent".into()], ..claim("k1", "n1") };
         assert_eq!(after.redeem(&again, WallMillis(2)).unwrap().0, after);
     }
 
@@ -177,10 +186,18 @@ mod tests {
         let wrong = Claim { hash: "x".into(), ..claim("k", "n1") };
         assert_eq!(of(&token(1), &wrong, 1), Err(JoinRefused::Unknown));
         assert_eq!(of(&token(1), &claim("k", "n1"), 100), Err(JoinRefused::Expired));
-        let taken = Claim { taken: true, ..claim("k", "n1") };
+        let taken = Claim { taken_as: vec!["agent".into()], ..claim("k", "n1") };
         assert_eq!(of(&token(1), &taken, 1), Err(JoinRefused::Taken("n1".into())));
         let bound = JoinToken { name: Some("n1".into()), ..token(1) };
         assert_eq!(of(&bound, &claim("k", "n2"), 1), Err(JoinRefused::OtherName("n1".into())));
         assert_eq!(of(&bound, &taken, 1).unwrap().0.uses_left, 0);
+        // A gateway may have the name of an agent; what counts is who the token makes.
+        let gateway = JoinToken { role: "gateway".into(), ..token(1) };
+        assert!(of(&gateway, &taken, 1).is_ok());
+        let revoked = Claim { revoked_as: vec!["agent".into()], ..claim("k", "n1") };
+        let refused = JoinRefused::Revoked("agent".into(), "n1".into());
+        assert_eq!(of(&token(1), &revoked, 1), Err(refused.clone()));
+        assert_eq!(of(&bound, &revoked, 1), Err(refused), "an invitation does not reinstate");
+        assert!(of(&gateway, &revoked, 1).is_ok());
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::id::{NameError, NodeId, VolumeName, WorkloadId};
+use crate::id::{NameError, NamespaceName, NodeId, VolumeName, WorkloadId};
 use crate::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use crate::time::WallMillis;
 
@@ -83,6 +83,9 @@ pub struct Volume {
     pub retain: bool,
     /// Whether it was made by itself and not for a workload.
     pub standalone: bool,
+    /// The namespace whose workloads may have it: that of the first that did. None has it yet that
+    /// was made by itself.
+    pub namespace: Option<NamespaceName>,
     /// How it is.
     pub phase: VolumePhase,
     /// What last went wrong with it.
@@ -113,6 +116,7 @@ impl Volume {
             mount_path: Arc::clone(&asked.mount_path),
             retain: asked.retain,
             standalone: false,
+            namespace: None,
             phase: VolumePhase::Pending,
             last_error: Arc::from(""),
             home: None,

@@ -58,6 +58,20 @@ pub(crate) const TABLE: &[Setting] = &[
     telemetry::SHARE,
     telemetry::LEVEL,
     telemetry::FORMAT,
+    setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
+    setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
+    setting!("vault-addr", ["PERSYS_GATEWAY_VAULT_ADDR", "PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-auth-method", ["PERSYS_GATEWAY_VAULT_AUTH_METHOD", "PERSYS_VAULT_AUTH_METHOD"], "token", "How to log in: token or approle"),
+    setting!("vault-token", ["PERSYS_GATEWAY_VAULT_TOKEN", "PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
+    setting!("vault-approle-role-id", ["PERSYS_GATEWAY_VAULT_ROLE_ID", "PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),
+    setting!("vault-approle-secret-id", ["PERSYS_GATEWAY_VAULT_SECRET_ID", "PERSYS_VAULT_APPROLE_SECRET_ID"], "", "Its secret id; not as a flag"),
+    setting!("vault-pki-mount", ["PERSYS_VAULT_PKI_MOUNT"], "pki", "Where Vault's PKI is mounted"),
+    setting!("vault-pki-role", ["PERSYS_VAULT_PKI_ROLE"], "persys-gateway", "Role of that PKI; it must allow our identity as a URI"),
+    setting!("vault-cert-ttl", ["PERSYS_VAULT_CERT_TTL"], "24h", "How long certificates of Vault last"),
+    setting!("vault-service-name", ["PERSYS_VAULT_SERVICE_NAME"], "persys-gateway", "Common name of the certificate"),
+    setting!("vault-service-domain", ["PERSYS_VAULT_SERVICE_DOMAIN"], "", "Domain of the common name, and of our identity"),
+    setting!("vault-retry-interval", ["PERSYS_VAULT_RETRY_INTERVAL"], "1m", "How long to wait when Vault gives no certificate"),
+    setting!("external-ip", ["PERSYS_EXTERNAL_IP"], "", "A further address in certificates of Vault"),
 ];
 
 /// Variables that are documented somewhere and have no meaning here, or not yet.
@@ -66,7 +80,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("PERSYS_GATEWAY_CONFIG", "its sections became plain settings; PERSYS_CONFIG_FILE names their file"),
     ("PERSYS_GATEWAY_MONGO_URI", NO_DATABASE),
     ("PERSYS_GATEWAY_DB_NAME", NO_DATABASE),
-    ("PERSYS_GATEWAY_VAULT_*", "the certificate of a gateway is renewed by whoever issued it"),
     ("PERSYS_GATEWAY_GITHUB_CLIENT_*", "people log in with a token of the cluster; there is no login by GitHub"),
     ("PERSYS_GATEWAY_FORGERY_*", "there is no build service in this system"),
 ];

@@ -52,8 +52,8 @@ pub(crate) fn scheduler(values: &Values) -> Result<Renewal, Vec<String>> {
     read.finish(Some(renewal))
 }
 
-/// What an agent is told.
-pub(crate) fn agent(values: &Values) -> Result<Renewal, Vec<String>> {
+/// What a part is told that has no authority beside it: an agent, or a gateway.
+pub(crate) fn member(values: &Values) -> Result<Renewal, Vec<String>> {
     let mut read = Reader::new(values);
     let renewal = Renewal {
         authority: PathBuf::new(),

@@ -312,6 +312,25 @@ const GATEWAY_CASES: &[Case] = &[
     ("PERSYS_GATEWAY_TLS_CA_PATH", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
     ("PERSYS_GATEWAY_TLS_CERT_PATH", "/own/g.crt", "", "certificate: \"/own/g.crt\""),
     ("PERSYS_GATEWAY_TLS_KEY_PATH", "/own/g.key", "", "key: \"/own/g.key\""),
+    ("PERSYS_ENROL_ADDR", "a:8086,b:8086", "", "renew_at: [\"a:8086\", \"b:8086\"]"),
+    ("PERSYS_VAULT_ENABLED", "true", "--vault-auth-method token", "vault-token = "),
+    ("PERSYS_GATEWAY_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_VAULT_ADDR", "https://v:1", VAULT, "address: \"https://v:1\""),
+    ("PERSYS_GATEWAY_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_VAULT_AUTH_METHOD", "kerberos", VAULT, "token or approle"),
+    ("PERSYS_GATEWAY_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_VAULT_TOKEN", "t", "", "auth: Token(Secret(..))"),
+    ("PERSYS_GATEWAY_VAULT_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_VAULT_APPROLE_ROLE_ID", "r7", "--vault-approle-secret-id s", "role_id: \"r7\""),
+    ("PERSYS_GATEWAY_VAULT_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_APPROLE_SECRET_ID", "s", "--vault-approle-role-id r7", "secret_id: Secret(..)"),
+    ("PERSYS_VAULT_PKI_MOUNT", "pki2", VAULT, "mount: \"pki2\""),
+    ("PERSYS_VAULT_PKI_ROLE", "r", VAULT, "role: \"r\""),
+    ("PERSYS_VAULT_CERT_TTL", "7h", VAULT, "ttl: 25200s"),
+    ("PERSYS_VAULT_SERVICE_NAME", "svc", VAULT, "service: \"svc\""),
+    ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
+    ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
+    ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
 ];
 
 /// What other settings of discovery and of webhooks need to count.
@@ -350,7 +369,7 @@ fn all() -> [Told; 3] {
             unused: agent::UNUSED,
             documented: AGENT,
             cases: AGENT_CASES,
-            make: |values| shown(agent::config(values)) + &shown(renewal::agent(values)),
+            make: |values| shown(agent::config(values)) + &shown(renewal::member(values)),
         },
         Told {
             name: "gateway",
@@ -359,7 +378,7 @@ fn all() -> [Told; 3] {
             unused: gateway::UNUSED,
             documented: GATEWAY,
             cases: GATEWAY_CASES,
-            make: |values| shown(gateway::config(values)),
+            make: |values| shown(gateway::config(values)) + &shown(renewal::member(values)),
         },
     ]
 }

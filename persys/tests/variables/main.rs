@@ -15,6 +15,8 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod engine;

@@ -21,6 +21,7 @@ use persys_runtime::Clock;
 use persys_runtime::sim::{Settings as SimSettings, Sim};
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::Discovery;
+use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
@@ -53,6 +54,11 @@ pub struct Stack {
 impl Stack {
     /// A scheduler that leads, and no nodes yet.
     pub async fn start(wire: Wire) -> Self {
+        Self::start_at(wire, Place::File).await
+    }
+
+    /// The same with a store that may be elsewhere.
+    pub async fn start_at(wire: Wire, store: Place) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let authority = (wire == Wire::Mtls).then(|| authority(&folder));
         let security = match &authority {
@@ -66,7 +72,7 @@ impl Stack {
             http: any(),
             advertise: scheduler::Advertise::default(),
             state_dir: folder.path().join("scheduler"),
-            store: persys_scheduler::place::Place::File,
+            store,
             cluster: CLUSTER.to_owned(),
             security,
             settings: Settings::default(),
@@ -138,7 +144,7 @@ impl Stack {
                 agent::Limit::None,
             ),
             machines: None,
-            http: None,
+            http: Some(any()),
         };
         let running = agent::start(config).await.expect("an agent");
         self.sims.insert(running.node.clone(), sim);
@@ -168,18 +174,13 @@ impl Stack {
 
     /// A connection with a certificate that was good an hour ago, if there is one.
     pub async fn expired_channel(&self, role: Role, name: &str) -> Result<Channel, String> {
-        let authority = self.authority.as_ref().ok_or("there are no certificates")?;
-        let then = SystemTime::now() - Duration::from_mins(50);
-        let grant = Grant::new(role, Name::new(name).expect("a name"));
-        let validity = Validity { now: then, lifetime: Duration::from_mins(10) };
-        let issued = authority.issue(&grant, validity).map_err(|why| why.to_string())?;
-        self.try_channel(&issued, then).await
+        let issued = self.expired(role, name).ok_or("there are no certificates")?;
+        self.try_channel(&issued, long_ago()).await
     }
 
     /// A connection with a certificate of an authority that nobody here knows, if there is one.
     pub async fn strange_channel(&self, role: Role, name: &str) -> Result<Channel, String> {
-        let folder = tempfile::tempdir().expect("a folder");
-        self.try_channel(&issue(&authority(&folder), role, name), SystemTime::now()).await
+        self.try_channel(&Self::strange(role, name), SystemTime::now()).await
     }
 
     /// A connection without a certificate, if there is one.
@@ -188,6 +189,11 @@ impl Stack {
         let endpoint = endpoint.expect("an address");
         let connected = endpoint.connect_with_connector(Connector::plain()).await;
         connected.map_err(|why| why.to_string())
+    }
+
+    /// A connection with this certificate, if there is one.
+    pub async fn channel_of(&self, issued: &Issued) -> Result<Channel, String> {
+        self.try_channel(issued, SystemTime::now()).await
     }
 
     async fn try_channel(&self, issued: &Issued, now: SystemTime) -> Result<Channel, String> {
@@ -219,9 +225,50 @@ impl Stack {
         Some(keep(self.authority.as_ref()?, &self.folder, role, name))
     }
 
+    /// A certificate of this cluster; none where there are no certificates.
+    #[must_use]
+    pub fn issued(&self, role: Role, name: &str) -> Option<Issued> {
+        Some(issue(self.authority.as_ref()?, role, name))
+    }
+
+    /// One that was good an hour ago.
+    #[must_use]
+    pub fn expired(&self, role: Role, name: &str) -> Option<Issued> {
+        let grant = Grant::new(role, Name::new(name).expect("a name"));
+        let validity = Validity { now: long_ago(), lifetime: Duration::from_mins(10) };
+        self.authority.as_ref()?.issue(&grant, validity).ok()
+    }
+
+    /// One of an authority that nobody here knows.
+    #[must_use]
+    pub fn strange(role: Role, name: &str) -> Issued {
+        let folder = tempfile::tempdir().expect("a folder");
+        issue(&authority(&folder), role, name)
+    }
+
     /// How far the store has come; it moves with every write.
     pub async fn head(&self) -> Head {
         self.scheduler.handle.read(|world| world.head().clone()).await.expect("a leader")
+    }
+
+    /// The folder of everything: the authority in `ca`, and a file for each certificate.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Where an agent listens.
+    #[must_use]
+    pub fn agent_at(&self, node: &str) -> SocketAddr {
+        let id = NodeId::new(node).expect("a name");
+        self.agents.get(&id).and_then(|agent| agent.grpc).expect("an agent")
+    }
+
+    /// Where the pages of an agent are.
+    #[must_use]
+    pub fn agent_pages(&self, node: &str) -> SocketAddr {
+        let id = NodeId::new(node).expect("a name");
+        self.agents.get(&id).and_then(|agent| agent.http).expect("an agent with pages")
     }
 
     /// The file of the store.
@@ -237,6 +284,11 @@ impl Stack {
         }
         self.scheduler.stop().await;
     }
+}
+
+/// When what has expired was good.
+fn long_ago() -> SystemTime {
+    SystemTime::now() - Duration::from_mins(50)
 }
 
 fn any() -> SocketAddr {

@@ -7,6 +7,8 @@ mod listener;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]
+mod resumption;
+#[cfg(test)]
 mod revocation;
 #[cfg(test)]
 mod rotation;

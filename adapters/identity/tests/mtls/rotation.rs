@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use persys_identity::{
-    Authority, Certificate, Connector, Credentials, Expected, Incoming, Issued, Lasting, Role,
-    Source, Watcher, tls,
+    Authority, Certificate, Connector, Credentials, Expected, Grant, Incoming, Issued, Lasting,
+    Name, Role, Source, Validity, Watcher, tls,
 };
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use rustls::ClientConfig;
@@ -226,6 +226,37 @@ async fn twenty_rotations_of_both_ends_cost_no_call() {
         ended.unwrap();
     }
     assert!(done.load(Ordering::Relaxed) >= 400);
+}
+
+/// A connection ends with the certificate that the server showed on it, whoever else renews when: a
+/// channel that is kept has another one by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_servers_certificate_costs_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = authority(&folder.path().join("ca"), "east");
+    let short = || {
+        let grant = Grant::new(Role::Scheduler, Name::fixed("s1"));
+        let validity = Validity { now: SystemTime::now(), lifetime: Duration::from_secs(4) };
+        authority.issue(&grant, validity).unwrap()
+    };
+    let mut serving = Side::open(&folder.path().join("scheduler.pem"), &short());
+    let server = serve(&serving.watcher.credentials()).await;
+    let client = hold(&issue(&authority, Role::Agent, "n1"));
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let connector = Connector::tls(&client, Expected::Scheduler).unwrap();
+    let lasting = Lasting::new(endpoint, connector);
+    let (begun, mut renewed, mut calls) = (Instant::now(), Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(7) {
+        if renewed.elapsed() > Duration::from_secs(1) {
+            serving.rotate(&short());
+            renewed = Instant::now();
+        }
+        let told = ask(&mut AgentServiceClient::new(lasting.channel())).await;
+        assert!(told.is_ok(), "after {:?}: {told:?}", begun.elapsed());
+        calls += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(calls > 50, "{calls}");
 }
 
 /// One channel for months: when its connection has served its time, the next one shows what is

@@ -31,6 +31,7 @@ use crate::error::Error;
 use crate::key::BadRoot;
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
+use crate::trail::Trail;
 
 pub use disk::{Disks, FileDisk};
 
@@ -165,6 +166,12 @@ impl Store for Embedded {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.ask(move |keeper| keeper.events(span)).await
+    }
+
+    async fn audit(&self) -> Result<Trail, Error> {
+        let reading = self.ask(Keeper::reading).await?;
+        let read = tokio::task::spawn_blocking(move || reading.audit());
+        read.await.map_err(Error::unavailable)?
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

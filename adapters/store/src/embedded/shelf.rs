@@ -9,6 +9,7 @@ use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::store::{History, Loaded, Pairs, Span};
+use crate::trail::Trail;
 
 type Definition = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -93,6 +94,24 @@ impl Reading {
             records: transaction.open_table(RECORDS).map_err(Error::unavailable)?,
             events: transaction.open_table(EVENTS).map_err(Error::unavailable)?,
         })
+    }
+
+    /// The audit log, without looking at anything else.
+    pub(super) fn audit(&self) -> Result<Trail, Error> {
+        let pairs = chain::dump(
+            &self.keys,
+            Box::new(|see| {
+                for (from, to) in self.keys.of_audit() {
+                    let found = self.records.range(from.as_str()..to.as_str());
+                    for entry in found.map_err(Error::unavailable)? {
+                        let (key, bytes) = entry.map_err(Error::unavailable)?;
+                        see(key.value(), bytes.value());
+                    }
+                }
+                Ok(())
+            }),
+        )?;
+        Ok(Trail::within(&pairs))
     }
 
     /// All that lasts.

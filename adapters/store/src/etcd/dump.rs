@@ -14,6 +14,11 @@ const MOST_KEYS: usize = 120;
 
 impl Inner {
     pub(super) async fn dump(&self) -> Result<Pairs, Error> {
+        self.part(vec![self.keys.folder("")]).await
+    }
+
+    /// What is in these folders at one moment.
+    pub(super) async fn part(&self, folders: Vec<(String, String)>) -> Result<Pairs, Error> {
         let look = Txn { then: self.meta(), ..Txn::default() };
         let seen = self.client.look(look).await.map_err(Error::unavailable)?;
         self.refuse_half_filled(nth(&seen.found, 2))?;
@@ -21,8 +26,7 @@ impl Inner {
             Some(open) => self.read_journal(open).await?,
             None => Vec::new(),
         };
-        let everything = vec![self.keys.folder("")];
-        let mut contents = self.overlaid(seen.revision, everything, steps).await?;
+        let mut contents = self.overlaid(seen.revision, folders, steps).await?;
         packs::apart(&self.keys, &mut contents);
         let kept = contents.into_iter().filter(|(key, _)| self.is_kept(key));
         let below =

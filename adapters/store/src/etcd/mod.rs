@@ -39,6 +39,7 @@ use crate::error::Error;
 use crate::key::{BadRoot, Keys};
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
+use crate::trail::Trail;
 
 pub use care::Health;
 
@@ -227,6 +228,11 @@ impl Store for Etcd {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.inner.events(span).await
+    }
+
+    async fn audit(&self) -> Result<Trail, Error> {
+        let folders = self.inner.keys.of_audit();
+        Ok(Trail::within(&self.inner.part(folders.into()).await?))
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use persys_model::id::{NodeId, VolumeName, WorkloadId};
+use persys_model::id::{NamespaceName, NodeId, VolumeName, WorkloadId};
 use persys_model::time::WallMillis;
 use persys_model::volume::{Volume, VolumeKey, VolumePhase};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub(crate) struct VolumeRecordShape {
     retain: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     standalone: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<Arc<str>>,
     phase: VolumePhaseShape,
     #[serde(default, skip_serializing_if = "str::is_empty")]
     last_error: Arc<str>,
@@ -56,6 +58,7 @@ impl Record for Volume {
             mount_path,
             retain,
             standalone,
+            namespace,
             phase,
             last_error,
             home,
@@ -75,6 +78,7 @@ impl Record for Volume {
             mount_path: Arc::clone(mount_path),
             retain: *retain,
             standalone: *standalone,
+            namespace: namespace.as_ref().map(|name| Arc::from(name.as_str())),
             phase: (*phase).into(),
             last_error: Arc::clone(last_error),
             home: home.as_ref().map(|node| Arc::from(node.as_str())),
@@ -104,6 +108,10 @@ impl Record for Volume {
             mount_path: shape.mount_path,
             retain: shape.retain,
             standalone: shape.standalone,
+            namespace: shape
+                .namespace
+                .map(|id| name("namespace", &id, NamespaceName::new))
+                .transpose()?,
             phase: shape.phase.into(),
             last_error: shape.last_error,
             home: shape.home.map(|id| node("home", &id)).transpose()?,

@@ -21,10 +21,9 @@ use persys_runtime::inside::{Chunk, LogRange, Output, Source};
 use persys_runtime::runtime::{Published, ServiceStatus};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
-use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Guard, MESSAGE_BYTES, authorise, console, session, unanswered};
+use super::{Guarded, MESSAGE_BYTES, console, session, unanswered};
 use crate::evidence;
 use crate::handle::Handle;
 use crate::host;
@@ -53,15 +52,15 @@ pub struct Service {
 }
 
 /// The service behind its guard.
-pub type Guarded = InterceptedService<InsideServer<Service>, Guard>;
+pub type Behind = Guarded<InsideServer<Service>>;
 
 /// The service behind its guard.
 #[must_use]
-pub fn service(handle: Handle, runtimes: Runtimes) -> Guarded {
+pub fn service(handle: Handle, runtimes: Runtimes, alone: bool) -> Behind {
     let streams = Arc::new(Semaphore::new(MOST_STREAMS));
     let service = Service { handle, runtimes, streams };
     let server = InsideServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
-    InterceptedService::new(server, authorise)
+    Guarded::new(server, alone)
 }
 
 /// Pieces on their way to a caller.

@@ -4,22 +4,18 @@ use persys_identity::Peer;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::logging_server::{Logging, LoggingServer};
 use persys_telemetry::log::{NotChanged, Override, Wanted};
-use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status};
 
-use super::{Guard, authorise};
+use super::Guarded;
 
 /// The service.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Service;
 
-/// The service behind its guard.
-pub type Guarded = InterceptedService<LoggingServer<Service>, Guard>;
-
-/// The service behind its guard.
+/// The service behind its guard; `alone` says that the agent has no schedulers.
 #[must_use]
-pub fn service() -> Guarded {
-    InterceptedService::new(LoggingServer::new(Service), authorise)
+pub fn service(alone: bool) -> Guarded<LoggingServer<Service>> {
+    Guarded::new(LoggingServer::new(Service), alone)
 }
 
 #[tonic::async_trait]

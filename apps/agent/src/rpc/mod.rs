@@ -6,10 +6,11 @@
 //! - [`inside`]: a service of its own, output of workloads and commands inside them;
 //! - [`logging`]: another, how much the log tells.
 //!
-//! Only schedulers and operators may ask. A refusal of an order is in the answer and never a gRPC
+//! [`guard`] stands before all of it. A refusal of an order is in the answer and never a gRPC
 //! error, because that is where old schedulers read it.
 
 mod console;
+mod guard;
 pub mod inside;
 pub(crate) mod legacy;
 pub mod logging;
@@ -19,7 +20,6 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use persys_identity::{Peer, Role};
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::WorkloadId;
 use persys_node::ledger::Goal;
@@ -32,9 +32,9 @@ use persys_volumes::Volumes;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tonic::body::Body;
-use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status};
 
+pub use self::guard::Guarded;
 use crate::handle::{Handle, Unanswered};
 use crate::host::Meter;
 use crate::operations;
@@ -59,43 +59,26 @@ pub struct Service {
     one_at_a_time: Mutex<()>,
 }
 
-/// Lets a request through or not.
-pub type Guard = fn(Request<()>) -> Result<Request<()>, Status>;
-
 /// The service behind its guard.
-pub type Guarded = InterceptedService<AgentServiceServer<Service>, Guard>;
+pub type Behind = Guarded<AgentServiceServer<Service>>;
 
-/// The service behind its guard.
+/// The service behind its guard; `alone` says that the agent has no schedulers.
 #[must_use]
 pub fn service(
     handle: Handle,
     (runtimes, volumes): (Runtimes, Volumes),
     meter: Arc<Meter>,
-) -> Guarded {
+    alone: bool,
+) -> Behind {
     let service = Service { handle, runtimes, volumes, meter, one_at_a_time: Mutex::default() };
     let server = AgentServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
-    InterceptedService::new(server, authorise)
+    Guarded::new(server, alone)
 }
 
 /// A span for each request, written down where `home` does: a layer before all services.
 #[must_use]
 pub fn spans(home: &Trail) -> TraceLayer<Body> {
     TraceLayer::new(home, operations::span_of)
-}
-
-/// Lets schedulers and operators through. An agent's certificate is signed by the same authority,
-/// and gives no right over other agents.
-pub fn authorise(request: Request<()>) -> Result<Request<()>, Status> {
-    let Some(peer) = Peer::of(&request) else {
-        return Err(Status::unauthenticated("who asks is not known"));
-    };
-    match peer.role {
-        Role::Scheduler | Role::Operator => Ok(request),
-        Role::Agent | Role::Gateway | Role::User | Role::Metrics => {
-            let text = format!("{} {} may not command agents", peer.role, peer.name);
-            Err(Status::permission_denied(text))
-        }
-    }
 }
 
 fn unanswered(error: Unanswered) -> Status {

@@ -28,8 +28,6 @@ pub const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
 /// How much longer than we wait the scheduler may work on an answer.
 const GRACE: Duration = Duration::from_secs(1);
-/// From where a caller asks, for whoever judges and writes down.
-const SOURCE: &str = "persys-source";
 
 /// One cluster.
 #[derive(Debug)]
@@ -70,10 +68,7 @@ impl Call<'_> {
     fn request(&self, longest: Duration, trail: &Trail) -> Request<Bytes> {
         let mut request = Request::new(self.message.clone());
         trail.tell(request.metadata_mut().as_mut());
-        self.caller.attach(request.metadata_mut());
-        if let Some(source) = self.source.and_then(|source| source.to_string().parse().ok()) {
-            request.metadata_mut().insert(SOURCE, source);
-        }
+        self.caller.attach(self.source, request.metadata_mut());
         if let Some(reason) = self.reason.and_then(|text| text.parse().ok()) {
             request.metadata_mut().insert(persys_proto::REASON_HEADER, reason);
         }

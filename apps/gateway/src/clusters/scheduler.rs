@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use persys_identity::{Connector, Credentials, Expected};
+use persys_identity::{Connector, Credentials, Expected, Lasting};
 use tonic::transport::{Channel, Endpoint};
 
 use super::file::SchedulerPlan;
@@ -58,7 +58,7 @@ pub enum Health {
 pub struct Scheduler {
     /// What and where it is.
     pub plan: SchedulerPlan,
-    channels: Vec<Channel>,
+    channels: Vec<Lasting>,
     next: AtomicUsize,
     health: AtomicU8,
     seen_ms: AtomicU64,
@@ -79,7 +79,7 @@ impl Scheduler {
             .connect_timeout(REACH)
             .http2_keep_alive_interval(KEEPALIVE.0)
             .keep_alive_timeout(KEEPALIVE.1);
-        let connect = || endpoint.connect_with_connector_lazy(connector.clone());
+        let connect = || Lasting::new(endpoint.clone(), connector.clone());
         let channels = std::iter::repeat_with(connect).take(CONNECTIONS).collect();
         Ok(Self {
             plan,
@@ -93,7 +93,7 @@ impl Scheduler {
     /// One of the connections.
     pub fn channel(&self) -> Option<Channel> {
         let nth = self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
-        self.channels.get(nth).cloned()
+        self.channels.get(nth).map(Lasting::channel)
     }
 
     /// Whether it answers, as far as is known.

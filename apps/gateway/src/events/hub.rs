@@ -173,7 +173,7 @@ impl Feed {
         let (scheduler, channel) = self.cluster.channel(&keys)?;
         let mut request =
             Request::new(WatchEventsRequest { after_id: self.last.clone(), ..Default::default() });
-        self.caller.attach(request.metadata_mut());
+        self.caller.attach(None, request.metadata_mut());
         let mut client = AgentControlClient::new(channel);
         let Ok(begun) = timeout(BEGIN, client.watch_events(request)).await else {
             scheduler.was_silent("no stream in time");

@@ -1,5 +1,6 @@
 //! The clusters themselves, and all of them at once.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Json;
@@ -15,7 +16,9 @@ use crate::caller::Caller;
 use crate::clusters::order::Keys;
 use crate::clusters::{Call, Cluster, view};
 use crate::gateway::Gateway;
+use crate::login::somebody;
 use crate::problem::Problem;
+use crate::serve::Origin;
 use crate::who::Who;
 
 /// How long all clusters have to answer; those that do not are told of.
@@ -26,9 +29,10 @@ const STANDING: &str = "/persys.compute.v1.Compute/Standing";
 /// `GET /clusters`.
 pub(super) async fn list(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    who.known()?;
+    somebody(&gateway, &who, &origin).await?;
     let clusters: Vec<_> = gateway.clusters.all().into_iter().map(|one| view(one)).collect();
     let default = gateway.clusters.default_id();
     Ok(Json(json!({"default_cluster_id": default, "clusters": clusters})).into_response())
@@ -37,10 +41,11 @@ pub(super) async fn list(
 /// `GET /clusters/{cluster_id}`.
 pub(super) async fn one(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
     path: RawPathParams,
 ) -> Result<Response, Problem> {
-    who.known()?;
+    somebody(&gateway, &who, &origin).await?;
     let id = path.iter().find(|(name, _)| *name == "cluster_id").map(|(_, value)| value);
     let cluster = view(gateway.clusters.find(id)?);
     let default = gateway.clusters.default_id();
@@ -51,11 +56,13 @@ pub(super) async fn one(
 /// all the same, with the reason, and `partial` says that something is missing.
 pub(super) async fn overview(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    let caller = who.known()?;
+    let caller = somebody(&gateway, &who, &origin).await?;
+    let source = Some(origin.remote.ip());
     let all = gateway.clusters.all();
-    let shown = join_all(all.into_iter().map(|cluster| show(cluster, caller))).await;
+    let shown = join_all(all.into_iter().map(|cluster| show(cluster, caller, source))).await;
     let partial = shown.iter().any(|one| one.get("problem").is_some());
     Ok(Json(json!({
         "default_cluster_id": gateway.clusters.default_id(),
@@ -65,7 +72,7 @@ pub(super) async fn overview(
     .into_response())
 }
 
-async fn show(cluster: &Cluster, caller: &Caller) -> Value {
+async fn show(cluster: &Cluster, caller: &Caller, source: Option<IpAddr>) -> Value {
     let keys = Keys::default();
     let ask = |path: &'static str| {
         let keys = &keys;
@@ -74,7 +81,7 @@ async fn show(cluster: &Cluster, caller: &Caller) -> Value {
                 path,
                 message: Bytes::new(),
                 caller,
-                source: None,
+                source,
                 reason: None,
                 keys,
                 is_safe: true,

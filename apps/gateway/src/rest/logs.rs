@@ -68,7 +68,7 @@ async fn serve(
     let who = parts.extensions.get::<Who>().cloned().unwrap_or(Who(None));
     let target = Target::of(gateway, &parts, &said, who.known()?.clone())?;
     let mut question = Question::new(asked(&said)?);
-    target.caller.attach(question.metadata_mut());
+    target.caller.attach(target.source, question.metadata_mut());
     let Ok(permit) = std::sync::Arc::clone(&gateway.streams).try_acquire_owned() else {
         return Err(Problem::too_many("too many streams are open already"));
     };

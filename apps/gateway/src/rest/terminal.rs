@@ -214,7 +214,7 @@ async fn talk_exec(
         }
     };
     let mut question = Question::new(ReceiverStream::new(input));
-    target.caller.attach(question.metadata_mut());
+    target.caller.attach(target.source, question.metadata_mut());
     let (_, channel) = target.cluster.channel(&target.keys)?;
     let mut client = ComputeClient::new(channel);
     let answering = async {
@@ -264,7 +264,7 @@ async fn talk_console(
         }
     };
     let mut question = Question::new(ReceiverStream::new(input));
-    target.caller.attach(question.metadata_mut());
+    target.caller.attach(target.source, question.metadata_mut());
     let (_, channel) = target.cluster.channel(&target.keys)?;
     let mut client = ComputeClient::new(channel);
     let answering = async {

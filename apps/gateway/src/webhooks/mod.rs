@@ -108,7 +108,11 @@ impl Settings {
         if is_open {
             return Caller::Anonymous;
         }
-        Caller::Certified { role: persys_identity::Role::User, name: self.user.clone() }
+        Caller::Certified {
+            role: persys_identity::Role::User,
+            name: self.user.clone(),
+            serial: None,
+        }
     }
 }
 

@@ -85,6 +85,9 @@ impl Doors {
         &self,
         request: &mut Request<B>,
     ) -> Result<(Option<Identity>, bool), Status> {
+        let said_where = request.headers().contains_key(on_behalf::SOURCE);
+        let gateway = |info: &ConnectInfo| info.peer.role == Role::Gateway;
+        let by_gateway = request.extensions().get::<ConnectInfo>().is_some_and(gateway);
         let passed_on = on_behalf::settle(request)?;
         let Some(ConnectInfo { peer, remote, .. }) = request.extensions().get::<ConnectInfo>()
         else {
@@ -106,20 +109,29 @@ impl Doors {
                 let caller = bound(&self.handle.entries(), &user, &[]);
                 (user, caller)
             }
-            Claim::Bearer(text) => self.bearer(&text, source).await?,
+            Claim::Bearer(text) => {
+                // One who sends bad tokens through a gateway must not have the gateway itself be
+                // listened to no more.
+                let known = (said_where || !by_gateway).then_some(source);
+                self.bearer(&text, known).await?
+            }
         };
         let who = format!("user {user}");
         Ok((Some(Identity { who, caller, source, passed_on }), passed_on))
     }
 
-    async fn bearer(&self, text: &str, source: IpAddr) -> Result<(SubjectName, Caller), Status> {
+    async fn bearer(
+        &self,
+        text: &str,
+        source: Option<IpAddr>,
+    ) -> Result<(SubjectName, Caller), Status> {
         let now = self.clock.now();
-        if self.attempts.too_many(source, now.mono) {
+        if source.is_some_and(|source| self.attempts.too_many(source, now.mono)) {
             let why = "too many bad tokens came from this address; try again in a minute";
             return Err(Status::resource_exhausted(why));
         }
         let found = self.look_up(text).await;
-        if found.is_err() {
+        if let (Err(_), Some(source)) = (&found, source) {
             self.attempts.bad(source, now.mono);
         }
         found.map_err(|why| Status::unauthenticated(format!("authorization: {why}")))

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use persys_access::{By, Caller, Role};
+use persys_access::{By, Caller, Role as Held};
 use persys_cluster::input::Ask;
-use persys_identity::{ConnectError, ConnectInfo, Connector, Expected, Lasting};
+use persys_identity::{ConnectError, ConnectInfo, Connector, Expected, Lasting, Role};
 use persys_model::audit::Sampler;
 use persys_model::event::Author;
 use persys_model::failure::clip;
@@ -80,7 +80,7 @@ impl Forward {
         let verb = Arc::from(clip(method, LONGEST_METHOD));
         let rule = Arc::clone(&by.origin.rule);
         let (ask, handle) = (Ask::Refused { verb, rule, left_out }, self.handle.clone());
-        let asker = Asker { author: by, caller: Arc::new(Caller::with(Role::Admin)) };
+        let asker = Asker { author: by, caller: Arc::new(Caller::with(Held::Admin)) };
         tokio::spawn(author::scope(asker, async move {
             // Who does not lead has told its log.
             drop(handle.ask(ask).await);
@@ -100,7 +100,12 @@ impl Forward {
             let (role, name) = (info.peer.role, &info.peer.name);
             return Err(Status::unauthenticated(format!("{role}/{name} was revoked")));
         }
-        Ok(())
+        let passes_on = matches!(info.peer.role, Role::Gateway | Role::Scheduler);
+        let denied = credentials.revoked().current();
+        match on_behalf::speaks_for_revoked(request.headers(), &denied).filter(|_| passes_on) {
+            Some(whom) => Err(Status::unauthenticated(format!("{whom} was revoked"))),
+            None => Ok(()),
+        }
     }
 
     /// Who answers a request.

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use persys_access::{By, row};
+use tokio::time::sleep;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::server::NamedService;
@@ -17,6 +18,7 @@ use tower_service::Service;
 
 use super::access::{self, Doors, Identity};
 use super::forward::{Forward, Route};
+use super::leash::{self, Leashed};
 use crate::author::{self, Asker};
 use crate::metrics::Metrics;
 
@@ -88,7 +90,7 @@ impl Guard {
         self.forward.refused(author::calling(who, *source, rule, headers), method);
     }
 
-    async fn admit(&self, request: &mut Request<Body>) -> Result<Admitted, Status> {
+    async fn admit<B>(&self, request: &mut Request<B>) -> Result<Admitted, Status> {
         let judged = self.judge(request).await;
         judged.map_err(|Turned { who, source, rule, refusal }| {
             let (method, why) = (request.uri().path(), refusal.message());
@@ -98,7 +100,7 @@ impl Guard {
         })
     }
 
-    async fn judge(&self, request: &mut Request<Body>) -> Result<Admitted, Turned> {
+    async fn judge<B>(&self, request: &mut Request<B>) -> Result<Admitted, Turned> {
         let nobody = |rule| {
             move |refusal| {
                 let (who, refusal) = ("nobody".to_owned(), Box::new(refusal));
@@ -127,7 +129,7 @@ impl Guard {
     }
 
     /// Whoever leads knows who this is; it is judged there.
-    fn unknown(&self, request: &Request<Body>, passed_on: bool) -> Result<Admitted, Status> {
+    fn unknown<B>(&self, request: &Request<B>, passed_on: bool) -> Result<Admitted, Status> {
         let Some((method, _, by)) = row(request.uri().path()) else {
             return Err(Status::unimplemented("there is no such method"));
         };
@@ -142,6 +144,20 @@ impl Guard {
             route @ (Route::To(_) | Route::Nobody(_)) => route,
         };
         Ok(Admitted { method, route, by, asker, identity: None })
+    }
+
+    /// Waits until a request, as it came, would be refused.
+    async fn lost(self, came: Request<()>) -> Status {
+        loop {
+            sleep(leash::AGAIN).await;
+            let mut again = Request::new(());
+            *again.uri_mut() = came.uri().clone();
+            again.headers_mut().clone_from(came.headers());
+            again.extensions_mut().clone_from(came.extensions());
+            if let Err(refusal) = self.admit(&mut again).await {
+                return refusal;
+            }
+        }
     }
 
     /// Counts what came out. What a method itself refuses, by the namespace of what it is about, is
@@ -190,6 +206,7 @@ where
         let mut inner = std::mem::replace(&mut self.inner, next);
         let (guard, began) = (self.guard.clone(), Instant::now());
         Box::pin(async move {
+            let came = leash::kept(&request);
             let admitted = match guard.admit(&mut request).await {
                 Ok(admitted) => admitted,
                 Err(refusal) => {
@@ -199,7 +216,15 @@ where
             };
             let Admitted { method, route, by, asker, identity } = admitted;
             let response = match route {
-                Route::Here => author::scope(asker, inner.call(request)).await?,
+                Route::Here => {
+                    let answer = author::scope(asker, inner.call(request)).await?;
+                    match came {
+                        Some(came) => answer.map(|answer| {
+                            Body::new(Leashed::new(answer, guard.clone().lost(came)))
+                        }),
+                        None => answer,
+                    }
+                }
                 Route::To(leader) => {
                     let answer = guard.forward.pass(request, leader, by).await;
                     answer.unwrap_or_else(Status::into_http)

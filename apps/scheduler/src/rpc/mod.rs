@@ -19,6 +19,7 @@ mod disks;
 mod events;
 mod forward;
 mod guard;
+mod leash;
 mod logging;
 mod nodes;
 mod on_behalf;

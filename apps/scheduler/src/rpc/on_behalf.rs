@@ -8,15 +8,31 @@
 
 use std::net::SocketAddr;
 
-use persys_identity::{ConnectInfo, Name, Peer, Role};
+use persys_identity::{ConnectInfo, Denied, Name, Peer, Role};
 use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request};
 
 /// Who made the request: `<role>/<name>`.
 pub(crate) const HEADER: &str = "persys-on-behalf-of";
 
+/// By which certificate a gateway knew its user: the serial number. Whoever says it, it can only be
+/// the reason for a refusal.
+const CERTIFICATE: &str = "persys-certificate";
+
 /// Where the request came from, as whoever passes it on saw it.
-const SOURCE: &str = "persys-source";
+pub(super) const SOURCE: &str = "persys-source";
+
+/// Whether a request is made for somebody who is no longer believed: a gateway shows a certificate
+/// of its own, and only this tells of the one that was shown to it.
+pub(super) fn speaks_for_revoked(headers: &HeaderMap, denied: &Denied) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(serial) = text(CERTIFICATE).filter(|serial| denied.serials.contains(*serial)) {
+        return Some(format!("serial/{serial}"));
+    }
+    let (role, name) = text(HEADER)?.split_once('/')?;
+    let (role, name) = (Role::parse(role).ok()?, Name::new(name).ok()?);
+    denied.has_identity(role, &name).then(|| format!("{role}/{name}"))
+}
 
 /// Settles who is calling: from here on the connection's information names whoever made the
 /// request, and where they called from. Says whether it was passed on by another scheduler.

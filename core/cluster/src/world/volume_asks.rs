@@ -150,8 +150,17 @@ impl World {
 
     /// What stands against a spec that names volumes which are there already.
     pub(super) fn volume_conflict(&self, id: &WorkloadId, spec: &Spec) -> Option<String> {
+        let namespace = spec.namespace();
         let conflict = |asked: &ManagedVolume| {
             let volume = self.volumes.get(&VolumeKey::of(asked))?;
+            // Whose it is is nobody's business: data outlives its workloads, and who sees it does not
+            // depend on who is quick to name it next.
+            if volume.namespace.as_ref().is_some_and(|owner| *owner != namespace) {
+                let key = &volume.key;
+                return Some(format!(
+                    "disk {key} belongs to another namespace: choose another name"
+                ));
+            }
             self.conflict_with(id, asked, volume)
         };
         let found: Vec<_> = spec.managed_volumes().iter().filter_map(conflict).collect();
@@ -219,6 +228,7 @@ impl World {
                 home: node.or_else(|| known.home.clone()),
                 phase: known.phase,
                 used: known.used,
+                namespace: known.namespace.clone(),
                 created_at: known.created_at,
                 updated_at: known.updated_at,
                 ..volume

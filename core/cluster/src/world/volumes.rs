@@ -268,6 +268,7 @@ impl World {
         }
         if let Some(slot) = slot.filter(|_| asked.is_some()) {
             note_home(&mut volume, slot);
+            volume.namespace.get_or_insert_with(|| slot.workload.spec.namespace());
         }
         self.put_volume(volume);
     }

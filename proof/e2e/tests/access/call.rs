@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, BytesMut};
 use http_body_util::Full;
@@ -10,7 +10,7 @@ use persys_cluster::input::Ask;
 use persys_e2e::stack::Stack;
 use persys_identity::Role;
 use persys_model::entry::{
-    Binding, Entry, EntryKey, EntryKind, Namespace, Scope, Subject, UserRole, UserToken,
+    Binding, Entry, EntryKey, EntryKind, Namespace, Revocation, Scope, Subject, UserRole, UserToken,
 };
 use persys_model::id::{EntryName, NamespaceName, SubjectName};
 use persys_model::time::WallMillis;
@@ -24,6 +24,9 @@ use tower_service::Service as _;
 
 /// The namespace of those who have a role in one.
 pub(crate) const WEB: &str = "web";
+
+/// How soon nobody listens any more to whoever was revoked.
+pub(crate) const PROMISED: Duration = Duration::from_secs(5);
 
 /// Somebody who calls.
 #[derive(Debug, Clone)]
@@ -45,6 +48,15 @@ impl Caller {
     pub(crate) fn behalf(mut self, whom: &str) -> Self {
         self.headers.push(("persys-on-behalf-of", whom.to_owned()));
         self
+    }
+
+    /// Asks until it is refused, as it is once a revocation is known.
+    pub(crate) async fn until_refused(&self, method: &str) {
+        let begun = Instant::now();
+        while self.call(method, &[]).await.is_ok() {
+            assert!(begun.elapsed() < PROMISED, "still served");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// What became of a call: nothing wrong as far as it began.
@@ -93,6 +105,13 @@ pub(crate) fn admitted(answer: &Result<(), Status>) -> bool {
 
 pub(crate) async fn keep(stack: &Stack, entry: Entry) {
     stack.scheduler.handle.ask(Ask::Keep(Arc::new(entry))).await.unwrap();
+}
+
+/// Has somebody, or one certificate, be believed no longer.
+pub(crate) async fn deny(stack: &Stack, subject: &str) {
+    let name = Revocation::name_of(subject).unwrap();
+    let revocation = Revocation { name, since: WallMillis(1), reason: "a test".into() };
+    keep(stack, Entry::Revocation(revocation)).await;
 }
 
 pub(crate) async fn namespace(stack: &Stack, name: &'static str) {

@@ -5,5 +5,8 @@
 #![allow(clippy::print_stdout, reason = "how many calls were made is worth reading")]
 
 mod call;
+mod canary;
 mod matrix;
 mod namespaces;
+mod rotation;
+mod routes;

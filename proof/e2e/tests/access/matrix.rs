@@ -9,7 +9,7 @@ use persys_proto::compute::v1 as api;
 use persys_proto::control::v1 as wire;
 use prost::Message as _;
 
-use crate::call::{Caller, WEB, admitted, bind, expire, namespace, revoke, token};
+use crate::call::{Caller, WEB, admitted, bind, deny, expire, namespace, revoke, token};
 
 /// What is served to agents, and by others than the scheduler.
 const NOT_SERVED: [&str; 3] =
@@ -156,28 +156,58 @@ async fn every_method_lets_through_exactly_whom_the_list_says() {
             }
         }
     }
+    asked += nobody_else(&stack, &methods).await;
     println!("{asked} calls, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    stack.stop().await;
+}
+
+/// Those who are not believed at all, each with what an admin or an agent would need.
+async fn nobody_else(stack: &Stack, methods: &BTreeSet<String>) -> usize {
+    let mut asked = 0;
+    let mut refused = async |what: &str, caller: &Caller| {
+        for method in methods {
+            let answer = caller.call(method, &message(method, "n7")).await;
+            assert!(!admitted(&answer), "{what}: {method}: {answer:?}");
+            asked += 1;
+        }
+    };
+    // Believed until a moment ago, with a connection that is open.
+    bind(stack, "rita", UserRole::Admin, &[]).await;
+    for (what, role, name, by_serial) in [
+        ("revoked user", Role::User, "rita", false),
+        ("revoked agent", Role::Agent, "n7", false),
+        ("revoked certificate of an operator", Role::Operator, "bob", true),
+    ] {
+        let issued = stack.issued(role, name).unwrap();
+        let channel = stack.channel_of(&issued).await.unwrap();
+        let caller = Caller { channel, headers: Vec::new() };
+        caller.call("grpc.health.v1.Health/Check", &[]).await.unwrap();
+        let serial = format!("serial/{}", issued.certificate.serial);
+        deny(stack, &if by_serial { serial } else { format!("{role}/{name}") }).await;
+        caller.until_refused("grpc.health.v1.Health/Check").await;
+        refused(what, &caller).await;
+    }
+    let gateway = Caller::with(stack, Role::Gateway, "g1").await;
+    refused("gateway for a revoked user", &gateway.behalf("user/rita")).await;
     for (what, connection) in [
         ("expired certificate", stack.expired_channel(Role::Operator, "alice").await),
         ("certificate of another authority", stack.strange_channel(Role::Operator, "alice").await),
         ("no certificate", stack.bare_channel().await),
     ] {
         let Ok(channel) = connection else { continue };
-        let caller = Caller { channel, headers: Vec::new() };
-        for method in &methods {
-            let answer = caller.call(method, &[]).await;
-            assert!(!admitted(&answer), "{what}: {method}: {answer:?}");
-        }
+        refused(what, &Caller { channel, headers: Vec::new() }).await;
     }
-    stack.stop().await;
+    asked
 }
 
-/// Agents take orders from schedulers and operators, and from nobody else.
+/// Agents take orders from schedulers, and from nobody else; operators may look. One that has no
+/// schedulers takes orders from operators.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_answers_schedulers_and_operators_alone() {
+async fn an_agent_answers_schedulers_and_lets_operators_look() {
     let mut stack = Stack::start(Wire::Mtls).await;
     stack.add_agent("n1").await;
+    stack.add_lone_agent("lone").await;
     let all = prost_types::FileDescriptorSet::decode(persys_proto::DESCRIPTOR).unwrap();
     let mut methods = BTreeSet::new();
     for file in &all.file {
@@ -189,21 +219,31 @@ async fn an_agent_answers_schedulers_and_operators_alone() {
         }
     }
     assert!(methods.len() > 8, "{methods:?}");
-    for (role, name, may) in [
-        (Role::Scheduler, "s1", true),
-        (Role::Operator, "alice", true),
-        (Role::Agent, "n2", false),
-        (Role::Agent, "n1", false),
-        (Role::Gateway, "g1", false),
-        (Role::User, "ada", false),
-        (Role::Metrics, "prometheus", false),
+    let looks = ["GetWorkloadStatus", "ListWorkloads", "HealthCheck", "ListActions", "Inspect"];
+    let is_look = |method: &str| looks.iter().any(|look| method.ends_with(&format!("/{look}")));
+    for (node, role, name) in [
+        ("n1", Role::Scheduler, "s1"),
+        ("n1", Role::Operator, "alice"),
+        ("lone", Role::Operator, "alice"),
+        ("n1", Role::Agent, "n2"),
+        ("n1", Role::Agent, "n1"),
+        ("n1", Role::Gateway, "g1"),
+        ("n1", Role::User, "ada"),
+        ("n1", Role::Metrics, "prometheus"),
     ] {
-        let channel = stack.channel_to_agent("n1", role, name).await;
+        let channel = stack.channel_to_agent(node, role, name).await;
         let caller = Caller { channel, headers: Vec::new() };
         for method in &methods {
+            let may = match role {
+                Role::Scheduler => true,
+                Role::Operator => node == "lone" || is_look(method),
+                _ => false,
+            };
             let answer = caller.call(method, &[]).await;
-            assert_eq!(admitted(&answer), may, "{role} {name}: {method}: {answer:?}");
+            assert_eq!(admitted(&answer), may, "{role} {name} at {node}: {method}: {answer:?}");
         }
+        let missing = caller.call("persys.agent.v1.AgentService/Format", &[]).await;
+        assert_eq!(missing.unwrap_err().code(), tonic::Code::Unimplemented);
     }
     stack.stop().await;
 }

@@ -9,7 +9,7 @@ use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{DriverName, NodeId, PoolName, VolumeName, WorkloadId};
+use persys_model::id::{DriverName, NamespaceName, NodeId, PoolName, VolumeName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node, NodeFacts, Pool};
@@ -339,6 +339,7 @@ pub(super) fn volume() -> impl Strategy<Value = Volume> {
             mount_path: words.1,
             retain: flags.1,
             standalone: flags.2,
+            namespace: flags.3.then(|| NamespaceName::fixed("web")),
             phase,
             last_error: words.2,
             home,
