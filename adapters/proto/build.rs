@@ -6,10 +6,11 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
+    "persys/compute/v1/check.proto",
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/enrol.proto",
     "persys/compute/v1/secrets.proto",
