@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use persys_identity::Role;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::enrol;
 use crate::settings::renewal::Renewal;
 use crate::settings::{self, Setting, Unused, Values};
 use crate::tell;
+use crate::{enrol, open_files};
 
 /// What is needed to start a component.
 struct Component {
@@ -53,6 +53,7 @@ pub(crate) async fn scheduler(words: Vec<OsString>) -> ExitCode {
         Ok(values) => values,
         Err(code) => return code,
     };
+    open_files::raise();
     let told = (settings::scheduler::config(&values), settings::renewal::scheduler(&values));
     let (mut config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),
@@ -194,6 +195,7 @@ pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
         Ok(values) => values,
         Err(code) => return code,
     };
+    open_files::raise();
     let config = match settings::gateway::config(&values) {
         Ok(config) => config,
         Err(faults) => return tell::faults(GATEWAY.name, &faults),

@@ -19,6 +19,7 @@ mod dev;
 mod doctor;
 mod enrol;
 mod join;
+mod open_files;
 mod program;
 mod settings;
 mod tell;
