@@ -10,6 +10,7 @@ use crate::events::Hubs;
 use crate::limits::{Connections, Limits, Rates};
 use crate::login::sessions::Sessions;
 use crate::metrics::Metrics;
+use crate::proven::Proven;
 use crate::rest::keys::Answers;
 use crate::rest::shared::Shared;
 use crate::rest::shown::Shown;
@@ -27,6 +28,8 @@ pub struct Parts {
     pub clusters: Arc<Clusters>,
     /// Who is logged in.
     pub sessions: Sessions,
+    /// Tokens that were good when somebody looked.
+    pub proven: Proven,
     /// What was answered to requests that may come twice.
     pub answers: Answers,
     /// Questions that many ask at a time.
@@ -64,6 +67,7 @@ impl Gateway {
         Self(Arc::new(Parts {
             clusters,
             sessions: Sessions::default(),
+            proven: Proven::default(),
             answers: Answers::default(),
             shared: Shared::default(),
             shown: Shown::default(),

@@ -41,6 +41,7 @@ pub mod openapi;
 mod pages;
 mod probes;
 pub mod problem;
+pub mod proven;
 pub mod rest;
 pub mod rights;
 pub mod serve;

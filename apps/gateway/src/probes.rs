@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::proven::prove;
 use crate::serve::Origin;
 use crate::who::Who;
 
@@ -40,7 +41,7 @@ async fn metrics(
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
     if origin.peer.is_none() && !origin.remote.ip().to_canonical().is_loopback() {
-        who.known()?;
+        prove(&gateway, who.known()?, &origin).await?;
     }
     let text = gateway.metrics.text(&gateway.clusters, gateway.connections.count());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())

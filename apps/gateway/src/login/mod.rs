@@ -23,6 +23,7 @@ use crate::clusters::Call;
 use crate::clusters::order::Keys;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::proven::prove;
 use crate::serve::Origin;
 use crate::text::query;
 use crate::who::{COOKIE, Who, cookie, is_from_our_pages};
@@ -206,9 +207,11 @@ fn left(gateway: &Gateway, headers: &HeaderMap, mut response: Response) -> Respo
 /// `POST /v1/login-links`: a link with which whoever asks can log in once, in a browser.
 async fn link(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
     let caller = who.known()?.clone();
+    prove(&gateway, &caller, &origin).await?;
     let secret = gateway.sessions.link(caller, Instant::now()).map_err(|why| no_session(&why))?;
     let body = json!({"path": format!("/login/{secret}"), "seconds": LINK.as_secs()});
     Ok((StatusCode::CREATED, Json(body)).into_response())

@@ -16,6 +16,8 @@ use crate::clusters::order::Keys;
 use crate::clusters::{Call, Cluster, view};
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::proven::prove;
+use crate::serve::Origin;
 use crate::who::Who;
 
 /// How long all clusters have to answer; those that do not are told of.
@@ -26,9 +28,10 @@ const STANDING: &str = "/persys.compute.v1.Compute/Standing";
 /// `GET /clusters`.
 pub(super) async fn list(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    who.known()?;
+    prove(&gateway, who.known()?, &origin).await?;
     let clusters: Vec<_> = gateway.clusters.all().into_iter().map(|one| view(one)).collect();
     let default = gateway.clusters.default_id();
     Ok(Json(json!({"default_cluster_id": default, "clusters": clusters})).into_response())
@@ -37,10 +40,11 @@ pub(super) async fn list(
 /// `GET /clusters/{cluster_id}`.
 pub(super) async fn one(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
     path: RawPathParams,
 ) -> Result<Response, Problem> {
-    who.known()?;
+    prove(&gateway, who.known()?, &origin).await?;
     let id = path.iter().find(|(name, _)| *name == "cluster_id").map(|(_, value)| value);
     let cluster = view(gateway.clusters.find(id)?);
     let default = gateway.clusters.default_id();
@@ -51,9 +55,11 @@ pub(super) async fn one(
 /// all the same, with the reason, and `partial` says that something is missing.
 pub(super) async fn overview(
     State(gateway): State<Gateway>,
+    Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
     let caller = who.known()?;
+    prove(&gateway, caller, &origin).await?;
     let all = gateway.clusters.all();
     let shown = join_all(all.into_iter().map(|cluster| show(cluster, caller))).await;
     let partial = shown.iter().any(|one| one.get("problem").is_some());

@@ -140,7 +140,6 @@ impl Drop for Asking<'_> {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     use tokio::sync::Semaphore;
     use tokio::task::JoinSet;
@@ -176,14 +175,20 @@ mod tests {
         }
     }
 
+    /// Everybody is where they wait: there is one thread, and each has had its turns.
+    async fn settled() {
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn come(shared: &Arc<Shared>, server: &Server, tasks: &mut JoinSet<u64>, caller: &str) {
         let (shared, server, key) = (Arc::clone(shared), server.clone(), key(caller));
         tasks.spawn(async move { shared.ask(key, || server.ask()).await.unwrap().age.unwrap() });
-        // It has asked, or waits, when this returns.
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        settled().await;
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn nobody_gets_an_answer_to_a_question_that_was_sent_before_theirs() {
         let (shared, server, mut tasks) = (Arc::<Shared>::default(), Server::new(), JoinSet::new());
         come(&shared, &server, &mut tasks, "a").await;
@@ -192,7 +197,7 @@ mod tests {
         }
         server.answers.add_permits(1);
         assert_eq!(tasks.join_next().await.unwrap().unwrap(), 1, "the first has its own");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        settled().await;
         come(&shared, &server, &mut tasks, "a").await;
         server.answers.add_permits(5);
         let mut all = Vec::new();
@@ -205,7 +210,7 @@ mod tests {
         assert!(shared.locked().is_empty(), "nothing is kept");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn callers_do_not_share_with_each_other() {
         let (shared, server, mut tasks) = (Arc::<Shared>::default(), Server::new(), JoinSet::new());
         come(&shared, &server, &mut tasks, "a").await;
@@ -213,7 +218,7 @@ mod tests {
         assert_eq!(server.asked.load(Ordering::SeqCst), 2);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn who_goes_away_in_the_middle_hands_the_turn_on() {
         let (shared, server) = (Arc::<Shared>::default(), Server::new());
         let (mut first, mut second, mut rest) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
@@ -224,7 +229,7 @@ mod tests {
         }
         second.shutdown().await;
         first.shutdown().await;
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        settled().await;
         assert_eq!(server.asked.load(Ordering::SeqCst), 2, "the third asks in their place");
         server.answers.add_permits(9);
         while let Some(one) = rest.join_next().await {
