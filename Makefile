@@ -7,11 +7,12 @@ AGENTS ?= 1000
 WORKLOADS ?= 20000
 STORE ?= embedded
 SHARE ?= 0.1
+EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
-  bench-placement bench-core bench-fleet bench-docker bench-compose \
+  bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check demo-cluster demo-cluster-down demo-cluster-test
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers; LISTEN=ADDRESS for others to join
@@ -62,6 +63,10 @@ browser:               ## the dashboard in Chromium; pictures are kept under tar
 	@hack/browser-install
 	hack/with-docker cargo test --quiet -p persys-browser --test dashboard
 
+api-fuzz:              ## schemathesis over the whole interface of a gateway; EXAMPLES=n for each operation
+	cargo build --quiet -p persys
+	hack/api-fuzz "$${CARGO_TARGET_DIR:-target}/debug/persys" $(EXAMPLES)
+
 join:                  ## a second machine, in a network namespace, joins with one line and runs a workload
 	cargo build --quiet -p persys
 	hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
@@ -98,6 +103,10 @@ else
 	hack/with-own-network $(BENCH) fleet -- --store $(STORE) --agents $(AGENTS) --workloads $(WORKLOADS) \
 	  --json target/bench/fleet-$(STORE).json
 endif
+
+bench-gateway:         ## reads through a gateway against the scheduler's own, idle streams, a cluster that stands still
+	@mkdir -p target/bench
+	$(BENCH) gateway -- --json target/bench/gateway.json
 
 bench-compose:         ## a stack of five services against the Compose program itself, on a daemon of its own
 	@mkdir -p target/bench

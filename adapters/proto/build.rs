@@ -10,6 +10,7 @@ const FILES: [&str; 9] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
+    "persys/compute/v1/check.proto",
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/enrol.proto",
     "persys/compute/v1/logging.proto",

@@ -10,11 +10,11 @@ use persys_telemetry::log::Level;
 use persys_telemetry::trace;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::enrol;
 use crate::settings::renewal::Renewal;
 use crate::settings::{self, Setting, Unused, Values};
 use crate::telemetry::{self, Telemetry};
 use crate::tell;
+use crate::{enrol, open_files};
 
 /// What is needed to start a component.
 struct Component {
@@ -74,6 +74,7 @@ where
 }
 
 async fn run_scheduler(values: Values) -> ExitCode {
+    open_files::raise();
     let told = (settings::scheduler::config(&values), settings::renewal::scheduler(&values));
     let (mut config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),
@@ -230,6 +231,7 @@ pub(crate) async fn gateway(words: Vec<OsString>) -> ExitCode {
 }
 
 async fn run_gateway(values: Values) -> ExitCode {
+    open_files::raise();
     let told = (settings::gateway::config(&values), settings::renewal::member(&values));
     let (config, renewal) = match told {
         (Ok(config), Ok(renewal)) => (config, renewal),

@@ -20,6 +20,7 @@ mod dev;
 mod doctor;
 mod enrol;
 mod join;
+mod open_files;
 mod probe;
 mod program;
 mod settings;

@@ -10,7 +10,11 @@ use crate::events::Hubs;
 use crate::limits::{Connections, Limits, Rates};
 use crate::login::sessions::Sessions;
 use crate::metrics::Metrics;
+use crate::proven::Proven;
 use crate::rest::keys::Answers;
+use crate::rest::shared::Shared;
+use crate::rest::shown::Shown;
+use crate::rights::Rights;
 use crate::webhooks::Webhooks;
 
 /// Everything a request may need. Copies are the same.
@@ -24,10 +28,18 @@ pub struct Parts {
     pub clusters: Arc<Clusters>,
     /// Who is logged in.
     pub sessions: Sessions,
+    /// Tokens that were good when somebody looked.
+    pub proven: Proven,
     /// What was answered to requests that may come twice.
     pub answers: Answers,
+    /// Questions that many ask at a time.
+    pub shared: Shared,
+    /// Answers as they were shown.
+    pub shown: Shown,
     /// Who follows events.
     pub hubs: Hubs,
+    /// Whether those who follow something still may.
+    pub rights: Rights,
     /// How often callers ask.
     pub rates: Rates,
     /// How much of everything there may be.
@@ -55,8 +67,12 @@ impl Gateway {
         Self(Arc::new(Parts {
             clusters,
             sessions: Sessions::default(),
+            proven: Proven::default(),
             answers: Answers::default(),
+            shared: Shared::default(),
+            shown: Shown::default(),
             hubs: Hubs::default(),
+            rights: Rights::default(),
             rates: Rates::new(limits.requests_per_second),
             connections: Connections::new(&limits),
             streams: Arc::new(Semaphore::new(limits.streams)),

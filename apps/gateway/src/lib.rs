@@ -14,6 +14,7 @@
 //! | how connections are taken, and what they may cost | `serve.rs`, `limits.rs` |
 //! | what stands before every route | `front.rs` |
 //! | who asks, and how that is passed on | `who.rs`, `caller.rs`, `login/` |
+//! | whether they still may, while something lasts | `rights.rs` |
 //! | the interface for programs | `rest/` |
 //! | how that is described | `openapi/` |
 //! | what happens, as it happens | `events/` |
@@ -40,7 +41,9 @@ pub mod openapi;
 mod pages;
 mod probes;
 pub mod problem;
+pub mod proven;
 pub mod rest;
+pub mod rights;
 pub mod serve;
 mod text;
 pub mod webhooks;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::proven::prove;
 use crate::serve::Origin;
 use crate::who::Who;
 
@@ -42,7 +43,7 @@ async fn metrics(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if origin.peer.is_none() && !origin.remote.ip().to_canonical().is_loopback() {
-        who.known()?;
+        prove(&gateway, who.known()?, &origin).await?;
     }
     let streams = gateway.limits.streams.saturating_sub(gateway.streams.available_permits());
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use persys_cluster::effects::Outbound;
+use persys_cluster::effects::{Outbound, RefusalCode, Reply};
 use persys_cluster::input::Input;
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
@@ -215,6 +215,13 @@ impl Driver {
                 Input::Register(self.callers.join(Caller::Registration(to)), *registration)
             }
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
+            Inbox::AskIf(holds, asker, ask, to) => {
+                if self.parts.replica.world().is_some_and(|world| !holds(world)) {
+                    let (code, why) = (RefusalCode::Conflict, Arc::from("changed meanwhile"));
+                    return drop(to.send(Ok(Reply::Refused { code, why })));
+                }
+                return self.take(Inbox::Ask(asker, ask, to));
+            }
             Inbox::Ask(Asker { author, caller }, ask, to) => {
                 let world = self.parts.replica.world();
                 if let Some(refusal) = world.and_then(|world| permit::refusal(world, &caller, &ask))

@@ -1,6 +1,7 @@
 //! How everybody else talks to the driver.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use persys_cluster::effects::Reply;
@@ -41,12 +42,17 @@ pub(crate) enum Inbox {
     Register(Box<Registration>, To<RegistrationAnswer>),
     Beat(Box<Beat>, To<BeatAnswer>),
     Ask(Asker, Box<Ask>, To<Reply>),
+    /// The same, if what it rests on still holds.
+    AskIf(Condition, Asker, Box<Ask>, To<Reply>),
     Read(Reader),
     LeaderSilent,
 }
 
 /// Looks at the cluster from inside the driver; gets `None` when this process does not lead.
 type Reader = Box<dyn FnOnce(Option<&World>) + Send>;
+
+/// Whether what a wish rests on still holds; looked at right before it is carried out.
+type Condition = Box<dyn FnOnce(&World) -> bool + Send>;
 
 /// What was seen, and how old it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +140,24 @@ impl Handle {
             span.fail(why);
         }
         answer
+    }
+
+    /// The same, if what it rests on still holds: nothing comes in between. `None` if it does not.
+    pub(crate) async fn ask_if(
+        &self,
+        ask: Ask,
+        holds: impl FnOnce(&World) -> bool + Send + 'static,
+    ) -> Result<Option<Reply>, Unanswered> {
+        let asker = author::current();
+        let failed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&failed);
+        let holds = move |world: &World| {
+            let holds = holds(world);
+            seen.store(!holds, Ordering::Relaxed);
+            holds
+        };
+        let reply = self.call(|to| Inbox::AskIf(Box::new(holds), asker, Box::new(ask), to)).await?;
+        Ok((!failed.load(Ordering::Relaxed)).then_some(reply))
     }
 
     /// Looks at the cluster.

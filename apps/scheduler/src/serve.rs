@@ -10,6 +10,7 @@ use persys_identity::Incoming;
 use persys_oidc::Verifier;
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
+use persys_proto::compute::v1::check_server::CheckServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::compute::v1::logging_server::LoggingServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
@@ -106,6 +107,7 @@ pub(crate) fn serve_grpc(
     aside: &mut Vec<Task>,
 ) -> Result<Task, Error> {
     let sources = SourcesServer::new(control.clone());
+    let check = CheckServer::new(control.clone()).max_decoding_message_size(LARGEST);
     let control = AgentControlServer::new(control)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
@@ -127,6 +129,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(compute, metrics, &forward, &doors))
         .add_service(Guarded::new(TokensServer::new(tokens), metrics, &forward, &doors))
         .add_service(Guarded::new(sources, metrics, &forward, &doors))
+        .add_service(Guarded::new(check, metrics, &forward, &doors))
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))

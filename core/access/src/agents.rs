@@ -58,6 +58,7 @@ pub const AGENT_TABLE: &[(&str, AtAgent)] = &[
     ("/persys.compute.v1.Inside/Logs", AtAgent::Commands),
     ("/persys.compute.v1.Inside/Exec", AtAgent::Commands),
     ("/persys.compute.v1.Inside/Console", AtAgent::Commands),
+    ("/persys.compute.v1.Logging/LogLevels", AtAgent::Commands),
     ("/grpc.health.v1.Health/Check", AtAgent::Health),
     ("/grpc.health.v1.Health/Watch", AtAgent::Health),
     ("/grpc.health.v1.Health/List", AtAgent::Health),

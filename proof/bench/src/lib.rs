@@ -4,4 +4,5 @@ pub mod compose;
 pub mod cpu;
 pub mod docker;
 pub mod fleet;
+pub mod gateway;
 pub mod placement;

@@ -12,6 +12,7 @@
 //!   [`sweep`] the proof that a death at any effect changes nothing in the end.
 
 pub mod cluster;
+pub mod crowd;
 pub mod daemon;
 pub mod engine;
 pub mod gateway;

@@ -111,8 +111,16 @@ impl Stack {
         self.launch(name, Vec::new()).await;
     }
 
+    /// The same agent, with all it has, under the scheduler from now on.
+    pub async fn hand_over(&mut self, name: &str) {
+        let node = NodeId::new(name).expect("a name");
+        self.agents.remove(&node).expect("an agent").stop().await;
+        self.add_agent(name).await;
+    }
+
     async fn launch(&mut self, name: &str, schedulers: Vec<String>) {
-        let sim = Sim::new(SimSettings::default(), Clock::since_boot());
+        let known = self.sims.get(&NodeId::new(name).expect("a name")).cloned();
+        let sim = known.unwrap_or_else(|| Sim::new(SimSettings::default(), Clock::since_boot()));
         let security = match &self.authority {
             None => agent::Security::Insecure(Exposure::Loopback),
             Some(authority) => {

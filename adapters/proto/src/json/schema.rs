@@ -13,6 +13,7 @@ use prost_types::{
 /// The one message whose JSON is not an object.
 pub(super) const TIMESTAMP: &str = ".google.protobuf.Timestamp";
 
+/// By full names, without a dot in front.
 #[derive(Default)]
 struct Schema {
     messages: BTreeMap<String, DescriptorProto>,
@@ -26,8 +27,7 @@ fn schema() -> &'static Schema {
         let mut schema = Schema::default();
         let files = FileDescriptorSet::decode(crate::DESCRIPTOR).unwrap_or_default();
         for file in files.file {
-            let package = format!(".{}", file.package());
-            let bare = file.package().to_owned();
+            let package = file.package().to_owned();
             for one in file.enum_type {
                 schema.enums.insert(format!("{package}.{}", one.name()), one);
             }
@@ -35,7 +35,7 @@ fn schema() -> &'static Schema {
                 add(&mut schema, &package, one);
             }
             for service in file.service {
-                let service_name = format!("{bare}.{}", service.name());
+                let service_name = format!("{package}.{}", service.name());
                 for one in service.method {
                     schema.methods.insert(format!("/{service_name}/{}", one.name()), one);
                 }
@@ -58,8 +58,12 @@ fn add(schema: &mut Schema, outer: &str, message: DescriptorProto) {
 
 /// The message with this full name, with or without the dot in front.
 pub(super) fn of(name: &str) -> Option<&'static DescriptorProto> {
-    let name = name.strip_prefix('.').unwrap_or(name);
-    schema().messages.get(&format!(".{name}"))
+    schema().messages.get(bare(name))
+}
+
+/// The name without the dot that says that it is a full one.
+fn bare(name: &str) -> &str {
+    name.strip_prefix('.').unwrap_or(name)
 }
 
 /// The method at this path, `/package.Service/Method`.
@@ -69,9 +73,16 @@ pub(super) fn method(path: &str) -> Option<&'static MethodDescriptorProto> {
 
 /// The numbers and names of an enum.
 pub(super) fn enum_values(name: &str) -> Vec<(&'static str, i32)> {
-    let found = schema().enums.get(name);
+    let found = schema().enums.get(bare(name));
     let values = found.map(|one| one.value.as_slice()).unwrap_or_default();
     values.iter().map(|value| (value.name(), value.number())).collect()
+}
+
+/// The name of one value of an enum.
+pub(super) fn enum_word(name: &str, number: i64) -> Option<&'static str> {
+    let mut values = schema().enums.get(bare(name))?.value.iter();
+    let found = values.find(|value| i64::from(value.number()) == number)?;
+    Some(found.name())
 }
 
 /// What a field holds, once.

@@ -95,9 +95,7 @@ fn single(holds: Holds, raw: Raw<'_>, style: Style) -> Value {
         (Holds::Fraction, Raw::Eight(bits)) => f64::from_bits(bits).into(),
         (Holds::Choice(name), Raw::Number(number)) => {
             let signed = i64::from_le_bytes(number.to_le_bytes());
-            let known = schema::enum_values(name);
-            let found = known.into_iter().find(|(_, value)| i64::from(*value) == signed);
-            found.map_or_else(|| signed.into(), |(word, _)| word.into())
+            schema::enum_word(name, signed).map_or_else(|| signed.into(), Into::into)
         }
         (Holds::Message(schema::TIMESTAMP), Raw::Bytes(bytes)) => {
             prost_types::Timestamp::decode(bytes)

@@ -1,10 +1,15 @@
 //! What people try who want more than a workload: refused with its reason at every door alike, and
 //! nothing happens on the host.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use persys_identity::{Bundle, Connector, Credentials, Expected};
+use persys_gateway::app as gateway;
+use persys_gateway::clusters::file::{ClusterPlan, Plan, SchedulerPlan};
+use persys_gateway::clusters::order::Routing;
+use persys_gateway::limits::Limits;
+use persys_identity::{Bundle, Connector, Credentials, Expected, Role};
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
 use persys_proto::control::v1::{ApplyWorkloadRequest, WorkloadSpec};
 use persys_proto::json;
@@ -204,11 +209,96 @@ async fn refusal(client: &mut AgentControlClient<Channel>, id: &str, spec: &Valu
     }
 }
 
+/// The third door: a gateway, and somebody who knows a token.
+struct Rest {
+    gateway: gateway::Running,
+    client: reqwest::Client,
+    token: String,
+}
+
+impl Rest {
+    async fn open(rig: &Rig) -> Self {
+        let made = rig.types("access token create ci --role operator --cluster").await.ended(0);
+        let token = made.out.lines().last().unwrap().trim().to_owned();
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let cluster = ClusterPlan {
+            id: "rig".to_owned(),
+            name: "rig".to_owned(),
+            routing: Routing::LeaderOnly,
+            schedulers: vec![SchedulerPlan {
+                id: "s1".to_owned(),
+                address: rig.endpoint.clone(),
+                is_leader: true,
+            }],
+            identity: None,
+        };
+        let config = gateway::Config {
+            inner: None,
+            public: local,
+            security: gateway::Security::Mtls(rig.certificate(Role::Gateway, "gateway")),
+            public_is_plain: true,
+            plan: Plan {
+                default: "rig".to_owned(),
+                clusters: vec![cluster],
+                repositories: std::collections::BTreeMap::new(),
+            },
+            request_timeout: Duration::from_secs(10),
+            health_interval: Duration::from_secs(5),
+            discovery: None,
+            limits: Limits::default(),
+            webhooks: None,
+        };
+        let gateway = gateway::start(config).await.unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { gateway, client, token }
+    }
+
+    async fn send(&self, verb: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let url = format!("http://{}{path}", self.gateway.public);
+        let request = self.client.request(verb.parse().unwrap(), url).bearer_auth(&self.token);
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())
+    }
+
+    /// What is wrong with how a case is refused here, if anything.
+    async fn wrong(&self, id: &str, spec: &Value, reason: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let body = json!({"workload_id": id, "spec": spec});
+        for path in ["/v1/workloads", "/workloads/schedule", "/v1/check"] {
+            let (status, said) = self.send("POST", path, Some(&body)).await;
+            // The old route tells refusals inside an answer that is well, as its clients expect.
+            let well = status == 200 && path != "/v1/workloads";
+            let done = said["success"] == json!(true) || said["accepted"] == json!(true);
+            let refused = matches!(status, 400 | 422) || (well && !done);
+            if !refused || !said.to_string().contains(reason) {
+                wrong.push(format!("POST {path}: {id:?} {spec}: {status} {said}"));
+            }
+        }
+        // The same name in a path is refused, or there is nothing of that name.
+        let encoded: String = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        for verb in ["GET", "DELETE", "PUT"] {
+            let path = format!("/v1/workloads/{encoded}");
+            let (status, said) = self.send(verb, &path, (verb == "PUT").then_some(&body)).await;
+            if !plain && !matches!(status, 400 | 404 | 405 | 422) {
+                wrong.push(format!("{verb} {path}: {status} {said}"));
+            }
+        }
+        wrong
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_wants_more_than_a_workload_is_refused_at_every_door() {
     let rig = Rig::start().await;
     let canary = rig.path("canary");
     let mut client = connect(&rig).await;
+    let rest = Rest::open(&rig).await;
     let mut wrong = Vec::new();
     for (id, spec, reason) in cases() {
         let aimed = |text: &str| text.replace("CANARY", &canary);
@@ -222,10 +312,12 @@ async fn what_wants_more_than_a_workload_is_refused_at_every_door() {
         if told.code != 1 || !(told.err.contains(reason) || told.err.contains("name")) {
             wrong.push(format!("CLI: {id:?} {spec}: {told:?}"));
         }
+        wrong.extend(rest.wrong(&id, &spec, reason).await);
     }
     assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
     assert!(!std::path::Path::new(&canary).exists(), "something ran on the host");
     let left = rig.types("list -o json").await.ended(0).json();
     assert_eq!(left, json!([]), "nothing was taken");
+    rest.gateway.stop().await;
     rig.stop().await;
 }

@@ -120,6 +120,11 @@ impl Rig {
         }
     }
 
+    /// A certificate of this cluster, in its file.
+    pub(crate) fn certificate(&self, role: Role, name: &str) -> Source {
+        self.certificates.issue(role, name)
+    }
+
     /// A path below the folder of the rig.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()

@@ -22,6 +22,15 @@ impl Routing {
         }
     }
 
+    /// What of a request decides whom it goes to; nothing where all go the same way.
+    pub fn told_apart_by(self, keys: &Keys) -> &str {
+        match self {
+            Self::LeaderOnly => "",
+            Self::Sticky => &keys.session,
+            Self::Shard => &keys.workload,
+        }
+    }
+
     /// Its name.
     pub fn word(self) -> &'static str {
         match self {

@@ -24,6 +24,7 @@ use tonic::{Code, Request, Status};
 use crate::caller::Caller;
 use crate::clusters::Cluster;
 use crate::clusters::order::Keys;
+use crate::rights::{Changed, Rights, Watched};
 
 /// Events on their way to those who follow; who is slower reads what they missed from the scheduler.
 const BUFFER: usize = 256;
@@ -97,7 +98,7 @@ pub struct Hubs(Mutex<BTreeMap<(String, String), Weak<Hub>>>);
 
 impl Hubs {
     /// The stream of a caller from a cluster; it ends when nobody follows it any more.
-    pub fn follow(&self, cluster: &Arc<Cluster>, caller: &Caller) -> Arc<Hub> {
+    pub fn follow(&self, cluster: &Arc<Cluster>, caller: &Caller, rights: &Rights) -> Arc<Hub> {
         let key = (cluster.id.clone(), caller.key());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hub) = all.get(&key).and_then(Weak::upgrade)
@@ -106,20 +107,25 @@ impl Hubs {
             return hub;
         }
         all.retain(|_, hub| hub.strong_count() > 0);
-        let hub = Arc::new(Hub::start(Arc::clone(cluster), caller.clone()));
+        let hub = Arc::new(Hub::start(
+            Arc::clone(cluster),
+            caller.clone(),
+            rights.watch(cluster, caller),
+        ));
         all.insert(key, Arc::downgrade(&hub));
         hub
     }
 }
 
 impl Hub {
-    fn start(cluster: Arc<Cluster>, caller: Caller) -> Self {
+    fn start(cluster: Arc<Cluster>, caller: Caller, rights: Arc<Watched>) -> Self {
         let (live, _) = broadcast::channel(BUFFER);
         let (state_to, state) = watch::channel(State::Connecting);
         let recent = Arc::default();
         let feed = Feed {
             cluster,
             caller,
+            rights,
             live: live.clone(),
             recent: Arc::clone(&recent),
             state: state_to,
@@ -144,6 +150,7 @@ impl Hub {
 struct Feed {
     cluster: Arc<Cluster>,
     caller: Caller,
+    rights: Arc<Watched>,
     live: broadcast::Sender<Arc<Shown>>,
     recent: Arc<Mutex<VecDeque<Arc<Shown>>>>,
     state: watch::Sender<State>,
@@ -181,7 +188,18 @@ impl Feed {
         };
         let mut stream = begun?.into_inner();
         self.state.send_replace(State::Live);
-        while let Some(event) = stream.message().await? {
+        let rights = Arc::clone(&self.rights);
+        let mut changed = std::pin::pin!(rights.changed());
+        loop {
+            let message = tokio::select! {
+                message = stream.message() => message?,
+                changed = changed.as_mut() => return Err(match changed {
+                    Changed::Gone(why) => why,
+                    // What they may see now is asked for anew, from where they were.
+                    Changed::Otherwise => Status::aborted("the caller's roles changed"),
+                }),
+            };
+            let Some(event) = message else { break };
             self.last.clone_from(&event.id);
             let shown = Arc::new(Shown::of(&event));
             let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);

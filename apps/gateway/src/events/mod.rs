@@ -70,7 +70,7 @@ async fn serve(
     if !last.is_empty() && !last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Problem::bad("Last-Event-ID: is not the id of an event, which is a number"));
     }
-    let hub = gateway.hubs.follow(&target.cluster, &target.caller);
+    let hub = gateway.hubs.follow(&target.cluster, &target.caller, &gateway.rights);
     let mut state = hub.state();
     let begun = timeout(BEGIN, state.wait_for(|now| !matches!(now, State::Connecting))).await;
     let begun = begun.ok().and_then(Result::ok).map(|now| now.clone());

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use persys_proto::json::{self as methods, Style};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 use tonic::Code;
 
 use self::sessions::{LINK, NoSession};
@@ -24,6 +23,7 @@ use crate::clusters::Call;
 use crate::clusters::order::Keys;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::proven::prove;
 use crate::serve::Origin;
 use crate::text::query;
 use crate::who::{COOKIE, Who, cookie, is_from_our_pages};
@@ -32,8 +32,6 @@ use crate::who::{COOKIE, Who, cookie, is_from_our_pages};
 const FORM: usize = 8 * 1024;
 /// The page that says that a link was used already, or is too old.
 const GONE: &str = "/#/login/gone";
-/// How long a scheduler may take to say who somebody is, where nothing else is asked of it.
-const SAY: Duration = Duration::from_secs(2);
 /// What anybody may ask who may ask anything.
 const WHO: &str = "/persys.compute.v1.Access/WhoAmI";
 
@@ -109,21 +107,6 @@ async fn who_is(
     };
     let name = methods::method(WHO).map(|method| method.output).unwrap_or_default();
     Ok(methods::write_bytes(name, answer.get_ref(), Style::Snake))
-}
-
-/// Whoever asks for what the gateway answers by itself, if a scheduler takes them for somebody.
-/// While none can say, what the gateway knows of its clusters is no secret worth being blind for.
-pub(crate) async fn somebody<'a>(
-    gateway: &Gateway,
-    who: &'a Who,
-    origin: &Origin,
-) -> Result<&'a Caller, Problem> {
-    let caller = who.known()?;
-    let refusals = [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS];
-    match timeout(SAY, who_is(gateway, caller, Some(origin))).await {
-        Ok(Err(problem)) if refusals.contains(&problem.status()) => Err(problem),
-        Ok(_) | Err(_) => Ok(caller),
-    }
 }
 
 /// What a page sends to log in: one of the two.
@@ -227,7 +210,8 @@ async fn link(
     Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    let caller = somebody(&gateway, &who, &origin).await?.clone();
+    let caller = who.known()?.clone();
+    prove(&gateway, &caller, &origin).await?;
     let secret = gateway.sessions.link(caller, Instant::now()).map_err(|why| no_session(&why))?;
     let body = json!({"path": format!("/login/{secret}"), "seconds": LINK.as_secs()});
     Ok((StatusCode::CREATED, Json(body)).into_response())

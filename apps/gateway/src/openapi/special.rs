@@ -116,13 +116,51 @@ fn described(verb: &str, path: &str, (_, classic, known, gives, about): &Route) 
         json!({"$ref": "#/components/responses/Problem"})
     };
     responses.insert("default".to_owned(), problem);
-    json!({
+    let mut described = json!({
         "operationId": operation_id(verb, path),
         "summary": about,
         "tags": [tag(path)],
         "parameters": parameters,
         "responses": responses,
-    })
+    });
+    if let Some(described) = described.as_object_mut() {
+        if let Some(security) = security(verb, path) {
+            described.insert("security".to_owned(), security);
+        }
+        if let Some(body) = body(verb, path) {
+            let content = json!({"application/json": {"schema": body}});
+            let body = json!({"required": true, "content": content});
+            described.insert("requestBody".to_owned(), body);
+        }
+    }
+    described
+}
+
+/// Who may ask, where that is not everybody who is somebody.
+fn security(verb: &str, path: &str) -> Option<Value> {
+    match (verb, path) {
+        (_, "/health" | "/openapi.json") | ("post" | "delete", "/v1/session") => Some(json!([])),
+        // On the machine of the gateway itself nobody is asked who they are.
+        (_, "/metrics") => Some(json!([{}, {"token": []}, {"certificate": []}])),
+        _ => None,
+    }
+}
+
+/// What a body says, where there is one.
+fn body(verb: &str, path: &str) -> Option<Value> {
+    let text = || json!({"type": "string", "minLength": 1, "maxLength": 8192});
+    let one = |name: &str| {
+        json!({
+            "type": "object",
+            "required": [name],
+            "properties": {name: text()},
+            "additionalProperties": false,
+        })
+    };
+    match (verb, path) {
+        ("post", "/v1/session") => Some(json!({"oneOf": [one("token"), one("link")]})),
+        _ => None,
+    }
 }
 
 /// The parts of a path.

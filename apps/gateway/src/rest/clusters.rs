@@ -16,8 +16,8 @@ use crate::caller::Caller;
 use crate::clusters::order::Keys;
 use crate::clusters::{Call, Cluster, view};
 use crate::gateway::Gateway;
-use crate::login::somebody;
 use crate::problem::Problem;
+use crate::proven::prove;
 use crate::serve::Origin;
 use crate::who::Who;
 
@@ -32,7 +32,7 @@ pub(super) async fn list(
     Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    somebody(&gateway, &who, &origin).await?;
+    prove(&gateway, who.known()?, &origin).await?;
     let clusters: Vec<_> = gateway.clusters.all().into_iter().map(|one| view(one)).collect();
     let default = gateway.clusters.default_id();
     Ok(Json(json!({"default_cluster_id": default, "clusters": clusters})).into_response())
@@ -45,7 +45,7 @@ pub(super) async fn one(
     Extension(who): Extension<Who>,
     path: RawPathParams,
 ) -> Result<Response, Problem> {
-    somebody(&gateway, &who, &origin).await?;
+    prove(&gateway, who.known()?, &origin).await?;
     let id = path.iter().find(|(name, _)| *name == "cluster_id").map(|(_, value)| value);
     let cluster = view(gateway.clusters.find(id)?);
     let default = gateway.clusters.default_id();
@@ -59,7 +59,8 @@ pub(super) async fn overview(
     Extension(origin): Extension<Origin>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
-    let caller = somebody(&gateway, &who, &origin).await?;
+    let caller = who.known()?;
+    prove(&gateway, caller, &origin).await?;
     let source = Some(origin.remote.ip());
     let all = gateway.clusters.all();
     let shown = join_all(all.into_iter().map(|cluster| show(cluster, caller, source))).await;

@@ -81,8 +81,18 @@ async fn serve(
     // What is refused is refused with its first message: the status is still ours to choose.
     let first = chunks.message().await?;
     let rest = chunks.map(|chunk| chunk.map_err(Problem::from));
-    let all = futures::stream::iter(first.map(Ok)).chain(rest).inspect(move |_| {
+    let watched = gateway.rights.watch(&target.cluster, &target.caller);
+    let whole = futures::stream::iter(first.map(Ok)).chain(rest).boxed();
+    let all = futures::stream::unfold(Some((whole, watched)), move |open| {
         let _held = &permit;
+        async move {
+            let (mut whole, watched) = open?;
+            tokio::select! {
+                chunk = whole.next() => Some((chunk?, Some((whole, watched)))),
+                // What was taken away ends here, and says so.
+                why = watched.gone() => Some((Err(Problem::from(why)), None)),
+            }
+        }
     });
     let wants_events = parts.headers.get(header::ACCEPT).and_then(|text| text.to_str().ok());
     if wants_events.is_some_and(|text| text.contains("text/event-stream")) {

@@ -173,19 +173,23 @@ fn page(
     let text = |entry: &Value, key: &str| {
         entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
+    let name = |entry: &Value| {
+        let parts: Vec<_> = key.split(',').map(|part| text(entry, part)).collect();
+        parts.join("/")
+    };
     for filter in filters {
         if let Some(wanted) = said.parameter(filter).filter(|wanted| !wanted.is_empty()) {
             entries.retain(|entry| text(entry, filter).eq_ignore_ascii_case(wanted));
         }
     }
-    entries.sort_by_key(|entry| text(entry, key));
+    entries.sort_by_cached_key(name);
     if let Some(after) = said.parameter("page_token").filter(|token| !token.is_empty()) {
-        entries.retain(|entry| text(entry, key).as_str() > after);
+        entries.retain(|entry| name(entry).as_str() > after);
     }
     let more = entries.len() > limit;
     entries.truncate(limit);
     if let (true, Some(last)) = (more, entries.last()) {
-        object.insert("next_page_token".to_owned(), text(last, key).into());
+        object.insert("next_page_token".to_owned(), name(last).into());
     }
     object.insert(field.to_owned(), Value::Array(entries));
     Ok(shown)

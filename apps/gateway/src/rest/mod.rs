@@ -5,6 +5,8 @@
 //! | which routes there are | `table.rs`, `row.rs` |
 //! | what a request means, what an answer shows | `message.rs` |
 //! | requests that may come twice | `keys.rs` |
+//! | the same question of many at a time | `shared.rs` |
+//! | the same answer again | `shown.rs` |
 //! | which cluster is meant | `target.rs` |
 //! | clusters, all of them at once | `clusters.rs` |
 //! | output, commands and consoles of workloads | `logs.rs`, `terminal.rs` |
@@ -14,6 +16,8 @@ pub mod keys;
 mod logs;
 pub mod message;
 pub mod row;
+pub mod shared;
+pub mod shown;
 pub mod table;
 mod target;
 mod terminal;
@@ -31,6 +35,8 @@ use bytes::Bytes;
 use self::keys::{Given, Met, fingerprint};
 use self::message::Said;
 use self::row::Row;
+use self::shared::{Answer, Key};
+use self::shown::Body as Shown;
 pub use self::target::Target;
 use crate::clusters::{Call, Cluster};
 use crate::gateway::Gateway;
@@ -118,7 +124,8 @@ async fn answered(
     }
     let value = body::json(headers, &bytes)?;
     let message = message::read(row, &said, value)?;
-    let asked = Asked { row, said, target, message: message.into(), headers };
+    let query = parts.uri.query();
+    let asked = Asked { row, gateway, said, query, target, message: message.into(), headers };
     let key = headers.get(KEY).filter(|_| !row.verb.is_safe());
     let Some(key) = key else { return asked.answer().await };
     let key = key.to_str().unwrap_or_default();
@@ -154,14 +161,31 @@ fn given_response(given: Given) -> Response {
 /// A request that is understood.
 struct Asked<'a> {
     row: &'static Row,
+    gateway: &'a Gateway,
     said: Said,
+    query: Option<&'a str>,
     target: Target,
     message: Bytes,
     headers: &'a HeaderMap,
 }
 
 impl Asked<'_> {
-    async fn ask(&self) -> Result<tonic::Response<Bytes>, Problem> {
+    async fn ask(&self) -> Result<Answer, Problem> {
+        if !self.row.verb.is_safe() {
+            return Ok(self.ask_alone().await?);
+        }
+        let Target { cluster, caller, keys, .. } = &self.target;
+        let key = Key {
+            cluster: cluster.id.clone(),
+            caller: caller.key(),
+            way: cluster.routing.told_apart_by(keys).to_owned(),
+            rpc: self.row.rpc,
+            message: self.message.clone(),
+        };
+        Ok(self.gateway.shared.ask(key, || self.ask_alone()).await?)
+    }
+
+    async fn ask_alone(&self) -> Result<Answer, tonic::Status> {
         let call = Call {
             path: self.row.rpc,
             message: self.message.clone(),
@@ -172,35 +196,41 @@ impl Asked<'_> {
             is_safe: self.row.verb.is_safe(),
         };
         let cluster: &Cluster = &self.target.cluster;
-        Ok(cluster.call(&call).await?)
+        let answer = cluster.call(&call).await?;
+        let age = answer.metadata().get(AGE).and_then(|text| text.to_str().ok()?.parse().ok());
+        Ok(Answer { message: answer.into_inner(), age })
     }
 
     async fn shown(&self) -> Result<String, Problem> {
         let answer = self.ask().await?;
-        Ok(message::write(self.row, &self.said, answer.get_ref())?.to_string())
+        Ok(message::write(self.row, &self.said, &answer.message)?.to_string())
     }
 
     async fn answer(&self) -> Result<Response, Problem> {
-        let answer = self.ask().await?;
-        let age = answer.metadata().get(AGE).and_then(|text| text.to_str().ok()?.parse().ok());
-        let body = message::write(self.row, &self.said, answer.get_ref())?.to_string();
-        let tag = tag(&body);
-        let unchanged = self.row.verb.is_safe() && matches(self.headers, &tag);
+        let Answer { message, age } = self.ask().await?;
+        let make = || {
+            let text = message::write(self.row, &self.said, &message)?.to_string();
+            let tag = tag(&text);
+            Ok::<_, Problem>(Shown { text: text.into(), tag })
+        };
+        // What is told once is kept by nobody.
+        let body = match self.row.verb.is_safe() {
+            true => self.gateway.shown.of(self.row, self.query, &message, make)?,
+            false => make()?,
+        };
+        let unchanged = self.row.verb.is_safe() && matches(self.headers, &body.tag);
         let mut response = if unchanged {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
-            ([(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response()
+            ([(header::CONTENT_TYPE, "application/json")], Body::from(body.text)).into_response()
         };
         let headers = response.headers_mut();
         if self.row.verb.is_safe() {
-            if let Ok(tag) = HeaderValue::from_str(&tag) {
-                headers.insert(header::ETAG, tag);
-            }
+            headers.insert(header::ETAG, body.tag);
             // Kept by the client, and asked about every time.
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         }
         if let Some(age) = age {
-            let age: u64 = age;
             headers.insert("x-persys-copy-age-ms", HeaderValue::from(age));
         }
         Ok(response)
@@ -208,16 +238,18 @@ impl Asked<'_> {
 }
 
 /// What changes when the body does.
-fn tag(body: &str) -> String {
+fn tag(body: &str) -> HeaderValue {
     let print = fingerprint(&[body.as_bytes()]);
-    format!("\"{}\"", print.get(..32).unwrap_or_default())
+    let tag = format!("\"{}\"", print.get(..32).unwrap_or_default());
+    // Digits and quotes are what a header can hold.
+    HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-fn matches(headers: &HeaderMap, tag: &str) -> bool {
+fn matches(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let said = headers.get(header::IF_NONE_MATCH).and_then(|text| text.to_str().ok());
     said.is_some_and(|said| {
         said.split(',')
             .map(|one| one.trim().trim_start_matches("W/"))
-            .any(|one| one == tag || one == "*")
+            .any(|one| one.as_bytes() == tag.as_bytes() || one == "*")
     })
 }

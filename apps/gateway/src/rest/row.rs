@@ -61,7 +61,7 @@ pub enum Gives {
     Pages {
         /// Which field holds the list.
         field: &'static str,
-        /// Which field of an entry names it; entries are sorted by it.
+        /// Which field of an entry names it, or which ones do, with commas; entries are sorted by it.
         key: &'static str,
         /// Which fields of an entry can be asked for by the query.
         filters: &'static [&'static str],

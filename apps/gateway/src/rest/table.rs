@@ -40,6 +40,30 @@ macro_rules! access {
     };
 }
 
+macro_rules! secrets {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Secrets/", $method)
+    };
+}
+
+macro_rules! audit {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Audit/", $method)
+    };
+}
+
+macro_rules! joining {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Tokens/", $method)
+    };
+}
+
+macro_rules! check {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.Check/", $method)
+    };
+}
+
 macro_rules! bare {
     () => {
         false
@@ -59,6 +83,7 @@ const DISK_FORCE: &[Fill] = &[Fill(Path("id"), "disk_id"), Fill(Flag("force"), "
 const NODES: &[Fill] = &[Fill(Query("status"), "status")];
 const WORKLOADS: &[Fill] = &[Fill(Query("node_id"), "node_id"), Fill(Query("status"), "status")];
 const LABEL: &[Fill] = &[Fill(Path("id"), "node_id"), Fill(Query("key"), "key")];
+const SECRET: &[Fill] = &[Fill(Path("name"), "name"), Fill(Query("namespace"), "namespace")];
 const DONE: Gives = Gives::Verdict { flag: "success", why: "error_message" };
 const ACCEPTED: Gives = Gives::Verdict { flag: "accepted", why: "message" };
 
@@ -154,6 +179,28 @@ pub const NEW: &[Row] = &[
     row!(Post "/v1/tokens", access "CreateUserToken", body, &[], Plain, "Makes a token, which is told this once"),
     row!(Delete "/v1/tokens/{id}", access "RevokeUserToken", bare,
         &[Fill(Path("id"), "id")], Plain, "Makes a token worthless"),
+    row!(Get "/v1/secrets", secrets "ListSecrets", bare, &[Fill(Query("namespace"), "namespace")],
+        Gives::Pages { field: "secrets", key: "namespace,name", filters: &[] }, "Lists secrets without their values, in pages; `namespace=*` means all that can be seen"),
+    row!(Get "/v1/secrets/{name}", secrets "GetSecret", bare, SECRET, Plain, "Shows a secret without its value, and who uses it"),
+    row!(Put "/v1/secrets/{name}", secrets "SetSecret", body, SECRET, Plain, "Sets a secret, whose value no call ever shows again"),
+    row!(Delete "/v1/secrets/{name}", secrets "DeleteSecret", bare, SECRET, Plain, "Deletes a secret"),
+    row!(Post "/v1/operate/rotate-secrets-key", secrets "RotateSecretsKey", bare, &[], Plain, "Seals all secrets anew with the first key of the key file"),
+    row!(Get "/v1/audit", audit "ListAudit", bare,
+        &[Fill(Query("limit"), "limit"), Fill(Query("after"), "after"), Fill(Query("who"), "who"), Fill(Query("object"), "object"),
+          Fill(Query("since"), "since"), Fill(Flag("denied"), "denied")],
+        Plain, "Lists who did what, and who was refused"),
+    row!(Get "/v1/audit/verify", audit "VerifyAudit", bare, &[], Plain, "Says whether the chain of records is whole"),
+    row!(Get "/v1/join-tokens", joining "ListJoinTokens", bare, &[],
+        Gives::Pages { field: "tokens", key: "id", filters: &["role"] }, "Lists with which tokens machines may join, in pages"),
+    row!(Post "/v1/join-tokens", joining "CreateJoinToken", body, &[], Plain, "Lets a machine join with a secret of which only the hash is told"),
+    row!(Delete "/v1/join-tokens/{id}", joining "DeleteJoinToken", bare,
+        &[Fill(Path("id"), "id")], Plain, "Makes a token for joining worthless"),
+    row!(Get "/v1/revocations", joining "ListRevocations", bare, &[],
+        Gives::Pages { field: "revocations", key: "subject", filters: &[] }, "Lists who is no longer believed, in pages"),
+    row!(Post "/v1/revocations", joining "Revoke", body, &[], Plain, "Believes somebody, or one certificate, no longer"),
+    row!(Delete "/v1/revocations", joining "Reinstate", bare,
+        &[Fill(Query("subject"), "subject")], Plain, "Believes them again"),
+    row!(Post "/v1/check", check "Check", body, &[], Plain, "Says what would become of a workload: every fault, and where it would run or why not; nothing happens"),
     row!(Post "/v1/operate", compute "Operate", body, &[], Plain, "Says what only an operator can say"),
 ];
 
@@ -192,6 +239,7 @@ mod tests {
                     Flag(_) => json!(true),
                     Empty => json!({}),
                     Always(text) => json!(text),
+                    Query("since") => json!("2026-01-31T12:00:00Z"),
                     Path(_) | Query(_) => json!("1"),
                 };
                 message::put(&mut value, place, sample);

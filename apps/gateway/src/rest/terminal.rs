@@ -6,6 +6,8 @@
 //!                     text:   {"exit_code":0} or {"problem":{…}}, and then the end
 //! ```
 
+use std::sync::Arc;
+
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::response::{IntoResponse as _, Response};
@@ -26,6 +28,7 @@ use super::message::Said;
 use super::{Target, said};
 use crate::gateway::Gateway;
 use crate::problem::Problem;
+use crate::rights::Watched;
 use crate::who::Who;
 
 /// Largest message somebody may type at once.
@@ -82,14 +85,16 @@ async fn open(
             force: is_true(&said, "force"),
         }),
     };
-    let Ok(permit) = std::sync::Arc::clone(&gateway.streams).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&gateway.streams).try_acquire_owned() else {
         return Err(Problem::too_many("too many terminals are open already"));
     };
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, gateway)
         .await
         .map_err(|fault| Problem::bad(format!("this is a WebSocket; ask for one: {fault}")))?;
     let socket = upgrade.max_message_size(LARGEST).max_frame_size(LARGEST);
-    Ok(socket.on_upgrade(move |socket| run(socket, target, start, permit)).into_response())
+    let watched = gateway.rights.watch(&target.cluster, &target.caller);
+    let run = move |socket| run(socket, (target, watched), start, permit);
+    Ok(socket.on_upgrade(run).into_response())
 }
 
 fn exec_start(said: &Said) -> Result<ExecStart, Problem> {
@@ -138,7 +143,12 @@ enum Typed {
     End,
 }
 
-async fn run(socket: WebSocket, target: Target, start: Start, _permit: OwnedSemaphorePermit) {
+async fn run(
+    socket: WebSocket,
+    (target, watched): (Target, Arc<Watched>),
+    start: Start,
+    _permit: OwnedSemaphorePermit,
+) {
     let (mut to, mut from) = socket.split();
     let (typed_to, typed) = mpsc::channel(BUFFER);
     let reading = async move {
@@ -163,9 +173,16 @@ async fn run(socket: WebSocket, target: Target, start: Start, _permit: OwnedSema
     };
     let (shown_to, mut shown) = mpsc::channel::<Message>(BUFFER);
     let talking = async move {
-        let ended = match start {
-            Start::Exec(start) => talk_exec(&target, start, typed, &shown_to).await,
-            Start::Console(start) => talk_console(&target, start, typed, &shown_to).await,
+        let talked = async {
+            match start {
+                Start::Exec(start) => talk_exec(&target, start, typed, &shown_to).await,
+                Start::Console(start) => talk_console(&target, start, typed, &shown_to).await,
+            }
+        };
+        let ended = tokio::select! {
+            ended = talked => ended,
+            // What was taken away ends here, and says so.
+            why = watched.gone() => Err(why),
         };
         let last = match ended {
             Ok(Some(code)) => json!({"exit_code": code}),

@@ -124,7 +124,7 @@ async fn tell(gateway: &Gateway, listener: &Listener, caller: &Caller, ledger: &
     };
     loop {
         let last = ledger.told(&listener.name).ok().flatten().unwrap_or_default();
-        let hub = gateway.hubs.follow(&cluster, caller);
+        let hub = gateway.hubs.follow(&cluster, caller, &gateway.rights);
         let target = Target {
             cluster: Arc::clone(&cluster),
             caller: caller.clone(),

@@ -14,6 +14,7 @@ mod agents;
 mod attempts;
 mod audit;
 mod automation;
+mod check;
 mod compute;
 mod disks;
 mod events;

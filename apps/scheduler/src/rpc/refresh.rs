@@ -4,10 +4,15 @@
 //! own spec; it is resolved again, and applied again when it stands for another commit, in the name
 //! of whoever asks and by the same way as every other change.
 
+use std::collections::BTreeMap;
+
+use persys_cluster::world::World;
 use persys_git::Source;
+use persys_model::id::WorkloadId;
 use persys_model::repository::{is_of, may_move};
 use persys_model::spec::Kind;
 use persys_model::spec::compose::ComposeSource;
+use persys_model::token::Generation;
 use persys_model::workload::Desired;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::sources_server::Sources as Service;
@@ -16,6 +21,8 @@ use persys_proto::convert::spec;
 use tonic::{Request, Response, Status};
 
 use super::Control;
+use super::refusal::in_band;
+use super::workloads::ask_for;
 use crate::permit::Sight;
 
 /// Most workloads that are looked at for one push.
@@ -23,9 +30,13 @@ const MOST: usize = 256;
 /// Longest path of a repository, and longest name of a reference.
 const LONGEST: usize = 512;
 
+/// How often a workload is looked at that others change meanwhile.
+const TRIES: usize = 3;
+
 /// A workload that takes its file from a repository.
 struct Taken {
-    id: String,
+    id: WorkloadId,
+    generation: Generation,
     source: Source,
     commit: String,
     spec: wire::WorkloadSpec,
@@ -44,11 +55,27 @@ impl Service for Control {
                 return Err(Status::invalid_argument(format!("{name}: is empty or too long")));
             }
         }
-        let mut workloads = Vec::new();
-        for taken in self.taken_from(repository, reference).await? {
-            workloads.push(self.look_again(taken).await);
+        let mut settled = BTreeMap::new();
+        for nth in 1..=TRIES {
+            let taken = self.taken_from(repository.clone(), reference.clone()).await?;
+            let left: Vec<_> =
+                taken.into_iter().filter(|one| !settled.contains_key(&one.id)).collect();
+            if left.is_empty() {
+                break;
+            }
+            for taken in left {
+                let (id, commit) = (taken.id.clone(), taken.commit.clone());
+                match self.look_again(taken).await {
+                    Some(told) => drop(settled.insert(id, told)),
+                    None if nth < TRIES => {}
+                    None => {
+                        let problem = "it is being changed all the time".to_owned();
+                        settled.insert(id.clone(), told(&id, false, &commit, problem));
+                    }
+                }
+            }
         }
-        Ok(Response::new(api::RefreshResponse { workloads }))
+        Ok(Response::new(api::RefreshResponse { workloads: settled.into_values().collect() }))
     }
 }
 
@@ -71,7 +98,8 @@ impl Control {
                     continue;
                 }
                 found.push(Taken {
-                    id: view.workload.id.to_string(),
+                    id: view.workload.id.clone(),
+                    generation: view.workload.generation,
                     source: Source {
                         repository: own.to_string(),
                         reference: reference.to_string(),
@@ -90,33 +118,47 @@ impl Control {
         Ok(found.await?)
     }
 
-    async fn look_again(&self, taken: Taken) -> api::Refreshed {
-        let Taken { id, source, commit, spec, desired } = taken;
-        let told = |changed, commit: &str, problem: String| api::Refreshed {
-            workload_id: id.clone(),
-            changed,
-            commit: commit.to_owned(),
-            problem,
-        };
+    /// Applies a workload again whose reference stands for another commit. `None` when somebody
+    /// changed it meanwhile: theirs counts, and is looked at again.
+    async fn look_again(&self, taken: Taken) -> Option<api::Refreshed> {
+        let Taken { id, generation, source, commit, spec, desired } = taken;
+        let stays = |problem: String| Some(told(&id, false, &commit, problem));
         let now = match self.fetcher.fetch(&source).await {
-            Ok(found) if found.commit == commit => return told(false, &commit, String::new()),
+            Ok(found) if found.commit == commit => return stays(String::new()),
             Ok(found) => found.commit,
-            Err(error) => return told(false, &commit, error.to_string()),
+            Err(error) => return stays(error.to_string()),
         };
         let desired_state = match desired {
             Desired::Running | Desired::Deleted => "Running",
             Desired::Stopped => "Stopped",
         };
         let request = wire::ApplyWorkloadRequest {
-            workload_id: id.clone(),
+            workload_id: id.to_string(),
             spec: Some(spec),
             desired_state: desired_state.to_owned(),
             ..wire::ApplyWorkloadRequest::default()
         };
-        match self.apply(request).await {
-            Ok(answer) if answer.success => told(true, &now, String::new()),
-            Ok(answer) => told(false, &commit, answer.error_message),
-            Err(status) => told(false, &commit, status.message().to_owned()),
+        let checked = match self.checked(request).await {
+            Ok(checked) => checked,
+            Err((_, why)) => return stays(why),
+        };
+        let wanted = id.clone();
+        let same = move |world: &World| {
+            let view = world.workload(&wanted);
+            view.is_some_and(|view| view.workload.generation == generation)
+        };
+        match self.handle.ask_if(ask_for(checked), same).await {
+            Ok(None) => None,
+            Ok(Some(reply)) => match in_band(reply) {
+                Ok(Ok(_)) => Some(told(&id, true, &now, String::new())),
+                Ok(Err((_, why))) => stays(why),
+                Err(status) => stays(status.message().to_owned()),
+            },
+            Err(unanswered) => stays(unanswered.to_string()),
         }
     }
+}
+
+fn told(id: &WorkloadId, changed: bool, commit: &str, problem: String) -> api::Refreshed {
+    api::Refreshed { workload_id: id.to_string(), changed, commit: commit.to_owned(), problem }
 }

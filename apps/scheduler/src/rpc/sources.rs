@@ -17,21 +17,46 @@ use super::Control;
 /// Why a request was not taken.
 type Refused = (wire::FailureReason, String);
 
+/// The same before it is put into words.
+pub(super) enum NotTaken {
+    /// Everything that is wrong with it.
+    Faults(Faults),
+    /// What it points to cannot be had.
+    Else(wire::FailureReason, String),
+}
+
+impl From<NotTaken> for Refused {
+    fn from(why: NotTaken) -> Self {
+        match why {
+            NotTaken::Faults(faults) => (wire::FailureReason::InvalidSpec, faults.to_string()),
+            NotTaken::Else(reason, why) => (reason, why),
+        }
+    }
+}
+
 impl Control {
     /// The change a request means, with the file it points to.
     pub(super) async fn checked(
         &self,
         request: wire::ApplyWorkloadRequest,
     ) -> Result<CheckedApply, Refused> {
-        if !points_elsewhere(&request) {
-            return draft::apply(request).map_err(|faults| invalid(&faults));
-        }
-        let mut draft = draft::from_apply(request).map_err(|faults| invalid(&faults))?;
-        self.fill(&mut draft).await?;
-        check_apply(&draft).map_err(|faults| invalid(&faults))
+        self.looked_at(request).await.map_err(Refused::from)
     }
 
-    async fn fill(&self, draft: &mut ApplyDraft) -> Result<(), Refused> {
+    /// The same, with every fault by itself.
+    pub(super) async fn looked_at(
+        &self,
+        request: wire::ApplyWorkloadRequest,
+    ) -> Result<CheckedApply, NotTaken> {
+        if !points_elsewhere(&request) {
+            return draft::apply(request).map_err(NotTaken::Faults);
+        }
+        let mut draft = draft::from_apply(request).map_err(NotTaken::Faults)?;
+        self.fill(&mut draft).await?;
+        check_apply(&draft).map_err(NotTaken::Faults)
+    }
+
+    async fn fill(&self, draft: &mut ApplyDraft) -> Result<(), NotTaken> {
         let Some(spec) = &mut draft.spec else { return Ok(()) };
         let Some(wanted) = check::wanted(spec) else { return Ok(()) };
         let source = Source {
@@ -64,13 +89,9 @@ fn points_elsewhere(request: &wire::ApplyWorkloadRequest) -> bool {
     }
 }
 
-fn invalid(faults: &Faults) -> Refused {
-    (wire::FailureReason::InvalidSpec, faults.to_string())
-}
-
-fn refused(error: &Error) -> Refused {
+fn refused(error: &Error) -> NotTaken {
     let reason = match error {
-        Error::Refused(faults) => return invalid(faults),
+        Error::Refused(faults) => return NotTaken::Faults(faults.clone()),
         Error::Setup { .. } | Error::Disk { .. } => wire::FailureReason::RuntimeError,
         Error::Busy { .. } | Error::Deadline { .. } => wire::FailureReason::NetworkError,
         Error::Git { .. } if error.may_pass() => wire::FailureReason::NetworkError,
@@ -81,5 +102,5 @@ fn refused(error: &Error) -> Refused {
         | Error::NotAFile { .. }
         | Error::NotText { .. } => wire::FailureReason::InvalidSpec,
     };
-    (reason, format!("spec.compose.git_repo: {error}"))
+    NotTaken::Else(reason, format!("spec.compose.git_repo: {error}"))
 }

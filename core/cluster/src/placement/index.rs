@@ -152,6 +152,11 @@ impl Index {
         self.verdict(at, request) != Verdict::Refused && scan::has_room(&self.nodes, at, request)
     }
 
+    /// The node an exact pass picks: nothing changes by asking.
+    pub fn foresee(&self, request: &Request<'_>) -> Option<NodeIndex> {
+        self.scan(request)
+    }
+
     /// Why nothing fits, or how much does: an exact pass over all nodes.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         explain::explain(&self.nodes, &self.classes, request)

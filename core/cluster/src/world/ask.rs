@@ -64,31 +64,10 @@ impl World {
         revision: Option<RevisionId>,
         desired: Desired,
     ) {
-        let Some(spec) = spec else {
-            let why = format!("there is no workload {id}, and no spec was given to make one");
-            return self.refuse(request, RefusalCode::NotFound, why);
-        };
-        let Some(revision) = revision else {
-            return self.refuse(request, RefusalCode::Invalid, "a spec needs a revision");
-        };
-        if let Some((code, why)) = self.unfit(&spec) {
+        if let Some((code, why)) = self.unwelcome(&id, spec.as_ref(), revision.as_ref()) {
             return self.refuse(request, code, why);
         }
-        if let Some(node) = self.orphans.get(&id).and_then(|nodes| nodes.first()) {
-            let node = self.node_id(*node);
-            let why = format!(
-                "{node} already has a workload {id} that nobody here knows: adopt it, delete it, or \
-                 choose another name"
-            );
-            return self.refuse(request, RefusalCode::Conflict, why);
-        }
-        if let Some(why) = self.volume_conflict(&id, &spec) {
-            return self.refuse(request, RefusalCode::Conflict, why);
-        }
-        if self.waiting.len() >= self.settings.pending_limit {
-            let why = format!("{} workloads already wait for room", self.waiting.len());
-            return self.refuse(request, RefusalCode::Exhausted, why);
-        }
+        let (Some(spec), Some(revision)) = (spec, revision) else { return };
         let wall = self.now.wall;
         let phase = if desired == Desired::Running { Phase::Pending } else { Phase::Stopped };
         let code = ReasonCode::Submitted;
@@ -121,6 +100,75 @@ impl World {
         });
         self.settle(at);
         self.done(request, "accepted");
+    }
+
+    /// Why a workload nobody knows yet is not taken, if so.
+    pub(super) fn unwelcome(
+        &self,
+        id: &WorkloadId,
+        spec: Option<&Arc<Spec>>,
+        revision: Option<&RevisionId>,
+    ) -> Option<(RefusalCode, String)> {
+        let Some(spec) = spec else {
+            let why = format!("there is no workload {id}, and no spec was given to make one");
+            return Some((RefusalCode::NotFound, why));
+        };
+        if revision.is_none() {
+            return Some((RefusalCode::Invalid, "a spec needs a revision".to_owned()));
+        }
+        if let Some(unfit) = self.unfit(spec) {
+            return Some(unfit);
+        }
+        if let Some(node) = self.orphans.get(id).and_then(|nodes| nodes.first()) {
+            let node = self.node_id(*node);
+            let why = format!(
+                "{node} already has a workload {id} that nobody here knows: adopt it, delete it, or \
+                 choose another name"
+            );
+            return Some((RefusalCode::Conflict, why));
+        }
+        if let Some(why) = self.volume_conflict(id, spec) {
+            return Some((RefusalCode::Conflict, why));
+        }
+        (self.waiting.len() >= self.settings.pending_limit).then(|| {
+            let why = format!("{} workloads already wait for room", self.waiting.len());
+            (RefusalCode::Exhausted, why)
+        })
+    }
+
+    /// Why a known workload is not changed so, if so.
+    pub(super) fn unchangeable(
+        &self,
+        at: WorkloadIndex,
+        spec: Option<&Arc<Spec>>,
+        revision: Option<&RevisionId>,
+    ) -> Option<(RefusalCode, String)> {
+        let current = &self.workloads.get(at.0)?.workload;
+        if current.desired == Desired::Deleted {
+            let why = format!("{} is being deleted; apply it again once it is gone", current.id);
+            return Some((RefusalCode::Conflict, why));
+        }
+        let spec = spec?;
+        if revision.is_none_or(|revision| *revision == current.revision) {
+            return (*spec != current.spec).then(|| {
+                let why = format!(
+                    "revision {} of {} already names another spec; give the new spec a new revision",
+                    current.revision, current.id
+                );
+                (RefusalCode::Conflict, why)
+            });
+        }
+        let (here, there) = (current.spec.namespace(), spec.namespace());
+        if here != there {
+            let why = format!(
+                "{} is in the namespace {here} and does not move to {there}: delete it and apply \
+                 it there",
+                current.id
+            );
+            return Some((RefusalCode::Conflict, why));
+        }
+        let conflict = || Some((RefusalCode::Conflict, self.volume_conflict(&current.id, spec)?));
+        self.unfit(spec).or_else(conflict)
     }
 
     /// Puts a new workload into memory and into the open unit.
@@ -157,47 +205,15 @@ impl World {
         revision: Option<RevisionId>,
         desired: Desired,
     ) {
-        let Some(slot) = self.workloads.get_mut(at.0) else { return };
-        let current = &slot.workload;
-        if current.desired == Desired::Deleted {
-            let why = format!("{} is being deleted; apply it again once it is gone", current.id);
-            return self.refuse(request, RefusalCode::Conflict, why);
+        if let Some((code, why)) = self.unchangeable(at, spec.as_ref(), revision.as_ref()) {
+            return self.refuse(request, code, why);
         }
-        let same_spec = spec.as_ref().is_none_or(|spec| *spec == current.spec);
+        let Some(current) = self.workloads.get(at.0).map(|slot| &slot.workload) else { return };
         let same_revision = revision.as_ref().is_none_or(|revision| *revision == current.revision);
-        if same_revision && !same_spec {
-            let why = format!(
-                "revision {} of {} already names another spec; give the new spec a new revision",
-                current.revision, current.id
-            );
-            return self.refuse(request, RefusalCode::Conflict, why);
-        }
         let new_version = spec.is_some() && !same_revision;
-        if let Some(spec) = spec.as_ref().filter(|_| new_version) {
-            let (here, there) = (current.spec.namespace(), spec.namespace());
-            if here != there {
-                let why = format!(
-                    "{} is in the namespace {here} and does not move to {there}: delete it and apply \
-                     it there",
-                    current.id
-                );
-                return self.refuse(request, RefusalCode::Conflict, why);
-            }
-            if let Some((code, why)) = self.unfit(spec) {
-                return self.refuse(request, code, why);
-            }
-        }
-        let Some(slot) = self.workloads.get_mut(at.0) else { return };
-        let current = &slot.workload;
         if !new_version && current.desired == desired {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");
-        }
-        let id = current.id.clone();
-        if let Some(spec) = spec.as_ref().filter(|_| new_version)
-            && let Some(why) = self.volume_conflict(&id, spec)
-        {
-            return self.refuse(request, RefusalCode::Conflict, why);
         }
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let current = &slot.workload;

@@ -36,20 +36,26 @@ impl World {
     /// it holds itself does not stand in its way.
     pub fn judge(&self, id: &WorkloadId, most: usize) -> Option<Judged> {
         let slot = self.workloads.get(self.workload_by_id.get(id)?.0)?;
+        Some(self.judge_slot(slot, most))
+    }
+
+    /// What a workload holds: it would be free for its next version.
+    pub(super) fn own<'a>(&self, slot: &'a WorkloadSlot) -> Option<Own<'a>> {
+        let place = slot.assignment.place.as_ref()?;
+        let node = self.node_at(&place.node)?;
+        Some(Own { node, reserved: &place.reserved, ports: &place.ports })
+    }
+
+    pub(super) fn judge_slot(&self, slot: &WorkloadSlot, most: usize) -> Judged {
         let spec = &slot.workload.spec;
         let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
-        let place = slot.assignment.place.as_ref();
-        let own = place.and_then(|place| {
-            let node = self.node_at(&place.node)?;
-            Some(Own { node, reserved: &place.reserved, ports: &place.ports })
-        });
         let explanation = self.index.explain(&request);
         let homes = self.homes(slot);
         let home = homes.keys().next();
         let mut judged: Vec<(NodeId, NodeIndex, Vec<Reason>)> = self
             .index
-            .verdicts(&request, own)
+            .verdicts(&request, self.own(slot))
             .into_iter()
             .map(|verdict| (self.node_id(verdict.node), verdict.node, verdict.faults))
             .collect();
@@ -67,7 +73,7 @@ impl World {
             Verdict { node, faults }
         });
         let suggestions = explanation.suggestions.iter().map(|one| self.suggestion(one)).collect();
-        Some(Judged { suggestions, verdicts: verdicts.collect(), explanation })
+        Judged { suggestions, verdicts: verdicts.collect(), explanation }
     }
 
     fn fault_of(&self, at: NodeIndex, fault: &Reason, asks: &WorkloadSlot) -> String {

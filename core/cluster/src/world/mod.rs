@@ -15,6 +15,7 @@ mod copy;
 mod drift;
 mod drift_view;
 mod entries;
+mod foresee;
 mod journal;
 mod judge;
 mod liveness;
@@ -57,6 +58,7 @@ use crate::store::HighWater;
 
 pub use copy::ReadCopy;
 pub use drift_view::DriftView;
+pub use foresee::{Action, Foreseen};
 pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;

@@ -37,7 +37,7 @@ use super::names::Names;
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(20));
 
 /// All agents. Dropping it ends them.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     /// What runs where.
     runtimes: BTreeMap<NodeId, Sim>,
     /// How many workloads fit on one.
@@ -47,7 +47,7 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// So many agents with room for all workloads and a quarter more.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         count: usize,
         workloads: usize,
         names: &Names,
@@ -70,7 +70,7 @@ impl Fleet {
     }
 
     /// Every workload runs once, and no node has more than fits.
-    pub(super) async fn check(&self, workloads: usize) -> Result<(), Fault> {
+    pub(crate) async fn check(&self, workloads: usize) -> Result<(), Fault> {
         let mut seen = BTreeSet::new();
         for (node, sim) in &self.runtimes {
             let there = sim.list().await?;

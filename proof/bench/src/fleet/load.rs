@@ -18,7 +18,7 @@ use super::Fault;
 use super::names::Names;
 
 /// What each workload asks for: millicores and MiB.
-pub(super) const REQUEST: (i64, i64) = (100, 64);
+pub(crate) const REQUEST: (i64, i64) = (100, 64);
 /// Connections that submissions share.
 const CONNECTIONS: usize = 4;
 /// Longest wait for anything.
@@ -28,35 +28,35 @@ type Client = AgentControlClient<Channel>;
 
 /// Counters of both processes at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
-    pub(super) at: Instant,
-    pub(super) scheduler: Duration,
-    pub(super) others: Duration,
-    pub(super) machine: Duration,
-    pub(super) transactions: u64,
-    pub(super) records: u64,
-    pub(super) events: u64,
-    pub(super) etcd: Duration,
+pub(crate) struct Sample {
+    pub(crate) at: Instant,
+    pub(crate) scheduler: Duration,
+    pub(crate) others: Duration,
+    pub(crate) machine: Duration,
+    pub(crate) transactions: u64,
+    pub(crate) records: u64,
+    pub(crate) events: u64,
+    pub(crate) etcd: Duration,
     /// What changes with every write to the store.
-    pub(super) touched: u128,
-    pub(super) memory_kib: u32,
+    pub(crate) touched: u128,
+    pub(crate) memory_kib: u32,
 }
 
 /// One submission.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Submitted {
-    pub(super) nth: usize,
+pub(crate) struct Submitted {
+    pub(crate) nth: usize,
     /// When it was due: what waited for its turn waited for the system.
-    pub(super) due: Instant,
-    pub(super) called: Instant,
-    pub(super) answered: Instant,
+    pub(crate) due: Instant,
+    pub(crate) called: Instant,
+    pub(crate) answered: Instant,
 }
 
 /// Connections of one operator.
-pub(super) struct Clients(Vec<Client>);
+pub(crate) struct Clients(Vec<Client>);
 
 impl Clients {
-    pub(super) async fn connect(names: &Names, scheduler: SocketAddr) -> Result<Self, Fault> {
+    pub(crate) async fn connect(names: &Names, scheduler: SocketAddr) -> Result<Self, Fault> {
         let credentials = names.credentials(Role::Operator, "alice")?;
         let mut clients = Vec::new();
         for _ in 0..=CONNECTIONS {
@@ -78,7 +78,7 @@ impl Clients {
     }
 
     /// Waits until so many nodes are ready.
-    pub(super) async fn nodes_ready(&mut self, count: usize) -> Result<(), Fault> {
+    pub(crate) async fn nodes_ready(&mut self, count: usize) -> Result<(), Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let summary = self.looking()?.get_cluster_summary(wire::GetClusterSummaryRequest {});
@@ -94,7 +94,7 @@ impl Clients {
     }
 
     /// Submits all, so many at a time, as fast as they are answered.
-    pub(super) async fn burst(
+    pub(crate) async fn burst(
         &self,
         which: Range<usize>,
         concurrency: usize,
@@ -123,7 +123,7 @@ impl Clients {
     }
 
     /// Submits at a steady rate, whether or not earlier ones are answered.
-    pub(super) async fn paced(
+    pub(crate) async fn paced(
         &self,
         which: Range<usize>,
         per_second: u32,
@@ -144,7 +144,7 @@ impl Clients {
     }
 
     /// Notes when each workload runs, as the events of the scheduler tell.
-    pub(super) async fn watch(&mut self, workloads: usize) -> Result<Watch, Fault> {
+    pub(crate) async fn watch(&mut self, workloads: usize) -> Result<Watch, Fault> {
         let request = wire::WatchEventsRequest {
             r#type: "WorkloadRunning".to_owned(),
             ..wire::WatchEventsRequest::default()
@@ -169,7 +169,7 @@ impl Clients {
     }
 
     /// The scheduler says of each that it runs.
-    pub(super) async fn check(&mut self, workloads: usize) -> Result<(), Fault> {
+    pub(crate) async fn check(&mut self, workloads: usize) -> Result<(), Fault> {
         let all = wire::ListWorkloadsRequest::default();
         let listed = self.looking()?.list_workloads(all).await?.into_inner().workloads;
         let running = listed.iter().filter(|one| one.status == "Running").count();
@@ -181,7 +181,7 @@ impl Clients {
 }
 
 /// When each workload was seen running.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     running: Arc<Mutex<Vec<Option<Instant>>>>,
     count: watch::Receiver<usize>,
     _task: JoinSet<()>,
@@ -189,7 +189,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Waits until so many run.
-    pub(super) async fn wait(&mut self, count: usize) -> Result<(), Fault> {
+    pub(crate) async fn wait(&mut self, count: usize) -> Result<(), Fault> {
         match timeout(PATIENCE, self.count.wait_for(|seen| *seen >= count)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err("the stream of events ended".into()),
@@ -197,7 +197,7 @@ impl Watch {
         }
     }
 
-    pub(super) fn running(&self) -> Vec<Option<Instant>> {
+    pub(crate) fn running(&self) -> Vec<Option<Instant>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

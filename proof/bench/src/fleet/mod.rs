@@ -12,12 +12,12 @@
 //! connection of its own; only its ledger and its runtime are in memory. All of it shares the cores
 //! of one machine, so the rate printed is that of scheduler, agents and clients together.
 
-mod agents;
-mod load;
-mod names;
+pub(crate) mod agents;
+pub(crate) mod load;
+pub(crate) mod names;
 mod raw;
 mod report;
-mod scheduler;
+pub(crate) mod scheduler;
 mod stored;
 mod traces;
 

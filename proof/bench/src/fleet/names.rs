@@ -9,16 +9,16 @@ use persys_identity::{
 
 use super::Fault;
 
-pub(super) const CLUSTER: &str = "fleet";
+pub(crate) const CLUSTER: &str = "fleet";
 /// Longer than any run.
 const LIFETIME: Duration = Duration::from_hours(12);
 
 /// The authority of the fleet.
-pub(super) struct Names(Authority);
+pub(crate) struct Names(Authority);
 
 impl Names {
     /// Makes the authority, and the scheduler's certificate in its file.
-    pub(super) fn create(folder: &Path) -> Result<Self, Fault> {
+    pub(crate) fn create(folder: &Path) -> Result<Self, Fault> {
         let ca = folder.join("ca");
         std::fs::create_dir(&ca)?;
         let begun = SystemTime::now() - LIFETIME;
@@ -28,9 +28,15 @@ impl Names {
         Ok(names)
     }
 
-    pub(super) fn credentials(&self, role: Role, name: &str) -> Result<Credentials, Fault> {
+    pub(crate) fn credentials(&self, role: Role, name: &str) -> Result<Credentials, Fault> {
         let bundle = Bundle::from_issued(&self.issue(role, name)?, SystemTime::now())?;
         Ok(Credentials::new(bundle))
+    }
+
+    /// Keeps a certificate in a file.
+    pub(crate) fn save(&self, role: Role, name: &str, source: &Source) -> Result<(), Fault> {
+        source.save(&self.issue(role, name)?)?;
+        Ok(())
     }
 
     fn issue(&self, role: Role, name: &str) -> Result<persys_identity::Issued, Fault> {
@@ -41,6 +47,6 @@ impl Names {
 }
 
 /// Where the scheduler's certificate is.
-pub(super) fn scheduler_source(folder: &Path) -> Source {
+pub(crate) fn scheduler_source(folder: &Path) -> Source {
     Source::Bundle(folder.join("scheduler.pem"))
 }

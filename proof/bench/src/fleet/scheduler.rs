@@ -30,7 +30,7 @@ const STATE: &str = "state";
 const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Serves until standard input ends; says where on standard output.
-pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
+pub(crate) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
     let store = match etcd {
         None => Place::File,
         Some(endpoint) => Place::Etcd(Box::new(EtcdSettings {
@@ -77,8 +77,8 @@ pub(super) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
 }
 
 /// The scheduler's process, seen from outside. Dropping it ends it.
-pub(super) struct Process {
-    pub(super) grpc: SocketAddr,
+pub(crate) struct Process {
+    pub(crate) grpc: SocketAddr,
     http: SocketAddr,
     records: Records,
     etcd_pid: Option<u32>,
@@ -88,7 +88,7 @@ pub(super) struct Process {
 
 impl Process {
     /// `spans` says where spans go, and which share of traces is written down.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         folder: &Path,
         etcd: Option<&Host>,
         spans: Option<(&str, f64)>,
@@ -117,8 +117,13 @@ impl Process {
         Ok(Self { grpc: grpc.parse()?, http: http.parse()?, records, etcd_pid, pid, child })
     }
 
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// What both processes have used and what was written by now.
-    pub(super) async fn sample(&self) -> Result<Sample, Fault> {
+    pub(crate) async fn sample(&self) -> Result<Sample, Fault> {
         let metrics = self.metrics().await?;
         let count = |name: &str| {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name));
@@ -147,7 +152,7 @@ impl Process {
     }
 
     /// Ends it and looks at what it left.
-    pub(super) async fn stop(mut self) -> Result<Stored, Fault> {
+    pub(crate) async fn stop(mut self) -> Result<Stored, Fault> {
         drop(self.child.stdin.take());
         let status = self.child.wait().await?;
         if !status.success() {

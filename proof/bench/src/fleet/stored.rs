@@ -19,11 +19,11 @@ pub(super) enum Records {
 
 /// What is in the store at the end.
 #[derive(Debug, Default)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     /// Records and their bytes, by the first word of their key.
-    pub(super) records: BTreeMap<String, (u64, u64)>,
+    pub(crate) records: BTreeMap<String, (u64, u64)>,
     /// Size of the file.
-    pub(super) file_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 impl Stored {
@@ -39,7 +39,7 @@ impl Stored {
 impl Records {
     /// A number that is another after every write: the time of the file in nanoseconds, or etcd's
     /// revision.
-    pub(super) async fn mark(&self) -> Result<u128, Fault> {
+    pub(crate) async fn mark(&self) -> Result<u128, Fault> {
         match self {
             Self::File(path) => {
                 let touched = std::fs::metadata(path)?.modified()?;
@@ -50,7 +50,7 @@ impl Records {
     }
 
     /// Counts all there is.
-    pub(super) async fn count(&self) -> Result<Stored, Fault> {
+    pub(crate) async fn count(&self) -> Result<Stored, Fault> {
         let mut stored = Stored::default();
         match self {
             Self::File(path) => {

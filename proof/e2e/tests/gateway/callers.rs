@@ -112,6 +112,21 @@ async fn certificates_and_tokens_carry_the_rights_of_their_users_and_nothing_mor
     let with = |token: &str| open.get(Secure::url(public, "/nodes")).bearer_auth(token);
     assert_eq!(with(token).send().await.unwrap().status().as_u16(), 200);
     assert_eq!(with("pu1.wrong.wrong").send().await.unwrap().status().as_u16(), 401);
+    // What the gateway answers by itself is for nobody either whom no cluster knows.
+    for (verb, path) in [
+        ("GET", "/clusters"),
+        ("GET", "/clusters/stack"),
+        ("GET", "/v1/clusters"),
+        ("GET", "/v1/overview"),
+        ("POST", "/v1/login-links"),
+    ] {
+        let ask = |token: &str| {
+            let url = Secure::url(public, path);
+            open.request(verb.parse().unwrap(), url).bearer_auth(token.to_owned()).send()
+        };
+        assert_eq!(ask("pu1.wrong.wrong").await.unwrap().status().as_u16(), 401, "{path}");
+        assert!(ask(token).await.unwrap().status().is_success(), "{path}");
+    }
     let revoked =
         ada.delete(Secure::url(inner, &format!("/v1/tokens/{}", made["id"].as_str().unwrap())));
     assert_eq!(revoked.send().await.unwrap().status().as_u16(), 200);

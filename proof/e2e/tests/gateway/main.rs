@@ -10,6 +10,9 @@ mod events;
 mod inside;
 mod pushes;
 mod rest;
+mod revoked;
+mod routing;
+mod siege;
 mod site;
 
 use site::{PATIENCE, Site, container, told};

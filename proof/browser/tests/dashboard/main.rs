@@ -3,6 +3,8 @@
 //!
 //! Pictures are kept under `target/screenshots`.
 
+mod simulated;
+
 use persys_browser::house::{ADMIN, House, NODE, VIEWER};
 use persys_browser::looks::assert_sound;
 use persys_browser::tab::{Screen, Tab};

@@ -1,0 +1,157 @@
+//! What would become of a wish, without anything becoming of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::phase::Phase;
+use persys_model::spec::Spec;
+use persys_model::token::Generation;
+use persys_model::workload::{Desired, Workload};
+
+use super::World;
+use super::judge::Judged;
+use super::place::{demands, request};
+use super::slots::WorkloadSlot;
+
+/// What a wish would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Make a workload that nobody knows yet.
+    Create,
+    /// Give one another version.
+    Update,
+    /// Start one that is at rest.
+    Start,
+    /// Bring one to rest.
+    Stop,
+    /// Take one away.
+    Delete,
+    /// Leave everything as it is.
+    Nothing,
+}
+
+/// What would become of a wish as things are now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreseen {
+    /// What it would do, were it taken.
+    pub action: Action,
+    /// Why it would not be taken, if so.
+    pub refusal: Option<String>,
+    /// The node it would go to, if it is to run and one has room.
+    pub node: Option<NodeId>,
+    /// How the nodes judge it, if it is to run.
+    pub judged: Option<Judged>,
+}
+
+impl World {
+    /// What would become of a wish, with at most `most` nodes by name.
+    pub fn foresee(
+        &self,
+        id: &WorkloadId,
+        spec: Option<&Arc<Spec>>,
+        revision: Option<&RevisionId>,
+        desired: Desired,
+        most: usize,
+    ) -> Foreseen {
+        let known = self.workload_by_id.get(id).copied();
+        let slot = known.and_then(|at| self.workloads.get(at.0));
+        let refusal = match (known, desired) {
+            (None, Desired::Deleted) => Some(format!("there is no workload {id}")),
+            (Some(_), Desired::Deleted) => None,
+            (None, _) => self.unwelcome(id, spec, revision).map(|(_, why)| why),
+            (Some(at), _) => self.unchangeable(at, spec, revision).map(|(_, why)| why),
+        };
+        let action = action(slot, spec, revision, desired);
+        let runs = desired == Desired::Running && action != Action::Nothing;
+        let spec = spec.or_else(|| slot.map(|slot| &slot.workload.spec)).filter(|_| runs);
+        let Some(spec) = spec.filter(|_| refusal.is_none()) else {
+            return Foreseen { action, refusal, node: None, judged: None };
+        };
+        let wanted = imagined(id, spec, slot);
+        let judged = self.judge_slot(&wanted, most);
+        Foreseen { action, refusal, node: self.would_go_to(&wanted), judged: Some(judged) }
+    }
+
+    /// The node that would be picked, were everything else to stay as it is.
+    fn would_go_to(&self, slot: &WorkloadSlot) -> Option<NodeId> {
+        let spec = &slot.workload.spec;
+        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let request = request(spec, &demands, &ports, &drivers, &[]);
+        let verdicts = self.index.verdicts(&request, self.own(slot));
+        let fits = |node: &NodeId| {
+            let at = self.node_at(node);
+            verdicts.iter().any(|one| Some(one.node) == at && one.faults.is_empty())
+        };
+        let homes = self.homes(slot);
+        if let Some(home) = homes.keys().next() {
+            return (homes.len() == 1 && fits(home)).then(|| home.clone());
+        }
+        // What runs stays where it is, if it can.
+        let here = slot.assignment.place.as_ref().map(|place| place.node.clone());
+        if let Some(here) = here.filter(|node| fits(node)) {
+            return Some(here);
+        }
+        self.index.foresee(&request).map(|at| self.node_id(at))
+    }
+}
+
+fn action(
+    slot: Option<&WorkloadSlot>,
+    spec: Option<&Arc<Spec>>,
+    revision: Option<&RevisionId>,
+    desired: Desired,
+) -> Action {
+    let Some(slot) = slot else {
+        return if desired == Desired::Deleted { Action::Nothing } else { Action::Create };
+    };
+    let current = &slot.workload;
+    let same = spec.is_none() || revision.is_none_or(|revision| *revision == current.revision);
+    match (current.desired == desired, desired) {
+        (_, Desired::Running | Desired::Stopped) if !same => Action::Update,
+        (true, _) => Action::Nothing,
+        (false, Desired::Running) => Action::Start,
+        (false, Desired::Stopped) => Action::Stop,
+        (false, Desired::Deleted) => Action::Delete,
+    }
+}
+
+/// The workload as it would be, with what it has now.
+fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> WorkloadSlot {
+    let since = persys_model::time::WallMillis(0);
+    let fresh = || Assignment {
+        workload: id.clone(),
+        phase: Phase::Pending,
+        reason: Reason {
+            code: ReasonCode::Submitted,
+            message: Arc::from(""),
+            failure: None,
+            since,
+        },
+        place: None,
+        former: BTreeMap::new(),
+        data_on: None,
+    };
+    let revision = slot.map(|slot| slot.workload.revision.clone());
+    WorkloadSlot {
+        workload: Arc::new(Workload {
+            id: id.clone(),
+            spec: Arc::clone(spec),
+            revision: revision
+                .unwrap_or_else(|| persys_model::spec::canonical::content_revision(spec)),
+            generation: Generation(1),
+            desired: Desired::Running,
+            created_at: since,
+        }),
+        assignment: slot.map_or_else(|| Arc::new(fresh()), |slot| Arc::clone(&slot.assignment)),
+        retry: None,
+        seen: None,
+        told: None,
+        dirty: false,
+        waits: None,
+        retry_due: None,
+        healthy_since: None,
+        amiss_since: None,
+    }
+}

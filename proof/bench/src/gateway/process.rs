@@ -1,0 +1,112 @@
+//! The gateway in a process of its own, and clients of it.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use persys_gateway::app::{self, Security};
+use persys_gateway::limits::Limits;
+use persys_identity::{Role, Source};
+use reqwest::{Certificate, Client, Identity};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::fleet::Fault;
+use crate::fleet::names::{CLUSTER, Names};
+
+const NAME: &str = "gateway";
+
+fn certificate(folder: &Path) -> Source {
+    Source::Bundle(folder.join("gateway.pem"))
+}
+
+/// Serves until standard input ends; says where on standard output.
+pub(super) async fn serve(folder: &Path, clusters: &[(String, SocketAddr)]) -> Result<(), Fault> {
+    let clusters: Vec<_> = clusters.iter().map(|(id, at)| (id.as_str(), *at)).collect();
+    let mut config = persys_e2e::gateway::config(&clusters);
+    config.security = Security::Mtls(certificate(folder));
+    config.request_timeout = Duration::from_secs(10);
+    config.health_interval = Duration::from_secs(5);
+    // How often one caller may ask is a setting, and not what is measured.
+    config.limits = Limits { requests_per_second: 10_000_000, ..Limits::default() };
+    let running = app::start(config).await?;
+    let inner = running.inner.ok_or("there is no door for certificates")?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{inner}")?;
+    out.flush()?;
+    let until_end = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    tokio::task::spawn_blocking(until_end).await??;
+    running.stop().await;
+    Ok(())
+}
+
+/// The gateway's process, seen from outside. Dropping it ends it.
+pub(super) struct Gateway {
+    at: SocketAddr,
+    pid: u32,
+    _child: Child,
+}
+
+impl Gateway {
+    pub(super) async fn start(
+        folder: &Path,
+        names: &Names,
+        east: SocketAddr,
+        west: SocketAddr,
+    ) -> Result<Self, Fault> {
+        names.save(Role::Gateway, NAME, &certificate(folder))?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([NAME.as_ref(), folder.as_os_str()])
+            .args([east.to_string(), west.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = child.id().ok_or("the gateway ended at once")?;
+        let out = child.stdout.take().ok_or("the gateway has no output")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).await?;
+        let at = line.trim().parse().map_err(|_| "the gateway does not start")?;
+        Ok(Self { at, pid, _child: child })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+/// Where everything is.
+pub(super) struct Site<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) names: &'a Names,
+    pub(super) gateway: &'a Gateway,
+}
+
+impl Site<'_> {
+    /// A client with the certificate of this user; each has connections of its own.
+    pub(super) fn client(&self, user: &str) -> Result<Client, Fault> {
+        let path = self.folder.join(format!("{user}.pem"));
+        if !path.exists() {
+            self.names.save(Role::User, user, &Source::Bundle(path.clone()))?;
+        }
+        let pem = std::fs::read(path)?;
+        let client = Client::builder()
+            .no_proxy()
+            .http1_only()
+            .tls_certs_only(Certificate::from_pem_bundle(&pem)?)
+            .identity(Identity::from_pem(&pem)?)
+            .resolve(&host(), self.gateway.at)
+            .build()?;
+        Ok(client)
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("https://{}:{}{path}", host(), self.gateway.at.port())
+    }
+}
+
+fn host() -> String {
+    format!("{NAME}.{CLUSTER}")
+}
