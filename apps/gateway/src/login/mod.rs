@@ -3,7 +3,7 @@
 
 pub mod sessions;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

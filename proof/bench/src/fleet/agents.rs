@@ -145,7 +145,7 @@ impl One {
         tasks.spawn(usage::sample(runtimes.clone()));
         // Nothing here has a volume.
         let volumes = Volumes::of(Vec::new(), PathBuf::new());
-        let service = rpc::service(handle, (runtimes, volumes), Arc::clone(meter));
+        let service = rpc::service(handle, (runtimes, volumes), Arc::clone(meter), false);
         tasks.spawn(async move {
             let server = Server::builder()
                 .layer(spans)
