@@ -1,4 +1,23 @@
 //! A page taken apart: what is typed, in which order, and what must come of it.
+//!
+//! A page is Markdown as people read it. Its `sh` blocks are commands, one a line; its `console` blocks
+//! show commands after `$ ` and below them what they print, where `...` stands for anything. What a test
+//! has to know beyond that is said in comments in front of a block, which nobody sees on the page:
+//!
+//! ```text
+//!   <!-- stage: dev n1 n2 -->      once: a cluster without Docker that runs before the first block
+//!   <!-- first: COMMAND -->        typed before the block, and not shown
+//!   <!-- file: NAME -->            the block is a file, and is written
+//!   <!-- runs: never: REASON -->   not here; each such command must still be one that is understood
+//!   <!-- runs: live: REASON -->    only where Docker is
+//!   <!-- runs: beside: TEXT -->    goes on in the background, and prints TEXT once it is ready
+//!   <!-- runs: briefly -->         goes on for ever: Ctrl-C after a moment
+//!   <!-- as: COMMAND -->           this is typed instead, because a test has another name for things
+//!   <!-- types: TEXT -->           somebody types this into the commands
+//!   <!-- ends: 2 -->               how they end; `any` where that depends on the machine
+//! ```
+//!
+//! What looks like a command in a block of neither language is counted as not run, and told.
 
 use std::path::{Path, PathBuf};
 
