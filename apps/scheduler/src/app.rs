@@ -32,7 +32,6 @@ use crate::http::{self, Pages};
 use crate::known::{self, Known};
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
-use crate::operations;
 use crate::place::{Opened, Place};
 use crate::secrets::{Secrets, WithSecrets};
 use crate::serve::{Behind, Services, Told, serve_grpc, serve_pages};
@@ -269,7 +268,6 @@ pub async fn start_with(
     let mut aside = door.watch(metrics.report(logged()));
     let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
     aside.extend(credentials.as_ref().map(follow));
-    aside.push(Task::spawn(operations::told(&handle)));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;

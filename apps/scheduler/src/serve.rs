@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::handle::Handle;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
+use crate::operations;
 use crate::rpc::{
     AuditService, Compute, Control, Doors, Enrolment, Forward, Guarded, LARGEST, LoggingService,
     Rights, SecretsService, Tokens,
@@ -116,6 +117,7 @@ pub(crate) fn serve_grpc(
         .max_encoding_message_size(usize::MAX);
     let audit = AuditServer::new(audit).max_encoding_message_size(usize::MAX);
     let (reporter, health) = tonic_health::server::health_reporter();
+    aside.push(Task::spawn(operations::told(handle)));
     aside.push(Task::spawn(report_health(reporter, handle.standing())));
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)

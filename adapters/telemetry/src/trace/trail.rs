@@ -39,7 +39,7 @@ pub fn scope<W: Future>(trail: Trail, work: W) -> impl Future<Output = W::Output
 }
 
 /// Has a call tell whom it calls in which trace it is made: an interceptor for clients.
-#[expect(clippy::result_large_err, reason = "this is the shape of interceptors")]
+#[expect(clippy::unnecessary_wraps, reason = "this is the shape of interceptors")]
 pub fn attach(mut request: Request<()>) -> Result<Request<()>, Status> {
     current().tell(request.metadata_mut().as_mut());
     Ok(request)
@@ -113,10 +113,10 @@ impl Trail {
             Some(context) => Context::new().with_remote_span_context(context.clone()),
             None => Context::new(),
         };
-        let recorded = recorder.tracer.build_with_context(builder, &parent);
-        let context = Some(recorded.span_context().clone()).filter(SpanContext::is_valid);
+        let span = recorder.tracer.build_with_context(builder, &parent);
+        let context = Some(span.span_context().clone()).filter(SpanContext::is_valid);
         let trail = Self { recorder: self.recorder.clone(), context };
-        Span { recorded: Some(recorded).filter(Recorded::is_recording), trail }
+        Span { recorded: Some(span).filter(Recorded::is_recording), trail }
     }
 
     /// The trail that the headers of a request tell of, in `traceparent`; this one where they tell of
@@ -128,9 +128,10 @@ impl Trail {
             .span()
             .span_context()
             .clone();
-        match context.is_valid() {
-            true => Self { recorder: self.recorder.clone(), context: Some(context) },
-            false => self.clone(),
+        if context.is_valid() {
+            Self { recorder: self.recorder.clone(), context: Some(context) }
+        } else {
+            self.clone()
         }
     }
 
