@@ -8,6 +8,8 @@ use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
+use futures::StreamExt as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpSocket;
 
 /// Connections that are being opened at a time.
@@ -44,14 +46,12 @@ async fn open(to: SocketAddr, sources: u8, each: usize) -> Vec<tokio::net::TcpSt
         socket.bind(SocketAddr::from((Ipv4Addr::new(127, 0, 1, 1 + source), 0))).ok()?;
         socket.connect(to).await.ok()
     };
-    use futures::StreamExt as _;
     let all = futures::stream::iter((0..each * usize::from(sources)).map(one));
     all.buffer_unordered(AT_A_TIME).filter_map(std::future::ready).collect().await
 }
 
 /// As many open files as the system lets this process have.
 pub fn raise_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // Where that is refused, there are fewer.
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap_or(());

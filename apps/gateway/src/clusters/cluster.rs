@@ -113,6 +113,11 @@ impl Cluster {
     /// Whom to ask, in this order: those that may answer.
     pub fn asked(&self, keys: &Keys) -> Vec<Arc<Scheduler>> {
         let all = self.schedulers.load();
+        // Where there is one, there is nothing to choose.
+        if let [only] = all.as_slice() {
+            let may = only.health() != Health::Silent;
+            return may.then(|| Arc::clone(only)).into_iter().collect();
+        }
         let may: Vec<_> = all.iter().filter(|one| one.health() != Health::Silent).collect();
         let told: Vec<_> =
             may.iter().map(|one| (one.plan.id.as_str(), one.plan.is_leader)).collect();

@@ -16,8 +16,9 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::file::SchedulerPlan;
 
-/// Connections to one scheduler: what one connection carries is bounded by one core's cipher.
-const CONNECTIONS: usize = 4;
+/// Connections to one scheduler: what one connection carries is bounded by one core's cipher, and the
+/// fewer there are, the more requests go together in one piece.
+const CONNECTIONS: usize = 2;
 /// How long it may take to be reached.
 const REACH: Duration = Duration::from_secs(2);
 /// How often a quiet connection is asked whether it is still there, and how long it may take.

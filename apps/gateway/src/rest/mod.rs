@@ -214,9 +214,10 @@ impl Asked<'_> {
             Ok::<_, Problem>(Shown { text: text.into(), tag })
         };
         // What is told once is kept by nobody.
-        let body = match self.row.verb.is_safe() {
-            true => self.gateway.shown.of(self.row, self.query, &message, make)?,
-            false => make()?,
+        let body = if self.row.verb.is_safe() {
+            self.gateway.shown.of(self.row, self.query, &message, make)?
+        } else {
+            make()?
         };
         let unchanged = self.row.verb.is_safe() && matches(self.headers, &body.tag);
         let mut response = if unchanged {

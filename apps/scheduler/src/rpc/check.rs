@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
-use persys_cluster::world::{Action, Foreseen, Judged};
+use persys_cluster::world::{Action, Foreseen, Judged, Wish};
 use persys_model::fault::Faults;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::check_server::Check as Service;
@@ -47,7 +47,8 @@ impl Service for Control {
                 return Err(Arc::from("it is no wish"));
             };
             let (spec, revision) = (spec.as_ref(), revision.as_ref());
-            Ok(world.foresee(&workload, spec, revision, desired, MOST_VERDICTS))
+            let wish = Wish { workload: &workload, spec, revision, desired };
+            Ok(world.foresee(wish, MOST_VERDICTS))
         });
         Ok(Response::new(match foreseen.await? {
             Ok(foreseen) => told(&id, foreseen),

@@ -32,6 +32,19 @@ pub enum Action {
     Nothing,
 }
 
+/// What somebody would wish.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// For which workload.
+    pub workload: &'a WorkloadId,
+    /// What to run, if that is said.
+    pub spec: Option<&'a Arc<Spec>>,
+    /// The name of that version.
+    pub revision: Option<&'a RevisionId>,
+    /// Whether it should run.
+    pub desired: Desired,
+}
+
 /// What would become of a wish as things are now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreseen {
@@ -47,14 +60,8 @@ pub struct Foreseen {
 
 impl World {
     /// What would become of a wish, with at most `most` nodes by name.
-    pub fn foresee(
-        &self,
-        id: &WorkloadId,
-        spec: Option<&Arc<Spec>>,
-        revision: Option<&RevisionId>,
-        desired: Desired,
-        most: usize,
-    ) -> Foreseen {
+    pub fn foresee(&self, wish: Wish<'_>, most: usize) -> Foreseen {
+        let Wish { workload: id, spec, revision, desired } = wish;
         let known = self.workload_by_id.get(id).copied();
         let slot = known.and_then(|at| self.workloads.get(at.0));
         let refusal = match (known, desired) {

@@ -58,7 +58,7 @@ use crate::store::HighWater;
 
 pub use copy::ReadCopy;
 pub use drift_view::DriftView;
-pub use foresee::{Action, Foreseen};
+pub use foresee::{Action, Foreseen, Wish};
 pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use slots::WorkloadIndex;

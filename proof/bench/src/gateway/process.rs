@@ -68,7 +68,7 @@ impl Gateway {
         let out = child.stdout.take().ok_or("the gateway has no output")?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).await?;
-        let at = line.trim().parse().map_err(|_| "the gateway does not start")?;
+        let at = line.trim().parse().ok().ok_or("the gateway does not start")?;
         Ok(Self { at, pid, _child: child })
     }
 

@@ -46,7 +46,7 @@ impl Streams {
             let mut stream =
                 client.get(site.url("/v1/events/stream")).send().await?.error_for_status()?;
             let first =
-                timeout(PATIENCE, stream.chunk()).await.map_err(|_| "no stream in time")??;
+                timeout(PATIENCE, stream.chunk()).await.ok().ok_or("no stream in time")??;
             if !first.is_some_and(|text| text.starts_with(b"event:")) {
                 return Err("a stream did not begin".into());
             }

@@ -161,3 +161,97 @@ async fn the_gateway_describes_itself_and_carries_its_headers() {
     );
     site.stop().await;
 }
+
+fn wanted(id: &str, part: Value) -> Value {
+    let mut whole = container(id);
+    for (key, value) in part.as_object().unwrap() {
+        whole["spec"][key] = value.clone();
+    }
+    whole
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_says_what_would_happen_and_then_it_happens() {
+    let site = Site::start().await;
+    site.post("/v1/workloads", &container("there")).await;
+    site.until("/v1/workloads/there", |shown| shown["workload"]["status"] == "Running").await;
+    let head = site.stack.head().await;
+    let huge = json!({"resources": {"cpu_millicores": "100", "memory_mb": 60_000_000}});
+    let mut bad = container("bad");
+    bad["spec"]["container"] = json!({"image": "a b", "env": {"A=B": "c"}});
+    let stopped = json!({"workload_id": "there", "desired_state": "Stopped"});
+    let gone = json!({"workload_id": "nobody", "desired_state": "Stopped"});
+    let cases = [
+        (container("new"), "create", "n1"),
+        (wanted("huge", huge), "create", ""),
+        (container("there"), "nothing", ""),
+        (
+            wanted("there", json!({"resources": {"cpu_millicores": "50", "memory_mb": 32}})),
+            "update",
+            "n1",
+        ),
+        (stopped, "stop", ""),
+        (bad, "", ""),
+        (gone, "", ""),
+    ];
+    let mut said = Vec::new();
+    for (body, action, node) in &cases {
+        let (status, told) = site.post("/v1/check", body).await;
+        assert_eq!(status, 200, "{told}");
+        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        assert_eq!((text("action"), text("node_id")), ((*action).into(), (*node).into()), "{told}");
+        assert_eq!(told["accepted"] == json!(true), !action.is_empty(), "{told}");
+        said.push(told);
+    }
+    assert_eq!(site.stack.head().await, head, "nothing was stored");
+    // Whoever waits is told why, and what would help; every fault is named with its path.
+    assert!(said[1]["refusals"][0]["reason"].as_str().unwrap().contains("memory"), "{}", said[1]);
+    assert!(said[1]["suggestions"].as_array().is_some_and(|all| !all.is_empty()), "{}", said[1]);
+    let paths: Vec<_> =
+        said[5]["faults"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(paths.len(), 2, "{}", said[5]);
+    assert!(said[6]["refusal"].as_str().unwrap().contains("nobody"), "{}", said[6]);
+    // What was said is what happens.
+    for (nth, (body, ..)) in cases.iter().enumerate() {
+        let (status, done) = site.post("/v1/workloads", body).await;
+        assert_eq!(status == 200, said[nth]["accepted"] == json!(true), "{body}: {done}");
+    }
+    site.until("/v1/workloads/new", |shown| shown["workload"]["assigned_node_id"] == "n1").await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_audit_and_joining_have_their_routes_and_no_value_is_told() {
+    let site = Site::start().await;
+    let put = site.http.put(site.url("/v1/secrets/db")).json(&json!({"value": "aHVudGVyMg=="}));
+    let (status, set) = told(put.send().await.unwrap()).await;
+    assert_eq!((status, &set["secret"]["name"]), (200, &json!("db")), "{set}");
+    let (status, list) = site.get("/v1/secrets?namespace=*").await;
+    assert_eq!((status, &list["secrets"][0]["name"]), (200, &json!("db")), "{list}");
+    let (_, one) = site.get("/v1/secrets/db").await;
+    for shown in [&set, &list, &one] {
+        let text = shown.to_string();
+        assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
+    }
+    let (status, log) = site.get("/v1/audit?object=secret/default/db").await;
+    assert_eq!(status, 200, "{log}");
+    let (status, log) = site.get("/v1/audit?limit=10").await;
+    assert!(status == 200 && log.to_string().contains("db"), "{log}");
+    let (status, whole) = site.get("/v1/audit/verify").await;
+    assert_eq!((status, &whole["whole"]), (200, &json!(true)), "{whole}");
+    let gone = site.http.delete(site.url("/v1/secrets/db")).send().await.unwrap();
+    assert_eq!(gone.status().as_u16(), 200);
+    assert_eq!(site.get("/v1/secrets/db").await.0, 404);
+
+    let (status, tokens) = site.get("/v1/join-tokens").await;
+    assert_eq!((status, &tokens["tokens"]), (200, &json!([])), "{tokens}");
+    let believed_no_more = json!({"subject": "user/eve", "reason": "she left"});
+    let (status, said) = site.post("/v1/revocations", &believed_no_more).await;
+    assert_eq!(status, 200, "{said}");
+    let (_, list) = site.get("/v1/revocations").await;
+    assert_eq!(list["revocations"][0]["subject"], "user/eve", "{list}");
+    let again = site.http.delete(site.url("/v1/revocations?subject=user/eve"));
+    assert_eq!(again.send().await.unwrap().status().as_u16(), 200);
+    assert_eq!(site.get("/v1/revocations").await.1["revocations"], json!([]));
+    site.stop().await;
+}

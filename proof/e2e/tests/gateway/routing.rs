@@ -191,13 +191,11 @@ async fn dns(at: SocketAddr, port: u16, served: Arc<AtomicUsize>) -> JoinSet<()>
             let mut answer = Message::response(question.metadata.id, OpCode::Query);
             let asked = question.queries[0].clone();
             let name = asked.name().clone();
-            let data = match asked.query_type() {
-                RecordType::SRV => {
-                    let target = Name::from_ascii("s2.persys.local.").unwrap();
-                    Some(RData::SRV(SRV::new(0, 0, port, target)))
-                }
-                RecordType::A => Some(RData::A(A::new(127, 0, 0, 1))),
-                _ => None,
+            let data = if asked.query_type() == RecordType::SRV {
+                let target = Name::from_ascii("s2.persys.local.").unwrap();
+                Some(RData::SRV(SRV::new(0, 0, port, target)))
+            } else {
+                (asked.query_type() == RecordType::A).then(|| RData::A(A::new(127, 0, 0, 1)))
             };
             answer.add_query(asked);
             if let Some(data) = data {
