@@ -114,8 +114,7 @@ fn understood(line: &str) -> Result<(), String> {
 
 #[test]
 fn every_command_in_the_pages_is_understood() {
-    let pages =
-        ["README.md", "docs/operations.md", "docs/packages.md", "docs/troubleshooting.md"];
+    let pages = ["README.md", "docs/operations.md", "docs/packages.md", "docs/troubleshooting.md"];
     for page in pages {
         let text = std::fs::read_to_string(root(page)).unwrap();
         let (mut inside, mut seen) = (false, 0);
