@@ -35,20 +35,26 @@ pub(super) async fn ask(client: &Client) -> Asked {
         client.answer(lists.list_workloads(wire::ListWorkloadsRequest::default())),
     );
     let missed = |status: &Status| client.refused("the cluster cannot be looked at", status);
-    let heard = (|| {
-        Ok(Heard {
-            standing: allowed(standing)?,
-            nodes: allowed(nodes)?.map(|answer| answer.nodes),
-            workloads: allowed(workloads)?.map(|answer| answer.workloads),
-        })
-    })();
-    match heard {
+    match all(standing, nodes, workloads) {
         Ok(Heard { standing: Err(_), nodes: Err(_), workloads: Err(why) }) => {
             Asked::Missed(missed(&Status::permission_denied(why)))
         }
         Ok(heard) => Asked::Heard(Box::new(heard)),
         Err(status) => Asked::Missed(missed(&status)),
     }
+}
+
+/// All of it; or why there is no answer.
+fn all(
+    standing: Result<compute::StandingResponse, Status>,
+    nodes: Result<wire::ListNodesResponse, Status>,
+    workloads: Result<wire::ListWorkloadsResponse, Status>,
+) -> Result<Heard, Status> {
+    Ok(Heard {
+        standing: allowed(standing)?,
+        nodes: allowed(nodes)?.map(|answer| answer.nodes),
+        workloads: allowed(workloads)?.map(|answer| answer.workloads),
+    })
 }
 
 /// An answer, or why this caller does not get it; anything else is no answer.

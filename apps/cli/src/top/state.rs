@@ -227,7 +227,7 @@ impl State {
             Key::PageUp => -10,
             Key::PageDown => 10,
             Key::First | Key::Letter('g') => i32::MIN,
-            Key::Letter('q') | Key::Escape | Key::Enter | Key::Letter('?' | 'h') => {
+            Key::Escape | Key::Enter | Key::Letter('q' | '?' | 'h') => {
                 self.over = Over::Nothing;
                 return Do::Nothing;
             }

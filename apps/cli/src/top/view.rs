@@ -117,11 +117,8 @@ pub(super) fn view(state: &State, now: SystemTime) -> View {
 fn title(heard: Option<&Heard>, now: SystemTime) -> (String, Mood) {
     let clock = now_text(now);
     let Some(heard) = heard else { return (format!("nothing heard yet  {clock}"), Mood::Moving) };
-    let standing = match &heard.standing {
-        Ok(standing) => standing,
-        Err(_) => {
-            return (format!("how the cluster stands is not shown to you  {clock}"), Mood::Plain);
-        }
+    let Ok(standing) = &heard.standing else {
+        return (format!("how the cluster stands is not shown to you  {clock}"), Mood::Plain);
     };
     let mode = if standing.mode.is_empty() { "of unknown mode" } else { &standing.mode };
     let leader = match (standing.leader.as_str(), standing.role.as_str()) {

@@ -87,108 +87,109 @@ fn nothing_stands_in_the_way_of_one_step() {
     assert!(text.ends_with("\nNothing stands in the way of 1.5.0.\n"), "{text}");
 }
 
+/// What is looked at, how bad it is, a part of the sentence, and what brings it about.
+type Fault = (&'static str, Verdict, &'static str, fn(&mut Facts));
+
+const FAULTS: &[Fault] = &[
+    ("schedulers", Verdict::Blocking, "none answers", |facts| {
+        facts.schedulers = vec![("s1:1".to_owned(), Err("nobody listens there".to_owned()))];
+    }),
+    ("schedulers", Verdict::Blocking, "too far", |facts| {
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("1.3.9")))];
+    }),
+    ("schedulers", Verdict::Blocking, "too far", |facts| {
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("0.9.0")))];
+    }),
+    ("schedulers", Verdict::Blocking, "no way back", |facts| {
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("1.5.1")))];
+    }),
+    ("schedulers", Verdict::Warn, "under way", |facts| {
+        facts.schedulers.push(("s2:1".to_owned(), Ok(standing("1.5.0"))));
+    }),
+    ("schedulers", Verdict::Warn, "no answer from s2:1", |facts| {
+        facts.schedulers.push(("s2:1".to_owned(), Err("silent".to_owned())));
+    }),
+    ("schedulers", Verdict::Warn, "not all say", |facts| {
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("")))];
+    }),
+    ("leader", Verdict::Blocking, "nobody leads", |facts| {
+        let lost = StandingResponse {
+            role: "follower".to_owned(),
+            leader: String::new(),
+            ..standing("1.4.2")
+        };
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(lost))];
+    }),
+    ("mode", Verdict::Blocking, "degraded: etcd is away", |facts| {
+        let bad = StandingResponse {
+            mode: "degraded".to_owned(),
+            reason: "etcd is away".to_owned(),
+            ..standing("1.4.2")
+        };
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(bad))];
+    }),
+    ("mode", Verdict::Blocking, "nothing moves", |facts| {
+        let braked = StandingResponse { brake: true, ..standing("1.4.2") };
+        facts.schedulers = vec![("s1:1".to_owned(), Ok(braked))];
+    }),
+    ("agents", Verdict::Blocking, "too old for a scheduler of 1.5.0: n3 on 1.3.0", |facts| {
+        facts.nodes = Ok(vec![node("n1", "1.4.0"), node("n3", "1.3.0")]);
+    }),
+    ("agents", Verdict::Blocking, "newer than 1.5.0: n3", |facts| {
+        facts.nodes = Ok(vec![node("n3", "1.6.0")]);
+    }),
+    ("agents", Verdict::Warn, "nobody knows the version of n3", |facts| {
+        facts.nodes = Ok(vec![node("n3", "")]);
+    }),
+    ("nodes", Verdict::Warn, "1 not ready: n1", |facts| {
+        facts.nodes = Ok(vec![NodeView { status: "NotReady".to_owned(), ..node("n1", "1.4.0") }]);
+    }),
+    ("nodes", Verdict::Warn, "being emptied: n1", |facts| {
+        facts.nodes = Ok(vec![NodeView { status: "Draining".to_owned(), ..node("n1", "1.4.0") }]);
+    }),
+    ("workloads", Verdict::Warn, "1 not at rest: web starting", |facts| {
+        facts.workloads = Ok(vec![WorkloadView {
+            workload_id: "web".to_owned(),
+            status: "Starting".to_owned(),
+            ..WorkloadView::default()
+        }]);
+    }),
+    ("drift", Verdict::Warn, "1 difference not settled", |facts| {
+        facts.drifts = Ok(vec![Drift::default(), Drift { ignored: true, ..Drift::default() }]);
+    }),
+    ("secrets", Verdict::Warn, "sealed with 2 keys", |facts| {
+        facts.secrets = Ok(vec![secret("a"), secret("b")]);
+    }),
+    ("secrets", Verdict::Blocking, "cannot be opened", |facts| {
+        facts.secrets = Ok(vec![SecretView { readable: false, ..secret("a") }]);
+    }),
+    ("authority", Verdict::Blocking, "being replaced", |facts| {
+        facts.stage = Some(Ok(Stage::Switched));
+    }),
+    ("etcd", Verdict::Blocking, "member 1: it is full", |facts| {
+        facts.alarms = Some(Ok(vec!["member 1: it is full".to_owned()]));
+    }),
+    ("snapshot", Verdict::Warn, "no way back", |facts| facts.copy = None),
+    ("snapshot", Verdict::Blocking, "not whole", |facts| {
+        facts.copy = Some(Err("it is not whole".to_owned()));
+    }),
+    ("snapshot", Verdict::Warn, "2h old", |facts| {
+        let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
+        copy.taken = now() - Duration::from_hours(2);
+    }),
+    ("snapshot", Verdict::Blocking, "of another cluster: testing-1", |facts| {
+        let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
+        copy.cluster = Some("testing-1".to_owned());
+    }),
+    ("store", Verdict::Blocking, "1 records are not understood: /nodes/n1", |facts| {
+        let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
+        copy.unreadable = vec!["/nodes/n1: has version 2".to_owned()];
+    }),
+];
+
 #[test]
 fn each_fault_is_found_alone_with_what_to_type() {
-    type Change = fn(&mut Facts);
-    let faults: &[(&str, Verdict, &str, Change)] = &[
-        ("schedulers", Verdict::Blocking, "none answers", |facts| {
-            facts.schedulers = vec![("s1:1".to_owned(), Err("nobody listens there".to_owned()))];
-        }),
-        ("schedulers", Verdict::Blocking, "too far", |facts| {
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("1.3.9")))];
-        }),
-        ("schedulers", Verdict::Blocking, "too far", |facts| {
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("0.9.0")))];
-        }),
-        ("schedulers", Verdict::Blocking, "no way back", |facts| {
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("1.5.1")))];
-        }),
-        ("schedulers", Verdict::Warn, "under way", |facts| {
-            facts.schedulers.push(("s2:1".to_owned(), Ok(standing("1.5.0"))));
-        }),
-        ("schedulers", Verdict::Warn, "no answer from s2:1", |facts| {
-            facts.schedulers.push(("s2:1".to_owned(), Err("silent".to_owned())));
-        }),
-        ("schedulers", Verdict::Warn, "not all say", |facts| {
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(standing("")))];
-        }),
-        ("leader", Verdict::Blocking, "nobody leads", |facts| {
-            let lost = StandingResponse {
-                role: "follower".to_owned(),
-                leader: String::new(),
-                ..standing("1.4.2")
-            };
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(lost))];
-        }),
-        ("mode", Verdict::Blocking, "degraded: etcd is away", |facts| {
-            let bad = StandingResponse {
-                mode: "degraded".to_owned(),
-                reason: "etcd is away".to_owned(),
-                ..standing("1.4.2")
-            };
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(bad))];
-        }),
-        ("mode", Verdict::Blocking, "nothing moves", |facts| {
-            let braked = StandingResponse { brake: true, ..standing("1.4.2") };
-            facts.schedulers = vec![("s1:1".to_owned(), Ok(braked))];
-        }),
-        ("agents", Verdict::Blocking, "too old for a scheduler of 1.5.0: n3 on 1.3.0", |facts| {
-            facts.nodes = Ok(vec![node("n1", "1.4.0"), node("n3", "1.3.0")]);
-        }),
-        ("agents", Verdict::Blocking, "newer than 1.5.0: n3", |facts| {
-            facts.nodes = Ok(vec![node("n3", "1.6.0")]);
-        }),
-        ("agents", Verdict::Warn, "nobody knows the version of n3", |facts| {
-            facts.nodes = Ok(vec![node("n3", "")]);
-        }),
-        ("nodes", Verdict::Warn, "1 not ready: n1", |facts| {
-            facts.nodes =
-                Ok(vec![NodeView { status: "NotReady".to_owned(), ..node("n1", "1.4.0") }]);
-        }),
-        ("nodes", Verdict::Warn, "being emptied: n1", |facts| {
-            facts.nodes =
-                Ok(vec![NodeView { status: "Draining".to_owned(), ..node("n1", "1.4.0") }]);
-        }),
-        ("workloads", Verdict::Warn, "1 not at rest: web starting", |facts| {
-            facts.workloads = Ok(vec![WorkloadView {
-                workload_id: "web".to_owned(),
-                status: "Starting".to_owned(),
-                ..WorkloadView::default()
-            }]);
-        }),
-        ("drift", Verdict::Warn, "1 difference not settled", |facts| {
-            facts.drifts = Ok(vec![Drift::default(), Drift { ignored: true, ..Drift::default() }]);
-        }),
-        ("secrets", Verdict::Warn, "sealed with 2 keys", |facts| {
-            facts.secrets = Ok(vec![secret("a"), secret("b")]);
-        }),
-        ("secrets", Verdict::Blocking, "cannot be opened", |facts| {
-            facts.secrets = Ok(vec![SecretView { readable: false, ..secret("a") }]);
-        }),
-        ("authority", Verdict::Blocking, "being replaced", |facts| {
-            facts.stage = Some(Ok(Stage::Switched));
-        }),
-        ("etcd", Verdict::Blocking, "member 1: it is full", |facts| {
-            facts.alarms = Some(Ok(vec!["member 1: it is full".to_owned()]));
-        }),
-        ("snapshot", Verdict::Warn, "no way back", |facts| facts.copy = None),
-        ("snapshot", Verdict::Blocking, "not whole", |facts| {
-            facts.copy = Some(Err("it is not whole".to_owned()));
-        }),
-        ("snapshot", Verdict::Warn, "2h old", |facts| {
-            let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
-            copy.taken = now() - Duration::from_hours(2);
-        }),
-        ("snapshot", Verdict::Blocking, "of another cluster: testing-1", |facts| {
-            let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
-            copy.cluster = Some("testing-1".to_owned());
-        }),
-        ("store", Verdict::Blocking, "1 records are not understood: /nodes/n1", |facts| {
-            let copy = facts.copy.as_mut().unwrap().as_mut().unwrap();
-            copy.unreadable = vec!["/nodes/n1: has version 2".to_owned()];
-        }),
-    ];
-    for (subject, verdict, part, change) in faults {
+    for (subject, verdict, part, change) in FAULTS {
         let mut facts = well();
         change(&mut facts);
         let finding = found(&facts, subject);
