@@ -34,7 +34,8 @@ fn holds(bytes: &[u8]) -> bool {
 /// Processes whose file of this name holds it.
 fn processes(file: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let with = all.filter(|one| std::fs::read(one.path().join(file)).is_ok_and(|bytes| holds(&bytes)));
+    let with =
+        all.filter(|one| std::fs::read(one.path().join(file)).is_ok_and(|bytes| holds(&bytes)));
     with.map(|one| one.file_name().to_string_lossy().into_owned()).collect()
 }
 
@@ -89,7 +90,8 @@ async fn docker_shows_a_secret_only_where_it_was_asked_to() {
         let container = only(&stack, id).await;
         let read = engine.docker(&["exec", &container.id, "cat", "/run/secrets/db"]);
         assert_eq!(read.trim(), CANARY, "the workload has it");
-        for words in [["inspect", &container.id], ["logs", &container.id], ["diff", &container.id]] {
+        for words in [["inspect", &container.id], ["logs", &container.id], ["diff", &container.id]]
+        {
             assert!(!engine.docker(&words).contains(CANARY), "docker {words:?} shows it");
         }
     }
