@@ -17,7 +17,7 @@ use crate::files::{LoadError, Source};
 /// How often the files are looked at.
 pub const PERIOD: Duration = Duration::from_secs(3);
 /// The same for a certificate that ends soon: so many times until then, and not more often than this.
-const LOOKS: u32 = 20;
+const LOOKS: u32 = 40;
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Why new files were not taken up.
