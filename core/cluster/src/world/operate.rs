@@ -111,7 +111,11 @@ impl World {
         let Some(at) = self.known_node(request, id) else { return };
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         if slot.node.condition != Condition::Lost {
-            let why = format!("node {id} is {}, not lost", slot.node.status_word());
+            let why = format!(
+                "node {id} is {}, not lost: its machine answers, and what runs there may go on; \
+                 start its agent again, or give up what is there with persys node remove {id}",
+                slot.node.status_word()
+            );
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         slot.confirmed_gone = true;
