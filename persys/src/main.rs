@@ -22,6 +22,8 @@ mod join;
 mod program;
 mod settings;
 mod tell;
+#[cfg(test)]
+mod views;
 
 use std::process::ExitCode;
 
