@@ -11,7 +11,7 @@ EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit live live-tests browser join sweep sim zoo \
+.PHONY: up down demo test prepare lint unit live live-tests metrics browser join sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check demo-cluster demo-cluster-down demo-cluster-test
 
@@ -34,8 +34,9 @@ lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-unit:                  ## starts etcd processes of its own
+unit:                  ## starts etcd and Prometheus processes of its own
 	@hack/etcd-install
+	@hack/prometheus-install
 	cargo test --workspace --quiet
 
 live:                  ## against a real Docker and a real libvirt, which are started if there are none
@@ -58,6 +59,13 @@ live-tests:
 	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
 	$(MAKE) --no-print-directory package-check
+
+metrics:               ## /metrics, alerts and dashboards, with promtool and a real Prometheus
+	@hack/prometheus-install
+	cargo test --quiet -p persys-metrics
+	cargo test --quiet -p persys-scheduler --lib metrics
+	cargo test --quiet -p persys --bin persys views
+	cargo test --quiet -p persys-e2e --test gateway prometheus
 
 browser:               ## the dashboard in Chromium; pictures are kept under target/screenshots
 	@hack/browser-install

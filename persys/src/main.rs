@@ -26,6 +26,8 @@ mod program;
 mod settings;
 mod telemetry;
 mod tell;
+#[cfg(test)]
+mod views;
 
 use std::process::ExitCode;
 

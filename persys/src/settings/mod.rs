@@ -23,6 +23,8 @@ mod git;
 mod oidc;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+pub(crate) use page::understood;
 pub(crate) mod read;
 pub(crate) mod renewal;
 pub(crate) mod scheduler;

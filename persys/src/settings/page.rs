@@ -72,7 +72,7 @@ fn words(line: &str) -> Vec<OsString> {
     words
 }
 
-fn understood(line: &str) -> Result<(), String> {
+pub(crate) fn understood(line: &str) -> Result<(), String> {
     let mut all = words(line);
     let called = all.remove(0);
     let told = |error: clap::Error| error.to_string();

@@ -151,9 +151,8 @@ fn it_looks_as_often_as_was_said() {
     healthy(at);
     let looks = || {
         let page = page(at, "/metrics")?;
-        let line =
-            page.lines().find(|line| line.starts_with("persys_scheduler_reconciliation_c"))?;
-        line.rsplit_once(' ')?.1.parse::<u64>().ok()
+        let name = "persys_scheduler_reconciliation_cycles_total{result=\"success\"} ";
+        page.lines().find_map(|line| line.strip_prefix(name))?.parse::<u64>().ok()
     };
     let (begun, first) = (Instant::now(), looks().unwrap());
     until("forty looks", || looks().filter(|count| *count >= first + 40));
