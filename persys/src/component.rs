@@ -372,3 +372,12 @@ pub(crate) async fn until_told() {
         () = terminated => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// Help, completion and manual pages are made from all of it, and clap looks for clashes then.
+    #[test]
+    fn everything_that_can_be_typed_fits_together() {
+        persys_cli::command_with("persys", super::commands()).debug_assert();
+    }
+}

@@ -191,7 +191,9 @@ pub(crate) struct Completion {
 /// of one of ours (`scheduler`, `agent`) is joined with it: its options and words come on top.
 pub(crate) fn command(program: &str, extra: Vec<clap::Command>) -> clap::Command {
     let mut command = Cli::command().bin_name(program.to_owned()).display_name(program.to_owned());
+    let taken: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     for theirs in extra {
+        let theirs = without_letters(theirs, &taken);
         let name = theirs.get_name().to_owned();
         if command.find_subcommand(&name).is_none() {
             command = command.subcommand(theirs);
@@ -212,6 +214,15 @@ pub(crate) fn command(program: &str, extra: Vec<clap::Command>) -> clap::Command
         });
     }
     command
+}
+
+/// A command without those of its letters that mean something of ours, which holds everywhere: in help,
+/// completion and manual pages a letter means one thing. Whoever reads the command itself has them all.
+fn without_letters(command: clap::Command, taken: &[char]) -> clap::Command {
+    let is_taken = |argument: &clap::Arg| argument.get_short().is_some_and(|l| taken.contains(&l));
+    command
+        .mut_args(|argument| if is_taken(&argument) { argument.short(None) } else { argument })
+        .mut_subcommands(|inner| without_letters(inner, taken))
 }
 
 /// Whether these words (without the program's name) are for this crate, where the executable has a
@@ -240,7 +251,9 @@ mod tests {
     fn the_commands_are_well_formed() {
         Cli::command().debug_assert();
         let theirs = clap::Command::new("scheduler").arg(clap::Arg::new("grpc").long("grpc"));
-        let command = command("persys", vec![clap::Command::new("dev"), theirs]);
+        let out = clap::Arg::new("out").long("out").short('o');
+        let issue = clap::Command::new("ca").subcommand(clap::Command::new("issue").arg(out));
+        let command = command("persys", vec![clap::Command::new("dev"), theirs, issue]);
         assert!(command.find_subcommand("dev").is_some());
         let joined = command.find_subcommand("scheduler").unwrap();
         assert!(joined.find_subcommand("summary").is_some());

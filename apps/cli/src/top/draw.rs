@@ -201,7 +201,7 @@ pub(super) fn text(view: &View, columns: u16) -> String {
     if wanted >= usize::from(HIGHEST) {
         lines.push("and more: `persys nodes` and `persys list` show all".to_owned());
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.join("\n") + "\n"
 }
 
 /// The lines of a picture, without what is empty at their end.

@@ -24,8 +24,8 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-fn moment(seconds: i64) -> Option<Timestamp> {
-    Some(Timestamp { seconds, nanos: 0 })
+fn moment(seconds: i64) -> Timestamp {
+    Timestamp { seconds, nanos: 0 }
 }
 
 fn node(id: &str, status: &str, used: f64) -> NodeView {
@@ -41,7 +41,7 @@ fn node(id: &str, status: &str, used: f64) -> NodeView {
         total_disk_gb: 100,
         available_disk_gb: 75,
         workloads: 2,
-        last_heartbeat: moment(998),
+        last_heartbeat: Some(moment(998)),
         ..NodeView::default()
     }
 }
@@ -52,7 +52,7 @@ fn workload(id: &str, status: &str, usage: Option<(f64, i64)>) -> WorkloadView {
         r#type: "container".to_owned(),
         status: status.to_owned(),
         assigned_node_id: "n1".to_owned(),
-        created_at: moment(940),
+        created_at: Some(moment(940)),
         usage: usage.map(|(cpu_percent, mib)| WorkloadUsageSnapshot {
             cpu_percent,
             memory_bytes: mib * 1024 * 1024,

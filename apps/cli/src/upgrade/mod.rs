@@ -72,5 +72,5 @@ fn report(findings: &[Finding], to: &str, program: &str, color: bool) -> String 
         (0, _) => format!("{to} can be installed; look at {warn} first."),
         (_, _) => format!("Do not install {to} yet: {blocking} in the way, {warn} to look at."),
     });
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.join("\n") + "\n"
 }
