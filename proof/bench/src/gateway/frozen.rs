@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// p99 of each round, in milliseconds.
 #[derive(Debug)]
 pub(super) struct Frozen {
-    pub(super) answers: Vec<f64>,
-    pub(super) frozen: Vec<f64>,
+    pub(super) before: Vec<f64>,
+    pub(super) meanwhile: Vec<f64>,
     /// Answers that were refusals or none at all, of the cluster that was well.
     pub(super) failed: usize,
 }
@@ -40,15 +40,15 @@ impl Frozen {
         let clients: Vec<_> =
             std::iter::repeat_with(|| site.client(USER)).take(CLIENTS).collect::<Result<_, _>>()?;
         let beside = site.client(USER)?;
-        let mut found = Self { answers: Vec::new(), frozen: Vec::new(), failed: 0 };
+        let mut found = Self { before: Vec::new(), meanwhile: Vec::new(), failed: 0 };
         for _ in 0..options.rounds {
             until_well(site, &beside).await?;
             let (p99, failed) = paced(site, &clients, &beside, options.turn).await?;
-            found.answers.push(p99);
+            found.before.push(p99);
             found.failed += failed;
             kill_process(other, Signal::STOP)?;
             let (p99, failed) = paced(site, &clients, &beside, options.turn).await?;
-            found.frozen.push(p99);
+            found.meanwhile.push(p99);
             found.failed += failed;
             kill_process(other, Signal::CONT)?;
         }
@@ -56,14 +56,14 @@ impl Frozen {
     }
 
     pub(super) fn ratio(&self) -> f64 {
-        median(&self.frozen) / median(&self.answers)
+        median(&self.meanwhile) / median(&self.before)
     }
 
     pub(super) fn line(&self) -> String {
         format!(
             "one cluster stands still: p99 of the other {:.2} ms, before {:.2} ms, ratio {:.2}; {} failed",
-            median(&self.frozen),
-            median(&self.answers),
+            median(&self.meanwhile),
+            median(&self.before),
             self.ratio(),
             self.failed
         )

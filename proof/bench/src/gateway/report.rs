@@ -164,8 +164,8 @@ impl Results {
                 "cpu_percent": self.streams.cpu_percent,
             },
             "frozen": {
-                "p99_ms_while_all_answer": self.frozen.answers,
-                "p99_ms_while_one_stands_still": self.frozen.frozen,
+                "p99_ms_while_all_answer": self.frozen.before,
+                "p99_ms_while_one_stands_still": self.frozen.meanwhile,
                 "failed": self.frozen.failed,
             },
             "bars": bars,

@@ -33,7 +33,7 @@ function list(all, chooseCluster) {
         [h('span', { class: 'name' }, cluster.name || id), shown && h('span', { class: 'tag' }, 'shown')],
         badge(healthy(cluster) ? 'Ready' : 'NotReady'),
         cluster.routing_strategy || '–',
-        schedulers.map((one) => h('div', { key: one.id, class: one.healthy ? '' : 'bad' }, shape(one.healthy ? 'disc' : 'cross'), ' ', one.address, !one.healthy && h('span', { class: 'muted' }, one.last_seen ? `, last seen ${ago(one.last_seen)}` : ', never seen'))),
+        schedulers.map((one) => h('div', { key: one.id, class: one.healthy ? 'scheduler' : 'scheduler bad' }, shape(one.healthy ? 'disc' : 'cross'), one.address, !one.healthy && h('span', { class: 'muted' }, one.last_seen ? `, last seen ${ago(one.last_seen)}` : ', never seen'))),
         shown ? '' : h('button', { class: 'button small', type: 'button', onclick: () => chooseCluster(id) }, 'Show'),
       ],
     };

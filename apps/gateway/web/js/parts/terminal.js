@@ -108,7 +108,9 @@ export class Terminal {
     const style = getComputedStyle(this.host);
     const inner = (size, a, b) => size - parseFloat(style[a]) - parseFloat(style[b]);
     const columns = Math.max(20, Math.floor(inner(this.host.clientWidth, 'paddingLeft', 'paddingRight') / (width / 10)));
-    const rows = Math.max(5, Math.floor(inner(this.host.clientHeight, 'paddingTop', 'paddingBottom') / height));
+    // A line is as high as the style says; the letters in it are lower.
+    const line = parseFloat(style.lineHeight) || height;
+    const rows = Math.max(5, Math.floor(inner(this.host.clientHeight, 'paddingTop', 'paddingBottom') / line));
     if (rows === this.screen.rows && columns === this.screen.columns && this.lines.length > 0) return;
     this.screen.resize(rows, columns);
     this.resized(this.size);
