@@ -181,7 +181,7 @@ pub(crate) async fn open(
     running: &scheduler::Running,
     authority: &Path,
     listen: SocketAddr,
-    lifetime: Option<std::time::Duration>,
+    lifetime: Option<Duration>,
 ) -> Result<Option<persys_ca::Running>, Error> {
     let Some(credentials) = running.credentials.clone().filter(|_| has_authority(authority)) else {
         return Ok(None);
@@ -219,7 +219,7 @@ impl Register for OfScheduler {
 
     async fn denied(&self) -> Result<Denied, RegisterError> {
         let entries = self.0.entries();
-        let subjects = entries.revocations().map(persys_model::entry::Revocation::subject);
+        let subjects = entries.revocations().map(Revocation::subject);
         let denied = Denied::of_lines(subjects);
         denied.map_err(|fault| RegisterError::Unavailable(fault.to_string()))
     }

@@ -92,13 +92,16 @@ fn claim(hash: &str, key: &str, name: &str) -> Ask {
 
 /// The token as it is stored: how many more may join, and who did.
 fn stored(c: &Cluster) -> (u32, Vec<String>) {
-    let tokens = c.store.snapshot.entries.iter().filter_map(|entry| match &**entry {
-        Entry::JoinToken(token) => Some(token),
-        _ => None,
+    let token = |entry: &Arc<Entry>| {
+        if let Entry::JoinToken(token) = &**entry { Some(token.clone()) } else { None }
+    };
+    let mut tokens = c.store.snapshot.entries.iter().filter_map(token);
+    let found = tokens.next().map(|token| {
+        let names = token.uses.iter().map(|one| one.name.to_string());
+        (token.uses_left, names.collect())
     });
-    let token: Vec<_> = tokens.collect();
-    assert_eq!(token.len(), 1);
-    (token[0].uses_left, token[0].uses.iter().map(|one| one.name.to_string()).collect())
+    assert!(found.is_some() && tokens.next().is_none());
+    found.unwrap_or_default()
 }
 
 #[test]

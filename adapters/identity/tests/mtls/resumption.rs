@@ -67,7 +67,7 @@ fn greet(tasks: &mut JoinSet<()>, listener: TcpListener, acceptor: TlsAcceptor) 
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(stream).await.unwrap();
             stream.write_all(b"x").await.unwrap();
-            stream.read(&mut [0; 5]).await.unwrap();
+            stream.read_exact(&mut [0; 5]).await.unwrap();
         }
     });
 }

@@ -75,9 +75,9 @@ fn judge<B>(request: &Request<B>, alone: bool) -> Result<(), Status> {
     if may {
         return Ok(());
     }
-    let (role, name) = (peer.role, &peer.name);
-    tracing::info!(%role, %name, method, "refused");
-    let why = format!("the {role} {name} may not call {method}: it is for {}", rule.rule());
+    let who = format!("{} {}", peer.role, peer.name);
+    tracing::info!(who, method, "refused");
+    let why = format!("the {who} may not call {method}: it is for {}", rule.rule());
     Err(Status::permission_denied(why))
 }
 

@@ -244,8 +244,8 @@ async fn a_canary_is_in_no_store_on_no_page_and_in_no_log() {
 
 #[test]
 fn the_shapes_are_those_of_the_canary() {
-    let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, SHAPES[1]);
+    let hex: Vec<_> = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex.concat(), SHAPES[1]);
     assert!(format!("{:?}", CANARY.as_bytes()).contains(SHAPES[2]));
     for before in 0..3 {
         let encoded = base64(format!("{}{CANARY}", "x".repeat(before)).as_bytes());
