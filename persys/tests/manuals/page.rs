@@ -17,7 +17,7 @@
 //!   <!-- ends: 2 -->               how they end; `any` where that depends on the machine
 //! ```
 //!
-//! What looks like a command in a block of neither language is counted as not run, and told.
+//! What looks like a command in a block of neither language is an error: nothing escapes.
 
 use std::path::{Path, PathBuf};
 
@@ -206,7 +206,10 @@ impl Said {
         let (commands, how) = match language.trim() {
             "sh" => (listed(block), self.how.clone()),
             "console" => (shown(block)?, self.how.clone()),
-            _ => (unsaid(block), How::Never(UNSAID.to_owned())),
+            _ => match unsaid(block) {
+                Some((line, text)) => return Err(format!("line {line}: {text}: {UNSAID}")),
+                None => (Vec::new(), How::default()),
+            },
         };
         let one = self.instead.is_some() || matches!(self.how, How::Beside(_));
         if commands.is_empty() && !self.is_empty() {
@@ -241,15 +244,12 @@ fn how(text: &str) -> Result<How, String> {
     }
 }
 
-/// The excuse of what nobody thought of; it is told, and hurts.
-const UNSAID: &str = "in a block that is neither sh nor console";
+/// Nothing that somebody may type escapes.
+const UNSAID: &str = "looks like a command, in a block that is neither sh nor console";
 
 /// What looks like a command in a block that is none.
-fn unsaid(block: &[(usize, &str)]) -> Vec<Typed> {
-    let lines = block.iter().filter(|(_, line)| is_command(line));
-    lines
-        .map(|(line, text)| Typed { line: *line, shown: (*text).to_owned(), ..Typed::default() })
-        .collect()
+fn unsaid<'a>(block: &[(usize, &'a str)]) -> Option<(usize, &'a str)> {
+    block.iter().copied().find(|(_, line)| is_command(line))
 }
 
 /// Whether a line outside of our languages looks as if somebody should type it.
@@ -357,11 +357,10 @@ mod tests {
             "<!-- ends: well -->\n```sh\na\n```",
             "<!-- runs: never: x -->",
             "```console\nno command\n```",
+            "```\npersys list\n```",
+            "```text\n$ persys list\n```",
         ] {
             assert!(Page::parse("p", page).is_err(), "{page}");
-        }
-        for page in ["```\npersys list\n```", "```text\n$ persys list\n```"] {
-            assert_eq!(typed(page)[0].how, How::Never(UNSAID.to_owned()));
         }
         assert!(Page::parse("p", "<!-- any other remark -->\ntext\n```yaml\na: 1\n```").is_ok());
     }
