@@ -138,7 +138,7 @@ impl Stack {
                 agent::Limit::None,
             ),
             machines: None,
-            http: None,
+            http: Some(any()),
         };
         let running = agent::start(config).await.expect("an agent");
         self.sims.insert(running.node.clone(), sim);
@@ -156,6 +156,13 @@ impl Stack {
         let at = self.agents.get(&id).and_then(|agent| agent.grpc).expect("an agent");
         let expected = Expected::Agent(Name::new(node).expect("a name"));
         self.connect(at, Role::Operator, "alice", expected).await
+    }
+
+    /// Where an agent shows its pages.
+    #[must_use]
+    pub fn agent_pages(&self, node: &str) -> SocketAddr {
+        let id = NodeId::new(node).expect("a name");
+        self.agents.get(&id).and_then(|agent| agent.http).expect("an agent with pages")
     }
 
     /// A connection to an agent by anybody.
