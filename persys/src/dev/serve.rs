@@ -176,9 +176,17 @@ async fn start_agent(
         compose: agent::ComposeChoice::default(),
         registry_auth: std::env::var_os("PERSYS_REGISTRY_AUTH").map(Into::into),
         machines: Some(persys_runtime::vm::settings::Settings::default()),
-        http: None,
+        http: Some(agent_pages(options)),
     };
     Ok(agent::start(config).await?)
+}
+
+/// Where the agent shows `/health` and `/metrics`: at the usual port beside a scheduler at its usual one,
+/// if that is free.
+fn agent_pages(options: &Options) -> SocketAddr {
+    let usual = local(8089);
+    let free = || std::net::TcpListener::bind(usual).is_ok();
+    if options.http == 8084 && free() { usual } else { local(0) }
 }
 
 /// The gateway, without TLS for browsers: it listens on this machine alone.

@@ -172,6 +172,13 @@ impl Stack {
         self.connect(at, Role::Operator, "alice", expected).await
     }
 
+    /// Where an agent shows its pages.
+    #[must_use]
+    pub fn agent_pages(&self, node: &str) -> SocketAddr {
+        let id = NodeId::new(node).expect("a name");
+        self.agents.get(&id).and_then(|agent| agent.http).expect("an agent with pages")
+    }
+
     /// A connection to an agent by anybody.
     pub async fn channel_to_agent(&self, node: &str, role: Role, name: &str) -> Channel {
         let id = NodeId::new(node).expect("a name");

@@ -25,8 +25,10 @@ use persys_metrics::{
     Page, Rpcs, STEPS, Validity,
 };
 use persys_model::command::{Answer as Obeyed, Order};
+use persys_model::time::WallMillis;
 
 use crate::place::Seen;
+use crate::standing::Standing;
 
 pub(crate) use lives::Lives;
 use shown::Shown;
@@ -69,6 +71,16 @@ impl Default for Metrics {
 #[must_use]
 pub fn families() -> Vec<Described> {
     Metrics::default().page.described().to_vec()
+}
+
+/// The page of a leader of this cluster that has just begun, for proofs.
+#[must_use]
+pub fn page_of(world: &World) -> String {
+    let now = WallMillis(0);
+    let cluster = Some((world.tally(), Led::of(world)));
+    let present =
+        Present { cluster, standing: Standing::new(now), copy_age: None, requests: 0, now };
+    Metrics::default().answer(&present, None).text
 }
 
 impl Metrics {

@@ -20,7 +20,6 @@ use persys_model::workload::{Desired, Workload};
 use tonic::Code;
 
 use super::*;
-use crate::standing::Standing;
 
 fn node(nth: usize) -> Arc<Node> {
     Arc::new(Node {

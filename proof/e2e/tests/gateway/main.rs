@@ -8,6 +8,7 @@ mod callers;
 mod clusters;
 mod events;
 mod inside;
+mod prometheus;
 mod pushes;
 mod rest;
 mod revoked;
