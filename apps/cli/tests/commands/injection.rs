@@ -280,7 +280,8 @@ impl Rest {
             }
         }
         // The same name in a path is refused, or there is nothing of that name.
-        let encoded: String = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded: Vec<_> = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded = encoded.concat();
         let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         for verb in ["GET", "DELETE", "PUT"] {
             let path = format!("/v1/workloads/{encoded}");

@@ -110,35 +110,41 @@ mod tests {
     use super::*;
     use crate::rest::table;
 
-    fn body(text: String) -> Result<Body, Infallible> {
-        Ok(Body { text: text.into(), tag: HeaderValue::from_static("\"x\"") })
+    fn body(text: &'static str) -> Body {
+        Body { text: Bytes::from_static(text.as_bytes()), tag: HeaderValue::from_static("\"x\"") }
+    }
+
+    fn shown_as(shown: &Shown, query: Option<&str>, answer: &Bytes, text: &'static str) -> Bytes {
+        let row = table::all().next().unwrap();
+        shown.of(row, query, answer, || Ok::<_, Infallible>(body(text))).unwrap().text
     }
 
     #[test]
     fn the_same_answer_is_made_once_and_another_one_anew() {
-        let (shown, row) = (Shown::default(), table::all().next().unwrap());
+        let shown = Shown::default();
         let (one, other) = (Bytes::from(vec![1; 4096]), Bytes::from(vec![2; 4096]));
         let again = Bytes::from(one.to_vec());
-        assert_eq!(shown.of(row, None, &one, || body("1".into())).unwrap().text, "1");
-        assert_eq!(shown.of(row, None, &again, || body("2".into())).unwrap().text, "1");
-        assert_eq!(shown.of(row, Some("a"), &one, || body("3".into())).unwrap().text, "3");
-        assert_eq!(shown.of(row, None, &other, || body("4".into())).unwrap().text, "4");
-        assert_eq!(shown.of(row, None, &one, || body("5".into())).unwrap().text, "5");
+        assert_eq!(shown_as(&shown, None, &one, "1"), "1");
+        assert_eq!(shown_as(&shown, None, &again, "2"), "1");
+        assert_eq!(shown_as(&shown, Some("a"), &one, "3"), "3");
+        assert_eq!(shown_as(&shown, None, &other, "4"), "4");
+        assert_eq!(shown_as(&shown, None, &one, "5"), "5");
         let short = Bytes::from_static(b"short");
-        assert_eq!(shown.of(row, None, &short, || body("6".into())).unwrap().text, "6");
-        assert_eq!(shown.of(row, None, &short, || body("7".into())).unwrap().text, "7");
+        assert_eq!(shown_as(&shown, None, &short, "6"), "6");
+        assert_eq!(shown_as(&shown, None, &short, "7"), "7");
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let (shown, row) = (Shown::default(), table::all().next().unwrap());
+        let shown = Shown::default();
         for nth in 0..1000 {
             let answer = Bytes::from(vec![0; 200 * 1024]);
-            drop(shown.of(row, Some(&nth.to_string()), &answer, || body("x".into())));
+            shown_as(&shown, Some(&nth.to_string()), &answer, "x");
         }
         let all = shown.0.lock().unwrap();
         assert!(all.bytes <= MOST_BYTES && all.kept.len() <= MOST, "{}", all.bytes);
-        assert!(all.kept.contains_key(&(row.path, "999".to_owned())));
+        let path = table::all().next().unwrap().path;
+        assert!(all.kept.contains_key(&(path, "999".to_owned())));
         assert_eq!(all.bytes, all.kept.values().map(|kept| kept.size()).sum::<usize>());
     }
 }

@@ -24,13 +24,13 @@ fn main() -> ExitCode {
         ["gateway", folder, east, west] => {
             gateway::serve(folder.as_ref(), &[("east", east), ("west", west)]).map(|()| true)
         }
-        _ => match Options::parse(&args) {
-            Some(options) => gateway::run(&options),
-            None => {
+        _ => {
+            let Some(options) = Options::parse(&args) else {
                 say(USAGE);
                 return ExitCode::from(2);
-            }
-        },
+            };
+            gateway::run(&options)
+        }
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -162,7 +162,7 @@ async fn the_gateway_describes_itself_and_carries_its_headers() {
     site.stop().await;
 }
 
-fn wanted(id: &str, part: Value) -> Value {
+fn wanted(id: &str, part: &Value) -> Value {
     let mut whole = container(id);
     for (key, value) in part.as_object().unwrap() {
         whole["spec"][key] = value.clone();
@@ -183,10 +183,10 @@ async fn a_check_says_what_would_happen_and_then_it_happens() {
     let gone = json!({"workload_id": "nobody", "desired_state": "Stopped"});
     let cases = [
         (container("new"), "create", "n1"),
-        (wanted("huge", huge), "create", ""),
+        (wanted("huge", &huge), "create", ""),
         (container("there"), "nothing", ""),
         (
-            wanted("there", json!({"resources": {"cpu_millicores": "50", "memory_mb": 32}})),
+            wanted("there", &json!({"resources": {"cpu_millicores": "50", "memory_mb": 32}})),
             "update",
             "n1",
         ),

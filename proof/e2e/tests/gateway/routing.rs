@@ -212,11 +212,11 @@ async fn dns(at: SocketAddr, port: u16, served: Arc<AtomicUsize>) -> JoinSet<()>
 async fn a_scheduler_that_dns_names_is_asked_too_and_stays_when_dns_is_gone() {
     let served = Arc::new(AtomicUsize::new(0));
     let first = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let server = first.local_addr().unwrap();
+    let names_at = first.local_addr().unwrap();
     drop(first);
     let two = Two::start(Routing::Sticky, |config, _| {
         config.discovery = Some(Discovery {
-            server,
+            server: names_at,
             service: "_persys-scheduler.persys.local".to_owned(),
             every: Duration::from_millis(200),
         });
@@ -225,7 +225,7 @@ async fn a_scheduler_that_dns_names_is_asked_too_and_stays_when_dns_is_gone() {
     // Nobody answers for names yet, and the one that is configured does its work.
     assert_eq!(two.who("/nodes", &[]).await, "n1");
     let port = two.doors[1].at.port();
-    let mut tasks = dns(server, port, Arc::clone(&served)).await;
+    let mut tasks = dns(names_at, port, Arc::clone(&served)).await;
     let shown = two.until_schedulers(2).await;
     let ids: Vec<_> = shown["cluster"]["schedulers"].as_array().unwrap().iter().collect();
     assert!(ids.iter().any(|one| one["id"] == json!(format!("discovered-127.0.0.1:{port}"))));

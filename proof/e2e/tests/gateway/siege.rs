@@ -110,11 +110,8 @@ async fn attack(at: SocketAddr, pieces: Vec<Vec<u8>>, pause: Duration) -> String
         }
     }
     let mut shown = vec![0; 512];
-    let size = match timeout(PATIENCE, stream.read(&mut shown)).await.expect("an answer or an end")
-    {
-        Ok(size) => size,
-        Err(_) => 0,
-    };
+    let read = timeout(PATIENCE, stream.read(&mut shown)).await.expect("an answer or an end");
+    let size = read.unwrap_or_default();
     String::from_utf8_lossy(&shown[..size]).into_owned()
 }
 
