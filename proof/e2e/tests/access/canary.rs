@@ -133,12 +133,11 @@ async fn every_page(search: &mut Search, stack: &Stack, gateway: &persys_gateway
     let get = async |url: String| {
         let request = client.get(&url).bearer_auth(&admin).timeout(PATIENCE);
         let mut pieces = request.send().await.unwrap().bytes_stream();
-        let mut all = Vec::new();
+        let (mut all, mut patience) = (Vec::new(), PATIENCE);
         // A stream is read for as long as it tells something new.
-        while let Ok(Some(Ok(piece))) =
-            tokio::time::timeout(Duration::from_millis(500), pieces.next()).await
-        {
+        while let Ok(Some(Ok(piece))) = tokio::time::timeout(patience, pieces.next()).await {
             all.extend(piece);
+            patience = Duration::from_millis(500);
         }
         all
     };
@@ -152,7 +151,16 @@ async fn every_page(search: &mut Search, stack: &Stack, gateway: &persys_gateway
         let id = if path.contains("/nodes/") { "n1" } else { "keyed" };
         let filled =
             path.replace("{cluster_id}", "stack").replace("{id}", id).replace("{name}", "db");
-        let told = get(format!("{at}{filled}")).await;
+        let goes_on = path.ends_with("/watch") || path.ends_with("/stream");
+        let something = async {
+            // Once it is followed, something happens that can be told.
+            let url = format!("{at}/v1/workloads/keyed/restart");
+            for _ in 0..if goes_on { 3 } else { 0 } {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                client.post(&url).bearer_auth(&admin).send().await.unwrap();
+            }
+        };
+        let (told, ()) = tokio::join!(get(format!("{at}{filled}")), something);
         assert!(!told.is_empty(), "{filled} says nothing");
         search.look(&filled, &told);
     }
