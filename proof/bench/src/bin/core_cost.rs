@@ -40,6 +40,10 @@ const ROUNDS: usize = 5;
 const MOST_SUBMIT_US: f64 = 20.0;
 const MOST_BEAT_US: f64 = 2.0;
 
+/// The page of metrics: milliseconds, and bytes.
+const MOST_PAGE_MS: f64 = 100.0;
+const MOST_PAGE_BYTES: usize = 1_000_000;
+
 /// An order as an obedient agent needs it.
 type Order = (NodeId, WorkloadId, Session, Epoch);
 
@@ -92,14 +96,44 @@ fn main() -> ExitCode {
         ));
         fine &= submit.0 < MOST_SUBMIT_US && beat.0 < MOST_BEAT_US;
     }
+    fine &= pages(&clusters.iter().map(|(cluster, _)| cluster).collect::<Vec<_>>());
     if let Some(path) = std::env::args().nth(1) {
         std::fs::write(&path, format!("[{}]\n", json.join(","))).expect("the result is written");
     }
     let verdict = if fine { "PASS" } else { "FAIL" };
     println!(
-        "bars at every size: submit < {MOST_SUBMIT_US} us, quiet beat < {MOST_BEAT_US} us: {verdict}"
+        "bars at every size: submit < {MOST_SUBMIT_US} us, quiet beat < {MOST_BEAT_US} us, \
+         page < {MOST_PAGE_MS} ms and < {MOST_PAGE_BYTES} bytes: {verdict}"
     );
     if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What it costs to show and to check each cluster; the driver is held up by counting and checking.
+fn pages(clusters: &[&Cluster]) -> bool {
+    let mut fine = true;
+    println!("   nodes  workloads   counted ms   page ms  page bytes   checked ms");
+    for ((nodes, workloads), cluster) in SIZES.iter().zip(clusters) {
+        let (mut count, mut page, mut check, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for _ in 0..ROUNDS {
+            let begin = thread_time();
+            std::hint::black_box(cluster.world.tally());
+            let counted = thread_time();
+            bytes = persys_scheduler::metrics::page_of(&cluster.world).len();
+            let shown = thread_time();
+            assert!(cluster.world.violations().is_empty(), "the books are right");
+            let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e3;
+            count.push(ms(begin, counted));
+            page.push(ms(counted, shown));
+            check.push(ms(shown, thread_time()));
+        }
+        let [count, page, check] = [count, page, check].map(|all| spread(all.into_iter()));
+        println!(
+            "{nodes:>8} {workloads:>10} {:>12.2} {:>9.2} {bytes:>11} {:>12.2}",
+            count.0, page.0, check.0
+        );
+        fine &= page.0 < MOST_PAGE_MS && bytes < MOST_PAGE_BYTES;
+    }
+    fine
 }
 
 impl Cluster {
