@@ -279,13 +279,6 @@ impl Stack {
         self.agents.get(&id).and_then(|agent| agent.grpc).expect("an agent")
     }
 
-    /// Where the pages of an agent are.
-    #[must_use]
-    pub fn agent_pages(&self, node: &str) -> SocketAddr {
-        let id = NodeId::new(node).expect("a name");
-        self.agents.get(&id).and_then(|agent| agent.http).expect("an agent with pages")
-    }
-
     /// The file of the store.
     #[must_use]
     pub fn store(&self) -> PathBuf {
