@@ -214,6 +214,14 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     start_with(config, |parts| parts).await
 }
 
+/// A start that fails leaves the store free: whoever tries again at once finds it so.
+async fn or_close<T>(started: Result<T, Error>, store: &dyn Store) -> Result<T, Error> {
+    if started.is_err() {
+        store.close().await;
+    }
+    started
+}
+
 /// Starts a scheduler whose driver works with what `between` makes of its parts: a proof puts
 /// something between the scheduler and the outside.
 pub async fn start_with(
@@ -229,7 +237,7 @@ pub async fn start_with(
     let known = known::read(&known_path)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::new(&health));
-    let incoming = door.incoming(grpc, metrics.report(logged()))?;
+    let incoming = or_close(door.incoming(grpc, metrics.report(logged())), &*store).await?;
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
 
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());

@@ -27,6 +27,7 @@ pub const MODULES: &[&str] = &[
     "git",
     "identity",
     "libvirt",
+    "metrics",
     "model",
     "node",
     "oidc",

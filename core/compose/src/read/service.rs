@@ -223,7 +223,9 @@ fn say_fixed(at: &Place<'_>, key: &str) {
 /// Images are pulled, not built. With an image named as well, that one is.
 fn built(draft: &Draft<'_>, keys: &[Entry]) {
     let build = keys.iter().find(|entry| entry.key == "build");
-    let has_image = keys.iter().any(|entry| entry.key == "image");
+    // `image:` with nothing behind it names none.
+    let names_one = |entry: &Entry| entry.key == "image" && entry.value.value != Value::Null;
+    let has_image = keys.iter().any(names_one);
     match (build, has_image) {
         (Some(_), true) => {
             draft.place("build").ignored("nothing is built here: the image is pulled, so push it");

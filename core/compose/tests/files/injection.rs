@@ -78,6 +78,7 @@ fn images() {
         ("an id", image(&"a".repeat(64)), "no registry"),
         ("a list", image("[nginx]"), "must be a single value"),
         ("nothing", "services: {web: {command: x}}".into(), "has no image"),
+        ("an anchor", "services: {web: {image: &nginx}}".into(), "has no image"),
     ]);
 }
 

@@ -149,7 +149,8 @@ impl Rig {
     /// The runtimes are asked as soon as there is something to ask, so that a test can answer at
     /// once; that real ones are asked a little later has a test of its own.
     pub(super) fn begin(disk: Ledger, settings: AgentSettings, now: u64) -> Self {
-        let settings = AgentSettings { observe_stir_ms: 0, observe_after_ms: 0, ..settings };
+        let mut settings = settings;
+        (settings.observe_stir_ms, settings.observe_after_ms) = (0, 0);
         Self::with(disk, settings, now)
     }
 

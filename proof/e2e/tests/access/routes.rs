@@ -158,8 +158,16 @@ fn filled(path: &str) -> String {
 
 /// Where there is nothing to say, a body is refused before anybody looks at who sends it.
 fn takes_body(path: &str) -> bool {
-    let bare =
-        ["/retry", "/restart", "/stop", "/start", "/confirm-gone", "/drifts/check", "/ignore"];
+    let bare = [
+        "/retry",
+        "/restart",
+        "/stop",
+        "/start",
+        "/confirm-gone",
+        "/drifts/check",
+        "/ignore",
+        "/rotate-secrets-key",
+    ];
     !bare.iter().any(|end| path.ends_with(end))
 }
 
