@@ -302,11 +302,7 @@ impl Agent {
     ) {
         let Some(slot) = self.slots.get_mut(workload) else { return };
         let Some(flight) = slot.flight.take_if(|flight| flight.id == verb) else { return };
-        let by = match outcome {
-            Outcome::Done => now.mono.plus(self.settings.observe_after_ms),
-            Outcome::Failed(_) | Outcome::Unknown => now.mono,
-        };
-        slot.trust_from = self.watch.want(by);
+        slot.trust_from = self.watch.want();
         self.touched.insert(workload.clone());
         match outcome {
             Outcome::Done => self.succeeded(workload, flight, now, effects),

@@ -13,11 +13,6 @@ pub struct AgentSettings {
     pub observe_ms: u64,
     /// How soon they are asked again while they do not answer.
     pub observe_retry_ms: u64,
-    /// How soon they are asked after they said that something happened: it rarely happens alone.
-    pub observe_stir_ms: u64,
-    /// How soon they are asked after a verb that went well: how it went is known, and whatever
-    /// happens to its workload afterwards is said.
-    pub observe_after_ms: u64,
     /// How long an answer of the runtimes or of the scheduler is waited for.
     pub answer_wait_ms: u64,
     /// Wait after the first failed registration; doubles with each further one.
@@ -74,8 +69,6 @@ impl Default for AgentSettings {
             observe_wait_ms: 3_000,
             observe_ms: 30_000,
             observe_retry_ms: 1_000,
-            observe_stir_ms: 50,
-            observe_after_ms: 1_000,
             answer_wait_ms: 10_000,
             register_base_ms: 500,
             register_cap_ms: 5_000,

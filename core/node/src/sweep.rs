@@ -36,8 +36,8 @@ pub(crate) struct Watch {
     asked: u64,
     open: bool,
     asked_at: Millis,
-    /// Somebody wants to know, from this moment on.
-    wanted: Option<Millis>,
+    /// Somebody wants to know now.
+    wanted: bool,
     /// What is known as a whole.
     sight: Sight,
     /// Types whose runtimes did not answer last time, while others did.
@@ -65,16 +65,16 @@ impl Watch {
             asked: 0,
             open: false,
             asked_at: Millis(0),
-            wanted: Some(Millis(0)),
+            wanted: true,
             sight: Sight::New,
             blind: BTreeSet::new(),
             unheard: WorkloadType::ALL.into_iter().collect(),
         }
     }
 
-    /// The next observation is wanted, at this moment at the latest; gives its number.
-    pub(crate) fn want(&mut self, by: Millis) -> u64 {
-        self.wanted = Some(self.wanted.map_or(by, |wanted| wanted.min(by)));
+    /// The next observation is wanted now; gives its number.
+    pub(crate) fn want(&mut self) -> u64 {
+        self.wanted = true;
         self.asked.saturating_add(1)
     }
 
@@ -117,26 +117,19 @@ impl Watch {
 
     /// Whether to ask now; if so the question counts as asked.
     pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> bool {
-        let ask = now >= self.due(settings);
+        let now_wanted = self.wanted && !self.open;
+        let ask = now_wanted || now >= self.due(settings);
         if ask {
             self.asked = self.asked.saturating_add(1);
             self.open = true;
             self.asked_at = now;
-            self.wanted = None;
+            self.wanted = false;
         }
         ask
     }
 
     /// When to ask if nothing happens before.
     pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
-        let by_itself = self.due_by_itself(settings);
-        match self.wanted.filter(|_| !self.open) {
-            Some(wanted) => wanted.min(by_itself),
-            None => by_itself,
-        }
-    }
-
-    fn due_by_itself(&self, settings: &AgentSettings) -> Millis {
         let wait = match self.sight {
             Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open => {
                 settings.answer_wait_ms
@@ -202,9 +195,7 @@ impl Agent {
         let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
         for workload in known {
             let there = seen.remove(&workload);
-            if self.look(&workload, there, number, now, effects) {
-                self.touched.insert(workload);
-            }
+            self.look(&workload, there, number, now, effects);
         }
         self.slots.retain(|workload, slot| {
             self.journal.ledger().intents.contains_key(workload)
@@ -216,6 +207,7 @@ impl Agent {
         self.forget_old(now, effects);
         self.collected.looks = self.collected.looks.saturating_add(1);
         self.line.looked(now.mono);
+        self.touch_all();
     }
 
     /// Those of `list` that ended badly since they were last looked at, and whose end is judged:
@@ -247,8 +239,7 @@ impl Agent {
         }
     }
 
-    /// One workload as observation `number` shows it. Says whether that is news: what is as it was
-    /// when it was last looked at has been settled then.
+    /// One workload as observation `number` shows it.
     fn look(
         &mut self,
         workload: &WorkloadId,
@@ -256,35 +247,30 @@ impl Agent {
         number: u64,
         now: Now,
         effects: &mut Effects,
-    ) -> bool {
-        let Some(slot) = self.slots.get_mut(workload) else { return false };
+    ) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
         if slot.flight.is_some() || number < slot.trust_from {
-            return false;
+            return;
         }
-        let first = slot.looked <= slot.trust_from;
-        slot.looked = number;
         let intent = self.journal.ledger().intents.get(workload);
         let hidden = slot.may_hide(intent, self.watch.blind());
         slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));
         let view = match there {
             Some(seen) => View::from(seen),
-            None if hidden => View::Unknown,
+            None if hidden => {
+                slot.view = View::Unknown;
+                return;
+            }
             None => View::Absent,
         };
-        let news = first || view != slot.view;
-        if view == View::Unknown {
-            slot.view = view;
-            return news;
-        }
-        let ran = slot.ran;
         slot.see(view, now.mono, self.settings.restart_reset_ms);
-        let Some(intent) = intent else {
-            self.adopt(workload, effects);
-            return true;
-        };
-        let leave = self.fence.leave(is_exclusive(intent), now.mono);
-        slot.conclude(intent, leave);
-        news || slot.ran != ran
+        match intent {
+            Some(intent) => {
+                let leave = self.fence.leave(is_exclusive(intent), now.mono);
+                slot.conclude(intent, leave);
+            }
+            None => self.adopt(workload, effects),
+        }
     }
 
     /// Writes down what was found without an intent, unless a decision removed it.

@@ -365,38 +365,6 @@ fn an_observation_from_before_a_verb_says_nothing_about_it() {
 }
 
 #[test]
-fn what_happens_together_is_looked_at_once() {
-    let mut rig = Rig::with(Ledger::default(), AgentSettings::default(), 1_000);
-    rig.observe(Vec::new());
-    rig.step(accepted(TERM, SESSION));
-    rig.order(apply_spec(5, "a", plain()));
-    rig.step(Input::Stirred);
-    rig.finish(Outcome::Done);
-    rig.step(Input::Stirred);
-    assert!(!rig.last.observe, "more may be to come");
-    assert_eq!(rig.state(), Some(State::Running), "that needs no look");
-    rig.wait(49);
-    assert!(!rig.last.observe);
-    rig.wait(1);
-    assert!(rig.last.observe);
-    rig.observe(Vec::new());
-    assert!(matches!(rig.finish(Outcome::Unknown), Verb::Start { .. }));
-    assert!(rig.last.observe, "nobody knows what it has left");
-}
-
-#[test]
-fn a_runtime_that_tells_nothing_is_asked_soon_after_a_start() {
-    let mut rig = Rig::with(Ledger::default(), AgentSettings::default(), 1_000);
-    rig.observe(Vec::new());
-    rig.step(accepted(TERM, SESSION));
-    rig.order(apply_spec(5, "a", plain()));
-    rig.finish(Outcome::Done);
-    assert!(!rig.last.observe && rig.last.wake_at.is_some_and(|at| at.0 <= rig.now + 1_000));
-    rig.wait(1_000);
-    assert!(rig.last.observe);
-}
-
-#[test]
 fn a_removal_goes_on_in_the_next_life_without_a_new_word() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(remove(6));

@@ -146,15 +146,7 @@ impl Rig {
         Self::begin(disk, settings, 1_000)
     }
 
-    /// The runtimes are asked as soon as there is something to ask, so that a test can answer at
-    /// once; that real ones are asked a little later has a test of its own.
     pub(super) fn begin(disk: Ledger, settings: AgentSettings, now: u64) -> Self {
-        let mut settings = settings;
-        (settings.observe_stir_ms, settings.observe_after_ms) = (0, 0);
-        Self::with(disk, settings, now)
-    }
-
-    pub(super) fn with(disk: Ledger, settings: AgentSettings, now: u64) -> Self {
         let (agent, effects) = Agent::start(facts(), disk.clone(), settings, Now::at(now));
         let mut rig = Self {
             agent,
