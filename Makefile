@@ -75,9 +75,9 @@ api-fuzz:              ## schemathesis over the whole interface of a gateway; EX
 	cargo build --quiet -p persys
 	hack/api-fuzz "$${CARGO_TARGET_DIR:-target}/debug/persys" $(EXAMPLES)
 
-join:                  ## a second machine, in a network namespace, joins with one line and runs a workload
+join:                  ## a second machine, in a network namespace, joins with one line and runs a container
 	cargo build --quiet -p persys
-	hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
+	hack/with-docker hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker cargo test --quiet -p persys-e2e --test sweep

@@ -90,7 +90,7 @@ export const session = {
 
 export const read = {
   standing: () => json('/v1/standing'),
-  clusters: () => json('/clusters').then((answer) => answer.clusters ?? []),
+  clusters: () => json('/clusters').then((answer) => (answer.clusters ?? []).map((one) => ({ ...one, by_default: one.id === answer.default_cluster_id }))),
   nodes: () => json('/nodes').then((answer) => answer.nodes ?? []),
   node: (id) => json(`/v1/nodes/${part(id)}`).then((answer) => answer.node),
   nodeWhy: (id) => json(`/v1/nodes/${part(id)}/why`),

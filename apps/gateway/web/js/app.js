@@ -103,7 +103,7 @@ function roleWord() {
 function clusterChoice() {
   const known = state.clusters.data;
   if (known.length < 2) return null;
-  return h('select', { class: 'cluster', key: 'cluster', 'aria-label': 'Cluster', value: state.cluster || state.standing.data?.cluster || clusterId(known[0]), onchange: (event) => chooseCluster(event.target.value) },
+  return h('select', { class: 'cluster', key: 'cluster', 'aria-label': 'Cluster', value: state.cluster || clusterId(known.find((one) => one.by_default) ?? known[0]), onchange: (event) => chooseCluster(event.target.value) },
     known.map((cluster) => h('option', { key: clusterId(cluster), value: clusterId(cluster) }, cluster.name || clusterId(cluster))));
 }
 

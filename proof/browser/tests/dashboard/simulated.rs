@@ -94,8 +94,10 @@ async fn changes_clusters(tab: &Tab) {
     let script = "const list = document.querySelector('select.cluster'); list.value = 'east';
         list.dispatchEvent(new Event('change', { bubbles: true }))";
     tab.run(script).await;
+    tab.go_within("#/nodes").await;
     tab.sees("td .name", "n1").await;
     tab.run(&script.replace("east", "west")).await;
+    tab.go_within("#/nodes").await;
     tab.sees("td .name", "n2").await;
 }
 

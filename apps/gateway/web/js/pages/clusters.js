@@ -25,7 +25,7 @@ export function clustersPage(chooseCluster) {
 function list(all, chooseCluster) {
   return table('Clusters', [{ name: 'Cluster' }, { name: 'Health' }, { name: 'Routing' }, { name: 'Schedulers' }, { name: 'Actions', class: 'right' }], all.map((cluster) => {
     const id = clusterId(cluster);
-    const shown = id === (state.cluster || state.standing.data?.cluster);
+    const shown = state.cluster ? id === state.cluster : cluster.by_default;
     const schedulers = cluster.schedulers ?? [];
     return {
       key: id,
