@@ -66,7 +66,10 @@ async fn a_person_changes_clusters_decides_what_nobody_knows_and_holds_a_console
     changes_clusters(&tab).await;
     decides_what_nobody_knows(&tab).await;
     holds_a_console(&tab).await;
-    let complaints = tab.complaints().await;
+    let mut complaints = tab.complaints().await;
+    // The page asks for what nobody knows, and is told so.
+    let unknown = |text: &str| text.contains("404") && UNKNOWN.iter().any(|id| text.contains(id));
+    complaints.retain(|complaint| !unknown(complaint));
     assert!(complaints.is_empty(), "{complaints:#?}");
     tab.close().await;
     gateway.stop().await;
