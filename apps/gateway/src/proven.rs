@@ -58,8 +58,6 @@ impl Proven {
 
 /// Refuses somebody whom no cluster knows.
 pub async fn prove(gateway: &Gateway, caller: &Caller, origin: &Origin) -> Result<(), Problem> {
-    // What a certificate says was seen to when the connection was made.
-    let Caller::Token(_) = caller else { return Ok(()) };
     let asked = gateway.clusters.all().into_iter().map(|one| ask(one, caller, origin));
     let mut asked: FuturesUnordered<_> = asked.collect();
     let mut refused = None;
@@ -69,16 +67,21 @@ pub async fn prove(gateway: &Gateway, caller: &Caller, origin: &Origin) -> Resul
                 gateway.proven.remember(caller, Instant::now());
                 return Ok(());
             }
-            Err(why) if why.code() == Code::Unauthenticated => refused = Some(why),
+            Err(why) if is_refusal(&why) => refused = Some(why),
             Err(_) => {}
         }
     }
     match refused {
         Some(why) => {
-            gateway.proven.forget(caller);
+            if why.code() == Code::Unauthenticated {
+                gateway.proven.forget(caller);
+            }
             Err(why.into())
         }
         None if gateway.proven.remembers(caller, Instant::now()) => Ok(()),
+        // What a certificate says was seen to when the connection was made, as far as it goes: only
+        // the clusters know who was revoked since.
+        None if !matches!(caller, Caller::Token(_)) => Ok(()),
         None => {
             let sentence = "no cluster answers that could say whether this token is good";
             let next = "ask again, or use a client certificate";
@@ -86,6 +89,11 @@ pub async fn prove(gateway: &Gateway, caller: &Caller, origin: &Origin) -> Resul
             Err(Problem::new(status, "unavailable", sentence, next).again_in(1))
         }
     }
+}
+
+/// Whether a cluster knows better, or has heard too much of whoever asks.
+fn is_refusal(why: &Status) -> bool {
+    matches!(why.code(), Code::Unauthenticated | Code::ResourceExhausted)
 }
 
 async fn ask(cluster: &Cluster, caller: &Caller, origin: &Origin) -> Result<(), Status> {
