@@ -103,7 +103,9 @@ pub enum Error {
         detail: String,
     },
     /// Something that is not ours has the name.
-    #[error("{name} exists and belongs to {owner}; it was not touched")]
+    #[error(
+        "{name} exists and belongs to {owner}; it was not touched: remove it there, or choose another name"
+    )]
     Foreign {
         /// The name that is taken.
         name: String,

@@ -22,7 +22,8 @@ async fn level(shell: &Shell, wanted: LogLevel) -> Result<u8, Problem> {
         reset: wanted.reset,
     };
     let what = "the levels of the log are as they were";
-    let answer = client.ask(what, client.logging().log_levels(question)).await?;
+    let answer = client.ask(what, client.logging().log_levels(question)).await;
+    let answer = answer.map_err(|problem| problem.next("persys log level --help"))?;
     if shell.output().is_data() {
         let changes = answer
             .changes

@@ -18,6 +18,7 @@ pub(super) fn write(
     let failed = |why: std::io::Error| {
         Problem::new(format!("manual pages cannot be written to {}", folder.display()))
             .why(why.to_string())
+            .next("persys man --out man1      (any folder you may write to)")
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
     command = command.disable_help_subcommand(true);

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Request as Question, Status};
 
 use super::message::Said;
@@ -211,31 +212,20 @@ async fn run(
 async fn talk_exec(
     target: &Target,
     start: ExecStart,
-    mut typed: mpsc::Receiver<Typed>,
+    typed: mpsc::Receiver<Typed>,
     shown: &mpsc::Sender<Message>,
 ) -> Result<Option<i32>, Status> {
     use exec_input::Input;
-    let (input_to, input) = mpsc::channel(BUFFER);
-    let first = ExecInput { input: Some(Input::Start(start)) };
-    drop(input_to.send(first).await);
-    let passing = async move {
-        while let Some(typed) = typed.recv().await {
-            let input = match typed {
-                Typed::Data(data) => Input::Data(data.into()),
-                Typed::Size(size) => Input::Size(size),
-                Typed::End => Input::End(true),
-            };
-            if input_to.send(ExecInput { input: Some(input) }).await.is_err() {
-                return;
-            }
-        }
-    };
-    let mut question = Question::new(ReceiverStream::new(input));
-    target.caller.attach(target.source, question.metadata_mut());
-    let (_, channel) = target.cluster.channel(&target.keys)?;
-    let mut client = ComputeClient::new(channel);
+    let input = |input| ExecInput { input: Some(input) };
+    let (question, passing) = ask(target, input(Input::Start(start)), typed, move |typed| {
+        Some(input(match typed {
+            Typed::Data(data) => Input::Data(data.into()),
+            Typed::Size(size) => Input::Size(size),
+            Typed::End => Input::End(true),
+        }))
+    });
     let answering = async {
-        let mut output = client.exec(question).await?.into_inner();
+        let mut output = client(target)?.exec(question).await?.into_inner();
         while let Some(message) = output.message().await? {
             match message.output {
                 Some(exec_output::Output::Chunk(chunk)) => {
@@ -250,42 +240,27 @@ async fn talk_exec(
         }
         Ok(None)
     };
-    tokio::pin!(answering);
-    tokio::select! {
-        ended = &mut answering => ended,
-        () = passing => answering.await,
-    }
+    until_answered(answering, passing).await
 }
 
 async fn talk_console(
     target: &Target,
     start: ConsoleStart,
-    mut typed: mpsc::Receiver<Typed>,
+    typed: mpsc::Receiver<Typed>,
     shown: &mpsc::Sender<Message>,
 ) -> Result<Option<i32>, Status> {
     use console_input::Input;
-    let (input_to, input) = mpsc::channel(BUFFER);
-    let first = ConsoleInput { input: Some(Input::Start(start)) };
-    drop(input_to.send(first).await);
-    let passing = async move {
-        while let Some(typed) = typed.recv().await {
-            let input = match typed {
-                Typed::Data(data) => Input::Data(data.into()),
-                // A serial line has no size.
-                Typed::Size(_) => continue,
-                Typed::End => Input::End(true),
-            };
-            if input_to.send(ConsoleInput { input: Some(input) }).await.is_err() {
-                return;
-            }
+    let input = |input| ConsoleInput { input: Some(input) };
+    let (question, passing) = ask(target, input(Input::Start(start)), typed, move |typed| {
+        match typed {
+            Typed::Data(data) => Some(input(Input::Data(data.into()))),
+            // A serial line has no size.
+            Typed::Size(_) => None,
+            Typed::End => Some(input(Input::End(true))),
         }
-    };
-    let mut question = Question::new(ReceiverStream::new(input));
-    target.caller.attach(target.source, question.metadata_mut());
-    let (_, channel) = target.cluster.channel(&target.keys)?;
-    let mut client = ComputeClient::new(channel);
+    });
     let answering = async {
-        let mut output = client.console(question).await?.into_inner();
+        let mut output = client(target)?.console(question).await?.into_inner();
         while let Some(message) = output.message().await? {
             if shown.send(piece(1, &message.data)).await.is_err() {
                 return Ok(None);
@@ -293,6 +268,43 @@ async fn talk_console(
         }
         Ok(None)
     };
+    until_answered(answering, passing).await
+}
+
+fn client(target: &Target) -> Result<ComputeClient<Channel>, Status> {
+    let (_, channel) = target.cluster.channel(&target.keys)?;
+    Ok(ComputeClient::new(channel))
+}
+
+/// A question that begins with `first` and goes on with what is typed, and the work of passing that on.
+fn ask<I: Send + 'static>(
+    target: &Target,
+    first: I,
+    mut typed: mpsc::Receiver<Typed>,
+    told: impl Fn(Typed) -> Option<I>,
+) -> (Question<ReceiverStream<I>>, impl Future<Output = ()>) {
+    let (input_to, input) = mpsc::channel(BUFFER);
+    let passing = async move {
+        if input_to.send(first).await.is_err() {
+            return;
+        }
+        while let Some(typed) = typed.recv().await {
+            let Some(input) = told(typed) else { continue };
+            if input_to.send(input).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut question = Question::new(ReceiverStream::new(input));
+    target.caller.attach(target.source, question.metadata_mut());
+    (question, passing)
+}
+
+/// Somebody who has typed all they will is still answered.
+async fn until_answered<T>(
+    answering: impl Future<Output = T>,
+    passing: impl Future<Output = ()>,
+) -> T {
     tokio::pin!(answering);
     tokio::select! {
         ended = &mut answering => ended,
