@@ -356,9 +356,9 @@ impl Agent {
             self.tell(&workload);
         }
         self.answer(effects);
-        self.speak(now, effects);
+        let beat_at = self.speak(now, effects);
         effects.observe = self.watch.ask(&self.settings, now.mono);
-        effects.wake_at = self.wake_at(now.mono);
+        effects.wake_at = self.wake_at(beat_at, now.mono);
     }
 
     /// Known bug: what the scheduler did not name after a while is collected.
@@ -408,19 +408,21 @@ impl Agent {
         }
     }
 
-    fn speak(&mut self, now: Now, effects: &mut Effects) {
+    /// Says what is due, and when the next beat is.
+    fn speak(&mut self, now: Now, effects: &mut Effects) -> Option<Millis> {
         if self.line.register(&self.settings, now.mono) {
             let inventory = self.inventory();
             let (facts, term) = (self.facts.clone(), self.term());
             effects.send = Some(Upward::Register(Registration { facts, term, inventory }));
-            return;
+            return self.beat_at();
         }
         let due = self.beat_at();
-        if let Some(session) = self.session()
-            && due.is_some_and(|due| due <= now.mono)
-        {
-            effects.send = Some(Upward::Beat(self.beat(session, now.mono)));
-        }
+        let Some(session) = self.session().filter(|_| due.is_some_and(|due| due <= now.mono))
+        else {
+            return due;
+        };
+        effects.send = Some(Upward::Beat(self.beat(session, now.mono)));
+        self.beat_at()
     }
 
     /// When the next beat is due. Exclusive work lives by beats that are heard: with any of it here
@@ -466,7 +468,7 @@ impl Agent {
     }
 
     /// The earliest moment at which something is due by itself.
-    fn wake_at(&self, now: Millis) -> Option<Millis> {
+    fn wake_at(&self, beat_at: Option<Millis>, now: Millis) -> Option<Millis> {
         let waits = self.slots.values().flat_map(|slot| {
             let again = slot.again.as_ref().filter(|again| !again.counted).map(|again| again.at);
             [again, slot.retry_at]
@@ -474,7 +476,7 @@ impl Agent {
         let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
         let own = [
             self.line.register_at(),
-            self.beat_at(),
+            beat_at,
             self.fence.deadline(),
             self.journal.retry_at(),
             Some(self.watch.due(&self.settings)),

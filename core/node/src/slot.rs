@@ -28,6 +28,8 @@ pub(crate) struct Slot {
     pub(crate) elsewhere: BTreeSet<WorkloadType>,
     /// The first observation that is late enough to know what our last verb did.
     pub(crate) trust_from: u64,
+    /// The last observation that was taken in.
+    pub(crate) looked: u64,
     /// The verb that runs.
     pub(crate) flight: Option<Flight>,
     /// Whether the scheduler named it in this session.

@@ -195,7 +195,9 @@ impl Agent {
         let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
         for workload in known {
             let there = seen.remove(&workload);
-            self.look(&workload, there, number, now, effects);
+            if self.look(&workload, there, number, now, effects) {
+                self.touched.insert(workload);
+            }
         }
         self.slots.retain(|workload, slot| {
             self.journal.ledger().intents.contains_key(workload)
@@ -207,7 +209,6 @@ impl Agent {
         self.forget_old(now, effects);
         self.collected.looks = self.collected.looks.saturating_add(1);
         self.line.looked(now.mono);
-        self.touch_all();
     }
 
     /// Those of `list` that ended badly since they were last looked at, and whose end is judged:
@@ -239,7 +240,8 @@ impl Agent {
         }
     }
 
-    /// One workload as observation `number` shows it.
+    /// One workload as observation `number` shows it. Says whether that is news: what is as it was
+    /// when it was last looked at has been settled then.
     fn look(
         &mut self,
         workload: &WorkloadId,
@@ -247,29 +249,38 @@ impl Agent {
         number: u64,
         now: Now,
         effects: &mut Effects,
-    ) {
-        let Some(slot) = self.slots.get_mut(workload) else { return };
+    ) -> bool {
+        let Some(slot) = self.slots.get_mut(workload) else { return false };
         if slot.flight.is_some() || number < slot.trust_from {
-            return;
+            return false;
         }
+        let first = slot.looked <= slot.trust_from;
+        slot.looked = number;
         let intent = self.journal.ledger().intents.get(workload);
         let hidden = slot.may_hide(intent, self.watch.blind());
         slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));
         let view = match there {
             Some(seen) => View::from(seen),
-            None if hidden => {
-                slot.view = View::Unknown;
-                return;
-            }
+            None if hidden => View::Unknown,
             None => View::Absent,
         };
+        let news = first || view != slot.view;
+        if view == View::Unknown {
+            slot.view = view;
+            return news;
+        }
+        let ran = slot.ran;
         slot.see(view, now.mono, self.settings.restart_reset_ms);
         match intent {
             Some(intent) => {
                 let leave = self.fence.leave(is_exclusive(intent), now.mono);
                 slot.conclude(intent, leave);
+                news || slot.ran != ran
             }
-            None => self.adopt(workload, effects),
+            None => {
+                self.adopt(workload, effects);
+                true
+            }
         }
     }
 
