@@ -22,7 +22,7 @@ use super::{Fault, Options};
 use crate::placement::say;
 
 /// How often each side has its turn, beside a first one that warms it up.
-const TURNS: usize = 8;
+const TURNS: usize = 16;
 /// Most that traces may cost, in percent of the CPU of a workload.
 const BAR: f64 = 5.0;
 
@@ -137,15 +137,24 @@ impl Side {
         Ok(())
     }
 
-    /// The median of its turns after the first.
-    fn cost(&self) -> (f64, f64) {
-        let middle = |mut all: Vec<f64>| {
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied().unwrap_or_default()
-        };
-        let turns = || self.costs.iter().skip(1);
-        (middle(turns().map(|cost| cost.0).collect()), middle(turns().map(|cost| cost.1).collect()))
+    /// The turns after the first.
+    fn turns(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.costs.iter().skip(1).copied()
     }
+}
+
+fn median(all: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
+
+/// What one of the costs is without and with traces, and how many percent that is more: turns that
+/// followed each other are compared, so that what drifts drifts for both.
+fn compared(without: &Side, with: &Side, which: fn((f64, f64)) -> f64) -> (f64, f64, f64) {
+    let (off, on) = (|| without.turns().map(which), || with.turns().map(which));
+    let more = median(off().zip(on()).map(|(off, on)| 100.0 * (on - off) / off.max(0.001)));
+    (median(off()), median(on()), more)
 }
 
 /// Measures, prints and keeps. Says whether the bar was met.
@@ -168,11 +177,13 @@ pub(super) async fn compare(options: &Options) -> Result<bool, Fault> {
             side.turn(each, options.concurrency).await?;
         }
     }
-    let ((scheduler_off, all_off), (scheduler_on, all_on)) = (without.cost(), with.cost());
+    let (scheduler_off, scheduler_on, scheduler_more) = compared(&without, &with, |cost| cost.0);
+    let (all_off, all_on, more) = compared(&without, &with, |cost| cost.1);
+    let turns = json!({
+        "without": without.costs, "with": with.costs, "agents": options.agents, "workloads": each,
+    });
     drop(with);
     let spans = collecting.finish().await?;
-    let more = |off: f64, on: f64| 100.0 * (on - off) / off.max(0.001);
-    let (scheduler_more, more) = (more(scheduler_off, scheduler_on), more(all_off, all_on));
     let met = more < BAR;
     say(&format!(
         "traces, share {}: {spans} spans\n\
@@ -187,7 +198,7 @@ pub(super) async fn compare(options: &Options) -> Result<bool, Fault> {
         "spans": spans,
         "scheduler_us": {"without": scheduler_off, "with": scheduler_on, "percent": scheduler_more},
         "all_us": {"without": all_off, "with": all_on, "percent": more},
-        "turns": {"without": without.costs, "agents": options.agents, "workloads": each},
+        "turns": turns,
         "met": met,
     });
     if let Some(folder) = options.json.parent() {
