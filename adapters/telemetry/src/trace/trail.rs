@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
     Span as _, SpanBuilder, SpanContext, Status as SpanStatus, TraceContextExt as _, Tracer as _,
 };
@@ -19,6 +19,10 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::{Request, Status};
 
 pub use opentelemetry::trace::SpanKind as Kind;
+
+/// The headers in which a trail is told.
+const PARENT: HeaderName = HeaderName::from_static("traceparent");
+const STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Longest part of an error that is written down with a span.
 const LONGEST_WHY: usize = 256;
@@ -123,6 +127,9 @@ impl Trail {
     /// none or of nonsense.
     #[must_use]
     pub fn told(&self, headers: &HeaderMap) -> Self {
+        if !headers.contains_key(PARENT) {
+            return self.clone();
+        }
         let context = TraceContextPropagator::new()
             .extract_with_context(&Context::new(), &Headers(headers))
             .span()
@@ -145,11 +152,24 @@ impl Trail {
         self.told(&headers)
     }
 
+    /// This trail in one text; nothing where it leads nowhere.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<String> {
+        let context = self.context.as_ref()?;
+        let (trace, span) = (context.trace_id(), context.span_id());
+        Some(format!("00-{trace}-{span}-{:02x}", context.trace_flags().to_u8() & 1))
+    }
+
     /// Writes this trail into the headers of a request, in place of any other.
     pub fn tell(&self, headers: &mut HeaderMap) {
         let Some(context) = &self.context else { return };
-        let context = Context::new().with_remote_span_context(context.clone());
-        TraceContextPropagator::new().inject_context(&context, &mut HeadersOut(headers));
+        let Some(Ok(told)) = self.traceparent().map(HeaderValue::try_from) else { return };
+        headers.insert(PARENT, told);
+        match HeaderValue::try_from(context.trace_state().header()) {
+            Ok(state) if !state.is_empty() => headers.insert(STATE, state),
+            // Without a state to tell of there is nothing to say.
+            Ok(_) | Err(_) => headers.remove(STATE),
+        };
     }
 }
 
@@ -212,24 +232,6 @@ impl Extractor for Headers<'_> {
 
     fn keys(&self) -> Vec<&str> {
         self.0.keys().map(HeaderName::as_str).collect()
-    }
-}
-
-struct HeadersOut<'a>(&'a mut HeaderMap);
-
-impl Injector for HeadersOut<'_> {
-    fn set(&mut self, key: &str, value: String) {
-        let (Ok(key), Ok(value)) =
-            (HeaderName::from_bytes(key.as_bytes()), HeaderValue::try_from(value))
-        else {
-            return;
-        };
-        // Without a state to tell of there is nothing to say.
-        if value.is_empty() {
-            self.0.remove(key);
-        } else {
-            self.0.insert(key, value);
-        }
     }
 }
 

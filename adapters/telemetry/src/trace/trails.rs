@@ -37,6 +37,12 @@ impl Trails {
         self.home.get().is_some_and(Trail::is_on)
     }
 
+    /// Where what is told of in some other way than a request begins.
+    #[must_use]
+    pub fn home(&self) -> Trail {
+        self.home.get().cloned().unwrap_or_default()
+    }
+
     /// Keeps the trail of what was asked of a workload, in place of an earlier one.
     pub fn keep(&self, workload: &WorkloadId, trail: Trail) {
         if !self.is_on() || !trail.is_on() {
