@@ -51,7 +51,7 @@ use crate::storage::WithVolumes;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
-use crate::upward::stream;
+use crate::upward::{messages, stream};
 use crate::usage;
 
 /// How often a silent connection is tried, and how long its answer may take.
@@ -287,7 +287,13 @@ pub async fn start_with(
     let (driver, handle) = drive(begun, parts, &runtimes, &metrics);
     let (goodbye, until) = oneshot::channel();
     let incoming = match incoming {
-        Some(incoming) => incoming.boxed(),
+        Some(incoming) => {
+            // Without a certificate a stream does not say whose it is.
+            if !on_its_own && connector.credentials().is_some() {
+                beside.spawn(messages::keep(grpc, handle.clone()));
+            }
+            incoming.boxed()
+        }
         None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
     };
     let inside = rpc::inside::service(handle.clone(), runtimes.clone(), on_its_own);

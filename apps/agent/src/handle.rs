@@ -70,6 +70,11 @@ impl Handle {
         self.trails.settle(home);
     }
 
+    /// Where spans of this process begin.
+    pub(crate) fn home(&self) -> Trail {
+        self.trails.home()
+    }
+
     /// Gives an order.
     pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
         // What is done about it later belongs to the trace of the order.

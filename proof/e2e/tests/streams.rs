@@ -1,5 +1,6 @@
-//! Agents that listen nowhere, with a scheduler over real connections: from a submission to something
-//! that runs, and back after each of them, and the wire between them, died.
+//! Agents that listen nowhere, and agents that take their orders from a stream though they listen,
+//! with a scheduler over real connections: from a submission to something that runs, and back after
+//! each of them, and the wire between them, died.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 #![allow(clippy::panic, reason = "a test may stop")]
@@ -107,14 +108,25 @@ impl Rig {
 
     /// An agent that listens nowhere.
     async fn start_agent(&self) -> agent::Running {
+        let running = self.start_agent_at(self.address, agent::Reach::Stream).await;
+        assert_eq!(running.grpc, None, "it listens");
+        running
+    }
+
+    /// An agent that listens, at an address it does not tell of: nobody reaches it there.
+    async fn start_out_of_reach(&self) -> agent::Running {
+        self.start_agent_at("127.0.0.1:0".parse().unwrap(), agent::Reach::Called).await
+    }
+
+    async fn start_agent_at(&self, grpc: SocketAddr, reach: agent::Reach) -> agent::Running {
         let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let security = self.bundle(Role::Agent, "n1");
         let config = agent::Config {
             node: Some("n1".to_owned()),
-            // Taken: whoever listened there would fail.
-            grpc: self.address,
-            advertise: None,
-            reach: agent::Reach::Stream,
+            // Where nobody is to listen it is taken: whoever did would fail.
+            grpc,
+            advertise: (reach == agent::Reach::Called).then(|| nobody.to_string()),
+            reach,
             schedulers: vec![nobody.to_string(), self.proxy.address.to_string()],
             state_dir: self.folder.path().join("agent"),
             cluster: "east".to_owned(),
@@ -137,9 +149,7 @@ impl Rig {
             machines: None,
             http: None,
         };
-        let running = agent::start(config).await.unwrap();
-        assert_eq!(running.grpc, None, "it listens");
-        running
+        agent::start(config).await.unwrap()
     }
 
     async fn client(&self) -> Client {
@@ -346,6 +356,33 @@ async fn a_wire_that_is_cut_again_and_again_delays_and_loses_nothing() {
         assert!(Instant::now() < deadline, "something was left behind");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    rig.stop_scheduler().await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_cannot_be_called_after_all_takes_its_orders_from_the_stream() {
+    let mut rig = Rig::start(true).await;
+    let running = rig.start_out_of_reach().await;
+    let mut client = rig.client().await;
+    for name in ["a", "b", "c"] {
+        submit(&mut client, apply(name, "Running", 0)).await;
+        until(&mut client, name, "Running").await;
+    }
+    let first = rig.start_of("a").await;
+    // A stream that breaks is opened again, to whoever leads.
+    rig.proxy.cut();
+    submit(&mut client, apply("d", "Running", 0)).await;
+    until(&mut client, "d", "Running").await;
+    rig.stop_scheduler().await;
+    rig.start_scheduler().await;
+    let mut client = rig.client().await;
+    submit(&mut client, apply("e", "Running", 0)).await;
+    until(&mut client, "e", "Running").await;
+    let request = wire::DeleteWorkloadRequest { workload_id: "b".to_owned() };
+    assert!(client.delete_workload(request).await.unwrap().into_inner().success);
+    until(&mut client, "b", "").await;
+    assert_eq!((rig.start_of("a").await, rig.count().await), (first, 4));
     rig.stop_scheduler().await;
     running.stop().await;
 }

@@ -88,31 +88,35 @@ fn unanswered(error: Unanswered) -> Status {
     }
 }
 
+/// Gives an order. A removal that takes long is accepted once its intent is held; the tombstone
+/// follows with a beat.
+pub(crate) async fn command_to(handle: &Handle, order: Command) -> Result<Answer, Unanswered> {
+    let removes = match order.order {
+        Order::Remove { .. } => true,
+        Order::Apply(_) => false,
+    };
+    if !removes {
+        return handle.command(order).await;
+    }
+    let (workload, epoch) = (order.workload.clone(), order.epoch);
+    match timeout(REMOVAL, handle.command(order)).await {
+        Ok(Err(Unanswered::TimedOut)) | Err(_) => {}
+        Ok(answered) => return answered,
+    }
+    let look = move |agent: &persys_node::agent::Agent| {
+        let intent = agent.intents().get(&workload);
+        let held = intent.is_some_and(|intent| {
+            intent.epoch == epoch && matches!(intent.goal, Goal::Gone { .. })
+        });
+        held && !agent.holding()
+    };
+    let accepted = handle.read(move |agent, _| look(agent)).await?;
+    if accepted { Ok(Answer::Accepted) } else { Err(Unanswered::TimedOut) }
+}
+
 impl Service {
-    /// Gives an order. A removal that takes long is accepted once its intent is held; the tombstone
-    /// follows with a beat.
     async fn command(&self, order: Command) -> Result<Answer, Status> {
-        let removes = match order.order {
-            Order::Remove { .. } => true,
-            Order::Apply(_) => false,
-        };
-        if !removes {
-            return self.handle.command(order).await.map_err(unanswered);
-        }
-        let (workload, epoch) = (order.workload.clone(), order.epoch);
-        match timeout(REMOVAL, self.handle.command(order)).await {
-            Ok(Err(Unanswered::TimedOut)) | Err(_) => {}
-            Ok(answered) => return answered.map_err(unanswered),
-        }
-        let look = move |agent: &persys_node::agent::Agent| {
-            let intent = agent.intents().get(&workload);
-            let held = intent.is_some_and(|intent| {
-                intent.epoch == epoch && matches!(intent.goal, Goal::Gone { .. })
-            });
-            held && !agent.holding()
-        };
-        let accepted = self.handle.read(move |agent, _| look(agent)).await.map_err(unanswered)?;
-        if accepted { Ok(Answer::Accepted) } else { Err(unanswered(Unanswered::TimedOut)) }
+        command_to(&self.handle, order).await.map_err(unanswered)
     }
 
     async fn status(&self, workload: &WorkloadId) -> Result<Option<wire::WorkloadStatus>, Status> {

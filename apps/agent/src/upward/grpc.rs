@@ -28,6 +28,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
+use super::messages::Talk;
 use super::{Scheduler, Unreachable};
 use crate::usage::Usages;
 
@@ -70,6 +71,10 @@ pub struct Grpc {
     /// What an old scheduler is to be told with each beat; `None` with one of ours.
     legacy: Mutex<Option<BTreeMap<WorkloadId, Report>>>,
     usages: Arc<Usages>,
+    /// The stream that beats go up and orders come down, while there is one.
+    talk: Mutex<Option<Arc<Talk>>>,
+    /// Whether the scheduler that took us in is one of ours.
+    ours: watch::Sender<bool>,
 }
 
 impl std::fmt::Debug for Grpc {
@@ -107,6 +112,8 @@ impl Grpc {
             date,
             legacy: Mutex::default(),
             usages: Arc::default(),
+            talk: Mutex::default(),
+            ours: watch::Sender::new(false),
         })
     }
 
@@ -154,9 +161,71 @@ impl Grpc {
         self.favourite.subscribe()
     }
 
+    /// Whether the scheduler that took us in is one of ours, as it changes.
+    pub(super) fn ours(&self) -> watch::Receiver<bool> {
+        self.ours.subscribe()
+    }
+
+    /// From now on beats go this way; without one they are calls.
+    pub(super) fn talk_on(&self, talk: Option<Arc<Talk>>) {
+        *self.talk.lock().unwrap_or_else(PoisonError::into_inner) = talk;
+    }
+
     /// Changes whenever what is shown to schedulers does.
     pub(super) fn renewals(&self) -> Option<watch::Receiver<u64>> {
         self.credentials.as_ref().map(Credentials::changes)
+    }
+
+    /// Beats on the open stream; nothing where there is none or no answer comes, and where whoever is
+    /// at its other end says hold and others may know better.
+    async fn said_on_stream(
+        &self,
+        message: &wire::HeartbeatRequest,
+    ) -> Option<wire::HeartbeatResponse> {
+        let talk = self.talk.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        // Enough is left for a call, should this be no way any more.
+        let answer = talk.beat(message.clone(), self.longest_beat() / 2).await?;
+        let elsewhere = self.clients.len() > 1 && answer.hold && !answer.re_register;
+        (!elsewhere).then_some(answer)
+    }
+
+    fn longest_beat(&self) -> Duration {
+        if self.clients.len() > 1 { BEAT_CALL } else { CALL }
+    }
+
+    /// Beats by calling one scheduler after the other; nothing from an old one that does not know
+    /// the node.
+    async fn call(
+        &self,
+        message: wire::HeartbeatRequest,
+    ) -> Result<Option<wire::HeartbeatResponse>, Unreachable> {
+        let several = self.clients.len() > 1;
+        let longest = self.longest_beat();
+        // One that cannot reach its store says hold, and may not know that another leads by now.
+        let held = Mutex::new(None);
+        let asked = self
+            .ask(longest, |mut client| {
+                let (message, held) = (message.clone(), &held);
+                async move {
+                    match client.heartbeat(message).await.map(Response::into_inner) {
+                        Ok(answer) if several && answer.hold && !answer.re_register => {
+                            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                            Err(Status::unavailable("it says hold"))
+                        }
+                        Ok(answer) => Ok(Some(answer)),
+                        // An old scheduler that does not know the node.
+                        Err(status) if status.code() == Code::NotFound => Ok(None),
+                        Err(status) => Err(status),
+                    }
+                }
+            })
+            .await;
+        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match (asked, held) {
+            (Ok(answer), _) => Ok(answer),
+            (Err(_), Some(held)) => Ok(Some(held)),
+            (Err(why), None) => Err(why),
+        }
     }
 
     fn denied_digest(&self) -> u64 {
@@ -225,12 +294,14 @@ impl Scheduler for Grpc {
         Ok(match said {
             Said::Ours(answer) => {
                 self.legacy(|legacy| *legacy = None);
+                self.ours.send_replace(true);
                 answer
             }
             Said::Legacy(LegacyAnswer::Accepted { beat_ms }) => {
                 let held = registration.inventory.held.into_iter();
                 let known = held.map(|held| (held.report.workload.clone(), held.report));
                 self.legacy(|legacy| *legacy = Some(known.collect()));
+                self.ours.send_replace(false);
                 self.sessions.accept(registration.term, beat_ms.unwrap_or(LEGACY_BEAT_MS))
             }
             Said::Legacy(LegacyAnswer::Refused { why }) => {
@@ -245,32 +316,9 @@ impl Scheduler for Grpc {
         message.workload_usage = self.usages.news(Instant::now());
         message.denied_digest = self.denied_digest();
         env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
-        let several = self.clients.len() > 1;
-        let longest = if several { BEAT_CALL } else { CALL };
-        // One that cannot reach its store says hold, and may not know that another leads by now.
-        let held = Mutex::new(None);
-        let asked = self
-            .ask(longest, |mut client| {
-                let (message, held) = (message.clone(), &held);
-                async move {
-                    match client.heartbeat(message).await.map(Response::into_inner) {
-                        Ok(answer) if several && answer.hold && !answer.re_register => {
-                            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-                            Err(Status::unavailable("it says hold"))
-                        }
-                        Ok(answer) => Ok(Some(answer)),
-                        // An old scheduler that does not know the node.
-                        Err(status) if status.code() == Code::NotFound => Ok(None),
-                        Err(status) => Err(status),
-                    }
-                }
-            })
-            .await;
-        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let answer = match (asked, held) {
-            (Ok(answer), _) => answer,
-            (Err(_), Some(held)) => Some(held),
-            (Err(why), None) => return Err(why),
+        let answer = match self.said_on_stream(&message).await {
+            Some(answer) => Some(answer),
+            None => self.call(message).await?,
         };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
         self.believe(&answer);

@@ -2,10 +2,12 @@
 //!
 //! - [`grpc`]: over the wire, to whichever of several leads.
 //! - `stream`: the way back, for an agent that nobody can call.
+//! - [`messages`]: a shorter way for beats and orders, while it lasts.
 //! - [`alone`]: none at all; the node is commanded directly.
 
 pub mod alone;
 pub mod grpc;
+pub mod messages;
 pub(crate) mod stream;
 
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};

@@ -24,9 +24,9 @@ use super::Unreachable;
 use super::grpc::{CALL, Grpc};
 
 /// Shortest and longest pause before the next attempt: orders of a new leader wait for it.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// A stream that lasted this long was a good one.
-const GOOD: Duration = Duration::from_secs(5);
+pub(super) const GOOD: Duration = Duration::from_secs(5);
 
 /// Keeps a stream open, and gives the connections inside.
 pub(crate) fn keep(
@@ -92,25 +92,32 @@ impl Keeper {
 
     /// Serves what comes through until the stream ends, or the leader is another.
     async fn serve(&self, Opened { from, to }: Opened) -> Status {
-        let mut favourite = self.grpc.favourite();
         let (pipe, inside) = tunnel::pipe();
         if self.to.send(Connection::inside(inside, self.info.clone())).await.is_err() {
             return Status::cancelled("the agent is stopping");
         }
-        let mut renewals = self.grpc.renewals();
-        let renewed = async {
-            if let Some(renewals) = &mut renewals
-                && renewals.changed().await.is_ok()
-            {
-                return;
-            }
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
             why = tunnel::carry(pipe, from, to, |message| message) => why,
-            _ = favourite.changed() => Status::aborted("another scheduler answers"),
-            () = renewed => Status::aborted("there is a new certificate to show"),
+            why = until_elsewhere(&self.grpc) => why,
         }
+    }
+}
+
+/// Waits until a stream had better be opened anew: another scheduler answers, or there is another
+/// certificate to show.
+pub(super) async fn until_elsewhere(grpc: &Grpc) -> Status {
+    let (mut favourite, mut renewals) = (grpc.favourite(), grpc.renewals());
+    let renewed = async {
+        if let Some(renewals) = &mut renewals
+            && renewals.changed().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        _ = favourite.changed() => Status::aborted("another scheduler answers"),
+        () = renewed => Status::aborted("there is a new certificate to show"),
     }
 }
 

@@ -80,6 +80,11 @@ impl GrpcLinks {
         Arc::clone(&self.obeyed)
     }
 
+    /// Where calls are counted.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
     /// The streams agents keep open.
     pub(crate) fn streams(&self) -> Arc<Streams> {
         Arc::clone(&self.streams)
@@ -142,14 +147,17 @@ impl GrpcLinks {
         answer.map(Response::into_inner)
     }
 
-    /// The stream of a node that takes its orders as messages, if it has one.
+    /// The stream of a node that takes its orders as messages, if it has one. Nobody waits for the
+    /// stream of one that can be called.
     async fn messages(&self, to: &Target) -> Option<Arc<Open>> {
+        let called = !is_legacy(to) && *to.endpoint != *BY_STREAM;
         if *to.endpoint == *BY_STREAM {
             self.streams.await_one(&to.node).await;
         }
         let open = self.streams.of(&to.node)?;
         let messages = matches!(open.carries(), Carries::Messages(_));
-        (messages && open.ready().await).then_some(open)
+        let ready = messages && if called { open.is_ready() } else { open.ready().await };
+        ready.then_some(open)
     }
 
     /// Orders as messages, or says that this stream carries none.
@@ -174,17 +182,25 @@ impl GrpcLinks {
             }
         }
         let code = if answer.is_ok() { Code::Ok } else { Code::Unavailable };
-        self.metrics.called.ended("ControlStream", code, began.elapsed());
+        let rpc = match &command.order {
+            Order::Apply(_) => "ApplyWorkload",
+            Order::Remove { .. } => "DeleteWorkload",
+        };
+        self.metrics.called.ended(rpc, code, began.elapsed());
         Some(answer)
     }
 
     async fn order_once(&self, to: &Target, command: &Command) -> Result<Answer, Unreachable> {
+        let legacy = is_legacy(to);
         if let Some(open) = self.messages(to).await
             && let Some(answer) = self.order_on(&open, to, command).await
         {
-            return answer;
+            // What broke off with the stream of one that can be called is called for.
+            let again = !legacy && *to.endpoint != *BY_STREAM && open.is_over();
+            if answer.is_ok() || !again {
+                return answer;
+            }
         }
-        let legacy = is_legacy(to);
         let client = self.client(to)?;
         let call =
             if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };

@@ -13,6 +13,7 @@ use persys_model::command::{Answer, Command};
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::control_message::Message;
 use persys_proto::convert::{answer, command, contract};
+use persys_telemetry::trace;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tonic::Status;
@@ -55,7 +56,9 @@ impl Messages {
         let (to, answered) = oneshot::channel();
         self.waiting(|waiting| waiting.insert(id, to));
         let asking = async {
-            self.send(Message::AgentCommand(command::to_stream(order, id))).await?;
+            let mut message = command::to_stream(order, id);
+            message.traceparent = trace::current().traceparent().unwrap_or_default();
+            self.send(Message::AgentCommand(message)).await?;
             answered.await.ok().ok_or_else(ended)
         };
         let answer = tokio::select! {

@@ -52,11 +52,24 @@ impl Open {
         &self.carries
     }
 
+    /// Whether orders may go down now.
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.state.borrow() == State::Ready
+    }
+
     /// Waits until orders may go down; says no when they may not, or not soon.
     pub(crate) async fn ready(&self) -> bool {
+        if self.is_ready() {
+            return true;
+        }
         let mut state = self.state.subscribe();
         let settled = timeout(PATIENCE, state.wait_for(|state| *state != State::Opening)).await;
         matches!(settled, Ok(Ok(state)) if *state == State::Ready)
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.state.borrow() == State::Over
     }
 
     /// Waits until it is gone.

@@ -56,6 +56,7 @@ use crate::clock::Clock;
 use crate::handle::{Handle, Looked, Source};
 use crate::links::obeyed::Obeyed;
 use crate::links::streams::Streams;
+use crate::metrics::Metrics;
 use crate::standing::Role;
 use crate::usages::Usages;
 
@@ -73,7 +74,7 @@ pub(crate) use tokens::{Tokens, denied};
 /// Largest message that is read.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
 /// Most agents that keep a stream open.
-const MOST_STREAMS: usize = 4096;
+const MOST_STREAMS: usize = 16 * 1024;
 /// Most who watch events at a time.
 const MOST_WATCHERS: usize = 256;
 
@@ -98,6 +99,8 @@ pub(crate) struct Control {
     /// Room for more streams of agents.
     stream_room: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
+    /// What is said on a stream is counted like the calls it stands for.
+    metrics: Arc<Metrics>,
     stop: watch::Receiver<bool>,
 }
 
@@ -107,7 +110,7 @@ impl Control {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        (obeyed, streams, fetcher): (Arc<Obeyed>, Arc<Streams>, Fetcher),
+        (obeyed, streams, fetcher, metrics): (Arc<Obeyed>, Arc<Streams>, Fetcher, Arc<Metrics>),
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
@@ -125,6 +128,7 @@ impl Control {
             fetcher,
             stream_room,
             watchers,
+            metrics,
             stop,
         }
     }

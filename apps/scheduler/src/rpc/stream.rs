@@ -9,7 +9,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use persys_identity::Peer;
 use persys_model::id::NodeId;
@@ -30,6 +30,10 @@ use crate::links::streams::{Carries, Place, State};
 
 /// How long a node may take to say its first word.
 const FIRST_WORD: Duration = Duration::from_secs(10);
+
+/// The calls that messages stand for.
+const REGISTER: &str = "/persys.control.v1.AgentControl/RegisterNode";
+const HEARTBEAT: &str = "/persys.control.v1.AgentControl/Heartbeat";
 
 type From = Streaming<wire::ControlMessage>;
 
@@ -181,9 +185,18 @@ impl Talk {
     async fn talk(&mut self) -> Result<(), Status> {
         while let Some(message) = self.next().await? {
             let Some(message) = message.message else { continue };
+            let began = Instant::now();
             let answer = match message {
-                Message::Register(request) => self.register(request).await?,
-                Message::Heartbeat(request) => self.hear(request).await?,
+                Message::Register(request) => {
+                    let answer = self.register(request).await;
+                    self.count(REGISTER, began, &answer);
+                    answer?
+                }
+                Message::Heartbeat(request) => {
+                    let answer = self.hear(request).await;
+                    self.count(HEARTBEAT, began, &answer);
+                    answer?
+                }
                 Message::AgentReply(reply) => {
                     self.answered(&reply)?;
                     continue;
@@ -225,6 +238,11 @@ impl Talk {
             message = self.from.message() => message,
             () = open.over() => Err(newer()),
         }
+    }
+
+    fn count(&self, method: &'static str, began: Instant, answer: &Result<Message, Status>) {
+        let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
+        self.control.metrics.served.ended(method, code, began.elapsed());
     }
 
     fn enter(&mut self, node: NodeId) {

@@ -12,6 +12,7 @@ use persys_agent::ledger::Memory;
 use persys_agent::rpc;
 use persys_agent::runtimes::Runtimes;
 use persys_agent::upward::grpc::Grpc;
+use persys_agent::upward::messages;
 use persys_agent::usage;
 use persys_identity::{Connector, Expected, Incoming, Role};
 use persys_model::id::NodeId;
@@ -113,7 +114,7 @@ impl One {
         let connector = Connector::tls(&credentials, Expected::Scheduler)?;
         let upward = Grpc::new(&[scheduler.to_string()], &connector, Arc::new(host::date))?;
         let runtimes = Runtimes::sim(self.sim);
-        let upward = upward.telling(runtimes.usages());
+        let upward = Arc::new(upward.telling(runtimes.usages()));
         let facts = NodeFacts {
             host: Arc::from(format!("host-{}", self.node)),
             id: self.node,
@@ -135,12 +136,13 @@ impl One {
             clock,
             keeper: Arc::new(Memory::default()),
             runtime: Arc::new(runtimes.clone()),
-            scheduler: Arc::new(upward),
+            scheduler: Arc::<Grpc>::clone(&upward),
         };
         let (driver, handle) = Driver::new(parts, agent);
         let spans = rpc::spans(&trace::current());
         handle.settle(&trace::current());
         tasks.spawn(driver.run(effects));
+        tasks.spawn(messages::keep(upward, handle.clone()));
         tasks.spawn(runtimes.clone().listen(handle.clone()));
         tasks.spawn(usage::sample(runtimes.clone()));
         // Nothing here has a volume.
