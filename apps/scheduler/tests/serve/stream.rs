@@ -144,7 +144,11 @@ async fn a_client_that_knows_the_contract_alone_runs_and_removes_a_workload() {
         stream.beat(beat("old", &[])).await;
     }
     until(&mut client, "web", "").await;
-    assert!(bench.page("/metrics").await.contains("rpc=\"ControlStream\",code=\"OK\"} 3"));
+    let page = bench.page("/metrics").await;
+    for (rpc, times) in [("ApplyWorkload", 2), ("DeleteWorkload", 1)] {
+        let line = format!("rpc=\"{rpc}\",code=\"OK\"}} {times}");
+        assert!(page.contains(&line), "{line} is not among what was called");
+    }
     bench.running.stop().await;
 }
 
