@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
@@ -14,6 +14,7 @@ const FILES: [&str; 10] = [
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/enrol.proto",
     "persys/compute/v1/logging.proto",
+    "persys/compute/v1/reads.proto",
     "persys/compute/v1/secrets.proto",
     "persys/compute/v1/sources.proto",
     "persys/control/v1/control.proto",

@@ -9,6 +9,7 @@ mod generated;
 pub mod json;
 pub mod raw;
 mod secret;
+pub mod together;
 pub mod tunnel;
 
 pub use generated::{agent, compute, control};

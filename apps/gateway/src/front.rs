@@ -133,6 +133,10 @@ fn admit(gateway: &Gateway, mut request: Request) -> Result<Request, Problem> {
 
 /// Refuses paths that mean something else to whoever takes them apart next.
 fn plain_path(path: &str) -> Result<(), Problem> {
+    // Nearly all paths have none of what tricks are made of.
+    if !path.contains(['%', '\\']) && !path.contains("//") && !path.contains("/.") {
+        return Ok(());
+    }
     let lower = path.to_ascii_lowercase();
     let tricks = ["//", "/../", "/./", "%2f", "%5c", "%2e%2e", "%00", "\\", "%25"];
     let ends = lower.ends_with("/..") || lower.ends_with("/.");

@@ -12,6 +12,7 @@ use crate::login::sessions::Sessions;
 use crate::metrics::Metrics;
 use crate::proven::Proven;
 use crate::rest::keys::Answers;
+use crate::rest::question::Question;
 use crate::rest::shared::Shared;
 use crate::rest::shown::Shown;
 use crate::rights::Rights;
@@ -33,7 +34,7 @@ pub struct Parts {
     /// What was answered to requests that may come twice.
     pub answers: Answers,
     /// Questions that many ask at a time.
-    pub shared: Shared,
+    pub shared: Shared<Question>,
     /// Answers as they were shown.
     pub shown: Shown,
     /// Who follows events.

@@ -74,6 +74,21 @@ pub enum Source {
     Copy(u64),
 }
 
+impl Source {
+    /// Whichever of both is further from the present.
+    #[must_use]
+    pub fn older(self, other: Self) -> Self {
+        if other.age() > self.age() { other } else { self }
+    }
+
+    fn age(self) -> Option<u64> {
+        match self {
+            Self::Present => None,
+            Self::Memory(age) | Self::Copy(age) => Some(age),
+        }
+    }
+}
+
 impl<T> Looked<T> {
     /// The same with another value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {

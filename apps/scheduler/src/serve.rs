@@ -13,6 +13,7 @@ use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::check_server::CheckServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
 use persys_proto::compute::v1::logging_server::LoggingServer;
+use persys_proto::compute::v1::reads_server::ReadsServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
 use persys_proto::compute::v1::sources_server::SourcesServer;
 use persys_proto::compute::v1::tokens_server::TokensServer;
@@ -108,6 +109,7 @@ pub(crate) fn serve_grpc(
     aside: &mut Vec<Task>,
 ) -> Result<Task, Error> {
     let sources = SourcesServer::new(control.clone());
+    let reads = ReadsServer::new(control.clone()).max_encoding_message_size(usize::MAX);
     let check = CheckServer::new(control.clone()).max_decoding_message_size(LARGEST);
     let control = AgentControlServer::new(control)
         .max_decoding_message_size(LARGEST)
@@ -132,6 +134,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(TokensServer::new(tokens), metrics, &forward, &doors))
         .add_service(Guarded::new(sources, metrics, &forward, &doors))
         .add_service(Guarded::new(check, metrics, &forward, &doors))
+        .add_service(Guarded::new(reads, metrics, &forward, &doors))
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))

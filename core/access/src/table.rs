@@ -149,6 +149,7 @@ pub const TABLE: &[Row] = &[
     ("/persys.compute.v1.Sources/Refresh", Who::Operators, By::Change),
     ("/persys.compute.v1.Logging/LogLevels", Who::Admins, By::Here),
     ("/persys.compute.v1.Check/Check", Who::Operators, By::Leader),
+    ("/persys.compute.v1.Reads/GetWorkloads", Who::Viewers, By::Copy),
     ("/persys.compute.v1.Access/WhoAmI", Who::Users, By::Here),
     ("/persys.compute.v1.Access/ListNamespaces", Who::ClusterViewers, By::Leader),
     ("/persys.compute.v1.Access/PutNamespace", Who::Admins, By::Change),

@@ -4,8 +4,8 @@
 //! A cluster that stands still uses up its own room and nobody else's.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -26,6 +26,9 @@ const MOST_CALLS: usize = 512;
 /// Largest answer that is taken.
 pub const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
+/// How long a cluster that does not know how to answer several questions as one is not asked so.
+const ALONE_FOR: Duration = Duration::from_mins(10);
+
 /// How much longer than we wait the scheduler may work on an answer.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ pub struct Cluster {
     schedulers: ArcSwap<Vec<Arc<Scheduler>>>,
     room: Semaphore,
     longest: Duration,
+    /// Until when it is asked one question at a time.
+    alone_until: Mutex<Option<Instant>>,
 }
 
 /// A question to a cluster.
@@ -92,6 +97,7 @@ impl Cluster {
             schedulers: ArcSwap::from_pointee(schedulers),
             room: Semaphore::new(MOST_CALLS),
             longest,
+            alone_until: Mutex::new(None),
         })
     }
 
@@ -103,6 +109,18 @@ impl Cluster {
     /// It has these schedulers from now on.
     pub fn set_schedulers(&self, schedulers: Vec<Arc<Scheduler>>) {
         self.schedulers.store(Arc::new(schedulers));
+    }
+
+    /// Whether several questions may be asked as one, as far as is known.
+    pub fn is_asked_together(&self, now: Instant) -> bool {
+        let until = self.alone_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| until <= now)
+    }
+
+    /// It does not know how to answer several questions as one: for a while nobody tries.
+    pub fn is_asked_alone(&self, now: Instant) {
+        let mut until = self.alone_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = Some(now + ALONE_FOR);
     }
 
     /// Whether somebody answers, as far as is known.

@@ -5,7 +5,7 @@
 //! | which routes there are | `table.rs`, `row.rs` |
 //! | what a request means, what an answer shows | `message.rs` |
 //! | requests that may come twice | `keys.rs` |
-//! | the same question of many at a time | `shared.rs` |
+//! | questions of many at a time | `question.rs`, `shared/` |
 //! | the same answer again | `shown.rs` |
 //! | which cluster is meant | `target.rs` |
 //! | clusters, all of them at once | `clusters.rs` |
@@ -15,6 +15,7 @@ mod clusters;
 pub mod keys;
 mod logs;
 pub mod message;
+pub mod question;
 pub mod row;
 pub mod shared;
 pub mod shown;
@@ -22,6 +23,7 @@ pub mod table;
 mod target;
 mod terminal;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -34,11 +36,11 @@ use bytes::Bytes;
 
 use self::keys::{Given, Met, fingerprint};
 use self::message::Said;
+use self::question::Question;
 use self::row::Row;
-use self::shared::{Answer, Key};
+use self::shared::Answer;
 use self::shown::Body as Shown;
 pub use self::target::Target;
-use crate::clusters::{Call, Cluster};
 use crate::gateway::Gateway;
 use crate::problem::Problem;
 use crate::who::Who;
@@ -48,8 +50,6 @@ use crate::{body, text};
 const KEY: &str = "idempotency-key";
 /// The header in which a caller says why.
 const REASON: &str = "x-persys-reason";
-/// How old an answer is that is not of the present; schedulers say so, and it is passed on.
-const AGE: &str = "persys-copy-age-ms";
 
 /// All routes for programs.
 pub(crate) fn router() -> Router<Gateway> {
@@ -112,7 +112,7 @@ async fn answered(
     let (parts, content) = request.into_parts();
     let said = said(path, parts.uri.query())?;
     let who = parts.extensions.get::<Who>().cloned().unwrap_or(Who(None));
-    let target = Target::of(gateway, &parts, &said, who.known()?.clone())?;
+    let target = Arc::new(Target::of(gateway, &parts, &said, who.known()?.clone())?);
     let (headers, limits) = (&parts.headers, &gateway.limits);
     let bytes = if row.body || !row.verb.is_safe() {
         body::read(headers, content, limits.body, limits.body_within).await?
@@ -124,8 +124,8 @@ async fn answered(
     }
     let value = body::json(headers, &bytes)?;
     let message = message::read(row, &said, value)?;
-    let query = parts.uri.query();
-    let asked = Asked { row, gateway, said, query, target, message: message.into(), headers };
+    let at = parts.uri.path_and_query().map_or("/", |at| at.as_str());
+    let asked = Asked { row, gateway, said, at, target, message: message.into(), headers };
     let key = headers.get(KEY).filter(|_| !row.verb.is_safe());
     let Some(key) = key else { return asked.answer().await };
     let key = key.to_str().unwrap_or_default();
@@ -163,42 +163,23 @@ struct Asked<'a> {
     row: &'static Row,
     gateway: &'a Gateway,
     said: Said,
-    query: Option<&'a str>,
-    target: Target,
+    /// The address, as it was typed.
+    at: &'a str,
+    target: Arc<Target>,
     message: Bytes,
     headers: &'a HeaderMap,
 }
 
 impl Asked<'_> {
     async fn ask(&self) -> Result<Answer, Problem> {
+        let (rpc, message) = (self.row.rpc, self.message.clone());
+        let reason = self.headers.get(REASON).and_then(|text| text.to_str().ok());
         if !self.row.verb.is_safe() {
-            return Ok(self.ask_alone().await?);
+            return Ok(question::ask(&self.target, rpc, message, reason, false).await?);
         }
-        let Target { cluster, caller, keys, .. } = &self.target;
-        let key = Key {
-            cluster: cluster.id.clone(),
-            caller: caller.key(),
-            way: cluster.routing.told_apart_by(keys).to_owned(),
-            rpc: self.row.rpc,
-            message: self.message.clone(),
-        };
-        Ok(self.gateway.shared.ask(key, || self.ask_alone()).await?)
-    }
-
-    async fn ask_alone(&self) -> Result<Answer, tonic::Status> {
-        let call = Call {
-            path: self.row.rpc,
-            message: self.message.clone(),
-            caller: &self.target.caller,
-            source: self.target.source,
-            reason: self.headers.get(REASON).and_then(|text| text.to_str().ok()),
-            keys: &self.target.keys,
-            is_safe: self.row.verb.is_safe(),
-        };
-        let cluster: &Cluster = &self.target.cluster;
-        let answer = cluster.call(&call).await?;
-        let age = answer.metadata().get(AGE).and_then(|text| text.to_str().ok()?.parse().ok());
-        Ok(Answer { message: answer.into_inner(), age })
+        let question = Question::new(&self.target, rpc, reason);
+        let key = question.key(&message);
+        Ok(self.gateway.shared.ask(key, message, question).await?)
     }
 
     async fn shown(&self) -> Result<String, Problem> {
@@ -215,7 +196,7 @@ impl Asked<'_> {
         };
         // What is told once is kept by nobody.
         let body = if self.row.verb.is_safe() {
-            self.gateway.shown.of(self.row, self.query, &message, make)?
+            self.gateway.shown.of(self.at, &message, make)?
         } else {
             make()?
         };

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use super::message::Said;
 use crate::caller::{Caller, fingerprint};
 use crate::clusters::Cluster;
-use crate::clusters::order::Keys;
+use crate::clusters::order::{Keys, Routing};
 use crate::gateway::Gateway;
 use crate::problem::Problem;
 use crate::serve::Origin;
@@ -42,17 +42,26 @@ impl Target {
             .or_else(|| said.parameter("cluster_id"));
         let cluster = Arc::clone(gateway.clusters.find(named)?);
         let source = parts.extensions.get::<Origin>().map(|origin| origin.remote.ip());
-        let remote = || source.map(|source| source.to_string()).unwrap_or_default();
-        let session = header("x-persys-session").or_else(|| cookie(&parts.headers, COOKIE));
-        let session = session.map_or_else(
-            || header("authorization").map_or_else(remote, fingerprint),
-            ToOwned::to_owned,
-        );
-        let workload = header("x-persys-workload-key")
-            .or_else(|| said.part("id"))
-            .or_else(|| said.parameter("workload_id"))
-            .unwrap_or_else(|| parts.uri.path());
-        let keys = Keys { session, workload: workload.to_owned() };
+        // Only what decides whom it goes to is worth finding out.
+        let keys = match cluster.routing {
+            Routing::LeaderOnly => Keys::default(),
+            Routing::Sticky => {
+                let remote = || source.map(|source| source.to_string()).unwrap_or_default();
+                let session = header("x-persys-session").or_else(|| cookie(&parts.headers, COOKIE));
+                let session = session.map_or_else(
+                    || header("authorization").map_or_else(remote, fingerprint),
+                    ToOwned::to_owned,
+                );
+                Keys { session, ..Keys::default() }
+            }
+            Routing::Shard => {
+                let workload = header("x-persys-workload-key")
+                    .or_else(|| said.part("id"))
+                    .or_else(|| said.parameter("workload_id"))
+                    .unwrap_or_else(|| parts.uri.path());
+                Keys { workload: workload.to_owned(), ..Keys::default() }
+            }
+        };
         Ok(Self { cluster, caller, source, keys })
     }
 }

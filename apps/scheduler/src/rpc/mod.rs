@@ -24,6 +24,7 @@ mod leash;
 mod logging;
 mod nodes;
 mod on_behalf;
+mod reads;
 mod refresh;
 mod refusal;
 mod rights;

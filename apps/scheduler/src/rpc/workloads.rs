@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use persys_cluster::effects::RefusalCode;
 use persys_cluster::input::Ask;
+use persys_cluster::world::World;
+use persys_model::id::WorkloadId;
 use persys_model::phase::Phase;
 use persys_model::spec::check::CheckedApply;
 use persys_proto::control::v1 as wire;
@@ -98,30 +100,23 @@ impl Control {
         let sight = Sight::current();
         let found = self
             .handle
-            .look(move |world| {
-                let view =
-                    world.workload(&wanted).filter(|view| sight.sees(&view.workload.spec))?;
-                let waits = view.assignment.phase == Phase::Pending;
-                let why = if waits { world.explain(&wanted) } else { None };
-                Some(shown::to_wire(&view, attempts, why.as_ref()))
+            .look(move |world| match seen(world, &sight, &wanted, attempts) {
+                Seen::Nothing => None,
+                Seen::Whole(workload) => Some(workload),
+                Seen::Waits => {
+                    let (view, why) = (world.workload(&wanted)?, world.explain(&wanted));
+                    Some(Box::new(shown::to_wire(&view, attempts, why.as_ref())))
+                }
             })
             .await?;
-        if found.value.is_none() {
-            return Err(Status::not_found(format!("there is no workload {id}")));
-        }
-        Ok(found.map(|mut workload| {
-            if let Some(workload) = &mut workload {
-                self.usages.add_to(workload, self.now());
-            }
-            wire::GetWorkloadResponse { workload }
-        }))
+        let Looked { value: Some(mut workload), from } = found else { return Err(no_such(&id)) };
+        self.usages.add_to(&mut workload, self.now());
+        Ok(Looked { value: wire::GetWorkloadResponse { workload: Some(*workload) }, from })
     }
 
     pub(super) async fn summary(&self) -> Result<Looked<wire::GetClusterSummaryResponse>, Status> {
         let now = self.now();
-        let count = move |world: &persys_cluster::world::World| {
-            summary::to_wire(world.nodes(), world.workloads(), now)
-        };
+        let count = move |world: &World| summary::to_wire(world.nodes(), world.workloads(), now);
         let mut found = self.handle.look(count).await?;
         found.value.copy_age_ms = match found.from {
             Source::Present => 0,
@@ -129,6 +124,29 @@ impl Control {
         };
         Ok(found)
     }
+}
+
+/// What somebody sees of a workload at a glance.
+pub(super) enum Seen {
+    /// There is none, or none for them.
+    Nothing,
+    /// Everything that is shown of it.
+    Whole(Box<wire::WorkloadView>),
+    /// It waits for a node; why is still to be said.
+    Waits,
+}
+
+/// Looks at one workload.
+pub(super) fn seen(world: &World, sight: &Sight, id: &WorkloadId, attempts: u32) -> Seen {
+    match world.workload(id).filter(|view| sight.sees(&view.workload.spec)) {
+        None => Seen::Nothing,
+        Some(view) if view.assignment.phase == Phase::Pending => Seen::Waits,
+        Some(view) => Seen::Whole(Box::new(shown::to_wire(&view, attempts, None))),
+    }
+}
+
+pub(super) fn no_such(id: &WorkloadId) -> Status {
+    Status::not_found(format!("there is no workload {id}"))
 }
 
 pub(super) fn ask_for(checked: CheckedApply) -> Ask {

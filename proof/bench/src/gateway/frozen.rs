@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::Options;
 use super::process::Site;
@@ -20,6 +20,9 @@ const OTHER_ASKED: u32 = 20;
 const CLIENTS: usize = 16;
 /// Longest wait until the other answers again.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for any answer: well beyond how long the gateway waits for a scheduler. Who waits longer
+/// would wait for ever.
+const HANGS: Duration = Duration::from_secs(30);
 
 /// p99 of each round, in milliseconds.
 #[derive(Debug)]
@@ -47,10 +50,11 @@ impl Frozen {
             found.before.push(p99);
             found.failed += failed;
             kill_process(other, Signal::STOP)?;
-            let (p99, failed) = paced(site, &clients, &beside, options.turn).await?;
+            let paced = paced(site, &clients, &beside, options.turn).await;
+            kill_process(other, Signal::CONT)?;
+            let (p99, failed) = paced?;
             found.meanwhile.push(p99);
             found.failed += failed;
-            kill_process(other, Signal::CONT)?;
         }
         Ok(found)
     }
@@ -73,13 +77,16 @@ impl Frozen {
 async fn until_well(site: &Site<'_>, client: &Client) -> Result<(), Fault> {
     let deadline = Instant::now() + PATIENCE;
     let url = site.url("/v1/clusters/west/standing");
-    while !client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
+    loop {
+        let asked = client.get(&url).timeout(HANGS).send().await;
+        if asked.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
         if Instant::now() > deadline {
             return Err("the other cluster does not answer again".into());
         }
         sleep(Duration::from_millis(100)).await;
     }
-    Ok(())
 }
 
 /// Asks at a steady rate, whether or not earlier questions are answered; both clusters.
@@ -110,17 +117,23 @@ async fn paced(
             }
             // What waited for its turn waited for the system.
             let due = every.tick().await.into_std();
-            let request = client.get(site.url(&Kind::Get.path(nth)));
+            let path = Kind::Get.path(nth);
+            let request = client.get(site.url(&path));
             tasks.spawn(async move {
-                let answer = request.send().await.ok()?;
-                let well = answer.status().is_success();
-                answer.bytes().await.ok().filter(|_| well)?;
-                Some(due.elapsed())
+                let answered = async {
+                    let answer = request.send().await.ok()?;
+                    let well = answer.status().is_success();
+                    answer.bytes().await.ok().filter(|_| well)?;
+                    Some(due.elapsed())
+                };
+                let hangs =
+                    |_| Fault::from(format!("{path}: no answer within {HANGS:?}: it hangs"));
+                timeout(HANGS, answered).await.map_err(hangs)
             });
         }
         let (mut took, mut failed) = (Vec::new(), 0);
         while let Some(one) = tasks.join_next().await {
-            match one? {
+            match one?? {
                 Some(time) => took.push(time),
                 None => failed += 1,
             }

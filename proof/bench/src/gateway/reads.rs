@@ -11,6 +11,7 @@ use persys_proto::json::{self, Style};
 use reqwest::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
@@ -25,6 +26,8 @@ const CLIENTS: usize = 32;
 pub(super) const USER: &str = "alice";
 /// Largest answer that is taken.
 const LARGEST: usize = 64 * 1024 * 1024;
+/// How long after its end a turn waits for its last answers. Who waits longer would wait for ever.
+const HANGS: Duration = Duration::from_secs(30);
 /// How long a turn begins before it counts.
 const WARM: Duration = Duration::from_millis(300);
 
@@ -194,9 +197,14 @@ impl Both {
             });
         }
         let mut all = Vec::new();
-        while let Some(took) = tasks.join_next().await {
-            all.extend(took??);
-        }
+        let ended = async {
+            while let Some(took) = tasks.join_next().await {
+                all.extend(took??);
+            }
+            Ok::<_, Fault>(())
+        };
+        let hangs = |_| format!("{way:?}, {}: a question hangs", kind.word());
+        timeout(length + WARM + HANGS, ended).await.map_err(hangs)??;
         Ok(all)
     }
 }

@@ -15,5 +15,6 @@ mod revoked;
 mod routing;
 mod siege;
 mod site;
+mod together;
 
 use site::{PATIENCE, Site, container, told};
