@@ -13,7 +13,7 @@ BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test prepare lint unit live live-tests metrics browser join sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
-  release package package-check demo-cluster demo-cluster-down demo-cluster-test
+  release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
 up:                    ## Docker if it is missing, persys dev, and a container that answers; LISTEN=ADDRESS for others to join
 	@LISTEN=$(LISTEN) hack/up
@@ -132,6 +132,9 @@ package: release       ## the Debian package of it and the image, installed and 
 	hack/package-test target/dist/persys target/dist/persys_*.deb
 	hack/with-docker hack/images target/dist/persys
 
+agent-image-test: release  ## the image of the agent, on a Debian made here unless BASE names one, runs a container and a stack
+	hack/with-docker hack/agent-image-test target/dist/persys
+
 package-check:         ## the package of a debug build, installed, started, upgraded and purged on a copy of this host
 	cargo build --quiet -p persys
 	hack/package-test "$${CARGO_TARGET_DIR:-target}/debug/persys"
@@ -143,5 +146,5 @@ demo-cluster:          ## three nodes, a scheduler and a gateway as containers; 
 demo-cluster-down:     ## undoes `make demo-cluster`
 	hack/demo-cluster down
 
-demo-cluster-test:     ## the same, with a container on each node, and away again
-	hack/with-docker hack/demo-cluster test
+demo-cluster-test:     ## the same on etcd, with a container on each node, every query of the dashboards asked of a Prometheus, and away again
+	STORE=etcd hack/with-docker hack/demo-cluster test

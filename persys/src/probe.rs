@@ -8,6 +8,9 @@ use clap::{CommandFactory as _, Parser};
 
 use crate::tell;
 
+/// How much of a page that is not well is shown, in characters.
+const MOST_SAID: usize = 400;
+
 /// Ask a page of /health; ends with 0 if it says that all is well.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "persys probe")]
@@ -33,14 +36,51 @@ pub(crate) async fn run(words: Vec<OsString>) -> ExitCode {
     };
     match ask(&options).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("persys probe: {why}");
+        Err(fault) => {
+            eprintln!("persys probe: {}", tell::chain(&fault));
+            eprintln!("next: {}", fault.next_step(&options.url));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn ask(options: &Options) -> Result<(), String> {
+/// Why a component does not count as well.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("nothing can be asked from here")]
+    Unable(#[source] reqwest::Error),
+    #[error("there is no answer")]
+    Silent(#[source] reqwest::Error),
+    #[error("{url} answers {status}{said}")]
+    Answered { url: reqwest::Url, status: reqwest::StatusCode, said: String },
+}
+
+impl Fault {
+    /// What to type or to look at.
+    fn next_step(&self, url: &reqwest::Url) -> String {
+        match self {
+            Self::Unable(_) => "persys doctor      (looks at this host)".to_owned(),
+            Self::Silent(why) if why.is_timeout() => {
+                format!(
+                    "persys probe {url} --timeout 30s      (it may be busy; its log says with what)"
+                )
+            }
+            Self::Silent(_) => "start it, or name the page it has: the usual port is 8084 of a \
+                                scheduler, 8089 of an agent, 8585 of a gateway"
+                .to_owned(),
+            Self::Answered { status, .. } if status.is_server_error() => {
+                "read its log; persys doctor looks at this host".to_owned()
+            }
+            Self::Answered { .. } => {
+                let mut page = url.clone();
+                page.set_path("/health");
+                format!("persys probe {page}      (the page that says whether all is well)")
+            }
+        }
+    }
+}
+
+async fn ask(options: &Options) -> Result<(), Fault> {
     let Options { url, timeout } = options;
     let client = reqwest::Client::builder()
         .timeout(*timeout)
@@ -49,12 +89,17 @@ async fn ask(options: &Options) -> Result<(), String> {
         // Whoever listens on this machine's own address is whom we mean, whatever name it shows.
         .tls_danger_accept_invalid_certs(is_own(url))
         .build()
-        .map_err(|error| tell::chain(&error))?;
-    let answer = client.get(url.clone()).send().await.map_err(|error| tell::chain(&error))?;
-    if answer.status().is_success() {
+        .map_err(Fault::Unable)?;
+    let mut answer = client.get(url.clone()).send().await.map_err(Fault::Silent)?;
+    let status = answer.status();
+    if status.is_success() {
         return Ok(());
     }
-    Err(format!("{url} answers {}", answer.status()))
+    // The page says what is wrong, and the beginning of it is enough.
+    let said = answer.chunk().await.ok().flatten().unwrap_or_default();
+    let said: String = String::from_utf8_lossy(&said).trim().chars().take(MOST_SAID).collect();
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    Err(Fault::Answered { url: url.clone(), status, said })
 }
 
 /// Whether the address is one of this machine alone.
@@ -70,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    async fn answering(status: &'static str) -> String {
+    async fn answering(status: &'static str, body: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/health", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -78,22 +123,46 @@ mod tests {
             let mut asked = [0_u8; 1024];
             let read = stream.read(&mut asked).await.unwrap();
             assert!(asked[..read].starts_with(b"GET /health "));
-            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            let length = body.len();
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
             stream.write_all(answer.as_bytes()).await.unwrap();
         });
         url
     }
 
+    fn of(url: &str) -> Options {
+        Options::try_parse_from(["persys probe", url, "--timeout", "500ms"]).unwrap()
+    }
+
+    /// What is said of it, and what to do next.
+    async fn fault(url: &str) -> (String, String) {
+        let fault = ask(&of(url)).await.unwrap_err();
+        (tell::chain(&fault), fault.next_step(&of(url).url))
+    }
+
     #[tokio::test]
     async fn it_is_well_only_if_the_page_says_so() {
-        let of = |url: String| Options::try_parse_from(["persys probe", &url]).unwrap();
-        assert_eq!(ask(&of(answering("200 OK").await)).await, Ok(()));
-        let why = ask(&of(answering("503 Service Unavailable").await)).await.unwrap_err();
-        assert!(why.contains("answers 503"), "{why}");
-        let why = ask(&of(answering("301 Moved").await)).await.unwrap_err();
-        assert!(why.contains("answers 301"), "{why}");
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        assert!(ask(&of(format!("http://{nobody}/"))).await.is_err());
+        assert!(ask(&of(&answering("200 OK", "").await)).await.is_ok());
+        let url = answering("503 Service Unavailable", r#"{"status":"no leader"}"#).await;
+        let (why, next) = fault(&url).await;
+        assert!(why.contains("answers 503") && why.ends_with(r#"{"status":"no leader"}"#), "{why}");
+        assert!(next.contains("read its log"), "{next}");
+        let (why, next) = fault(&answering("301 Moved", "").await).await;
+        assert!(why.ends_with("answers 301 Moved Permanently"), "{why}");
+        assert!(next.contains("/health "), "{next}");
+    }
+
+    #[tokio::test]
+    async fn silence_is_told_with_what_to_do_about_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (why, next) = fault(&format!("http://{at}/health")).await;
+        assert!(why.starts_with("there is no answer: "), "{why}");
+        assert!(next.contains("--timeout 30s"), "{next}");
+        drop(listener);
+        let (why, next) = fault(&format!("http://{at}/health")).await;
+        assert!(why.contains("refused"), "{why}");
+        assert!(next.contains("8089 of an agent"), "{next}");
     }
 
     #[test]

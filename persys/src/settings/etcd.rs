@@ -49,11 +49,10 @@ fn etcd(read: &mut Reader<'_>, values: &Values) -> EtcdSettings {
         }
         Settings::new(Vec::new())
     });
-    EtcdSettings {
-        way,
-        store: StoreSettings { root, ..StoreSettings::default() },
-        quota_bytes: None,
-    }
+    // It does not tell, in the versions that are out there.
+    let quota_bytes = read.perhaps::<u64>("etcd-quota-bytes", "a number of bytes");
+    let quota_bytes = quota_bytes.filter(|bytes| *bytes > 0);
+    EtcdSettings { way, store: StoreSettings { root, ..StoreSettings::default() }, quota_bytes }
 }
 
 #[cfg(test)]
@@ -104,6 +103,10 @@ mod tests {
         );
         let settings = etcd(&line, &[]);
         assert_eq!(settings.store.root, "/blue");
+        assert_eq!(settings.quota_bytes, Some(2 << 30), "what etcd has by itself");
+        let quota = |bytes| etcd(&format!("--store etcd --etcd-quota-bytes {bytes}"), &[]);
+        assert_eq!(quota("8589934592").quota_bytes, Some(8 << 30));
+        assert_eq!(quota("0").quota_bytes, None, "nobody knows");
         let tls = settings.way.tls.unwrap();
         assert_eq!((tls.roots, tls.own), ("/ca".into(), Some(("/c".into(), "/k".into()))));
         assert_eq!(tls.server_name.as_deref(), Some("etcd"));
@@ -116,11 +119,19 @@ mod tests {
     #[test]
     fn all_faults_are_named_and_no_password_among_them() {
         let faults = placed(
-            "--etcd-endpoints nowhere,https://a:1 --etcd-root x/ --etcd-cert /c --etcd-password geheim",
+            "--etcd-endpoints nowhere,https://a:1 --etcd-root x/ --etcd-cert /c --etcd-password geheim \
+             --etcd-quota-bytes much",
             &[],
         )
         .unwrap_err();
-        for key in ["etcd-endpoints", "etcd-root", "etcd-cert", "etcd-password", "etcd-user"] {
+        for key in [
+            "etcd-endpoints",
+            "etcd-root",
+            "etcd-cert",
+            "etcd-password",
+            "etcd-user",
+            "etcd-quota-bytes",
+        ] {
             assert!(faults.iter().any(|fault| fault.starts_with(key)), "{key}: {faults:#?}");
         }
         assert!(faults.iter().all(|fault| !fault.contains("geheim")), "{faults:?}");

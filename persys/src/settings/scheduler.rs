@@ -30,6 +30,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("etcd-user", [], "", "Name to etcd"),
     setting!("etcd-password", ["ETCD_PASSWORD"], "", "Its password; not as a flag"),
     setting!("etcd-password-file", [], "", "File with the password"),
+    setting!("etcd-quota-bytes", ["PERSYS_ETCD_QUOTA_BYTES"], "2147483648", "How much etcd may store, as its --quota-backend-bytes says: it is warned of before that is full"),
     setting!("insecure", [], "false", "No TLS: on 127.0.0.1, everybody on this machine is an operator"),
     setting!("insecure-anywhere", [], "false", "No TLS for everybody who can reach the port"),
     setting!("identity", ["PERSYS_IDENTITY"], "", "One file with key, certificate and roots, instead of the three below"),

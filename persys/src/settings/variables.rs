@@ -169,6 +169,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_STATE_DIR", "/srv/persys", "", "state_dir: \"/srv/persys\""),
     ("ETCD_ENDPOINTS", "e1:2379,e2:2379", "", "host: \"e2\", port: 2379"),
     ("ETCD_PASSWORD", "geheim", "--store etcd --etcd-user me", "Login { user: \"me\", .. }"),
+    ("PERSYS_ETCD_QUOTA_BYTES", "7000", "--store etcd", "quota_bytes: Some(7000)"),
     ("PERSYS_IDENTITY", "/own.pem", "", "Bundle(\"/own.pem\")"),
     ("PERSYS_TLS_CA", "/own/ca.pem", "", "roots: \"/own/ca.pem\""),
     ("PERSYS_TLS_CERT", "/own/s.crt", "", "certificate: \"/own/s.crt\""),

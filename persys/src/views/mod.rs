@@ -268,6 +268,8 @@ fn prometheus_takes_the_configuration_and_the_rules() {
     let (taken, said) = promtool(&["check", "config", "prometheus.yml"], "deploy/prometheus");
     assert!(taken, "{said}");
     assert!(said.contains(&format!("{} rules found", rules().len())), "{said}");
+    let (taken, said) = promtool(&["check", "config", "prometheus.yml"], "deploy/demo");
+    assert!(taken && said.contains(&format!("{} rules found", rules().len())), "{said}");
 }
 
 #[test]

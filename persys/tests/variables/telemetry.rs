@@ -9,7 +9,7 @@ use persys_collector::{Collector, Seen};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::program::{Folder, Program, ends, free_port, ready_node, until};
+use crate::program::{Folder, Program, ends, free_port, page, ready_node, until};
 
 const CANARY: &str = "canary-5b1c7f0e";
 
@@ -327,6 +327,41 @@ fn levels_change_while_it_runs_and_go_back_by_themselves() {
     ] {
         let (code, _, err) = site.types(line, &[]);
         assert!(code != 0 && err.contains(fault), "{line}: {err}");
+    }
+}
+
+#[test]
+fn the_levels_of_a_gateway_change_over_its_own_interface() {
+    let mut site = Site::start(&[("LOG_LEVEL", "info,gateway=warn")], true);
+    let public = site.gateway.as_ref().unwrap().1.clone();
+    let change =
+        |body: &str| post(&public, "/v1/gateway/log-levels", "x-persys-reason: test", body);
+    let said = change(r#"{"directives": "gateway::rest=debug", "seconds": 3}"#);
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert!(said.contains(r#""settings":"info,persys_gateway=warn""#), "{said}");
+    assert!(said.contains(r#""directive":"persys_gateway::rest=debug""#), "{said}");
+    let (gateway, _) = site.gateway.as_mut().unwrap();
+    let line = gateway.says("levels of the log were changed");
+    assert!(line.contains("gateway::rest=debug") && line.contains("for_s=3"), "{line}");
+    // Those of the scheduler, which was asked whether this may be, are what they were.
+    let (_, out, _) = site.types("log level", &[]);
+    assert!(!out.contains("debug"), "{out}");
+    let at = public.parse().unwrap();
+    until("it is over", || {
+        let shown = page(at, "/v1/gateway/log-levels")?;
+        assert!(shown.contains("info,persys_gateway=warn"), "{shown}");
+        (!shown.contains("debug")).then_some(())
+    });
+    assert!(change(r#"{"directives": "gateway=trace"}"#).contains("trace"));
+    assert!(!change(r#"{"reset": true}"#).contains("trace"));
+    for (body, fault) in [
+        (r#"{"directives": "gatewey=debug"}"#, "no module"),
+        (r#"{"directives": "loud"}"#, "a level is error, warn"),
+        (r#"{"level": "debug"}"#, "unknown field"),
+        ("", "what is to change"),
+    ] {
+        let said = change(body);
+        assert!(said.starts_with("HTTP/1.1 400") && said.contains(fault), "{body}: {said}");
     }
 }
 

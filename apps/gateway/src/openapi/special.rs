@@ -53,6 +53,8 @@ const ALONE: &[Route] = &[
     ("get", "/v1/clusters", &[], Gives::Json("200"), "Lists clusters and whether their schedulers answer"),
     ("get", "/v1/clusters/{cluster_id}", &[], Gives::Json("200"), "Shows a cluster"),
     ("get", "/v1/overview", &[], Gives::Json("200"), "Shows every cluster with how it stands; `partial` says that one did not answer"),
+    ("get", "/v1/gateway/log-levels", &[], Gives::Json("200"), "Shows how much the log of the gateway tells"),
+    ("post", "/v1/gateway/log-levels", &[], Gives::Json("200"), "Has the log of the gateway tell more or less for a while"),
     ("get", "/v1/session", &[], Gives::Json("200"), "Says who is asking, and which roles they hold"),
     ("post", "/v1/session", &[], Gives::Json("201"), "Logs a browser in, with a token or with a link that is used once"),
     ("delete", "/v1/session", &[], Gives::Json("200"), "Logs a browser out"),
@@ -159,6 +161,15 @@ fn body(verb: &str, path: &str) -> Option<Value> {
     };
     match (verb, path) {
         ("post", "/v1/session") => Some(json!({"oneOf": [one("token"), one("link")]})),
+        ("post", "/v1/gateway/log-levels") => Some(json!({
+            "type": "object",
+            "properties": {
+                "directives": {"type": "string", "maxLength": 1024},
+                "seconds": {"type": "integer", "minimum": 0, "maximum": 86_400},
+                "reset": {"type": "boolean"},
+            },
+            "additionalProperties": false,
+        })),
         _ => None,
     }
 }

@@ -9,10 +9,12 @@
 //! | the same answer again | `shown.rs` |
 //! | which cluster is meant | `target.rs` |
 //! | clusters, all of them at once | `clusters.rs` |
+//! | how much the log of the gateway tells | `levels.rs` |
 //! | output, commands and consoles of workloads | `logs.rs`, `terminal.rs` |
 
 mod clusters;
 pub mod keys;
+mod levels;
 mod logs;
 pub mod message;
 pub mod question;
@@ -81,6 +83,7 @@ pub(crate) fn router() -> Router<Gateway> {
         .route("/v1/clusters", get(clusters::list))
         .route("/v1/clusters/{cluster_id}", get(clusters::one))
         .route("/v1/overview", get(clusters::overview))
+        .route("/v1/gateway/log-levels", get(levels::show).post(levels::change))
 }
 
 /// What a request says beside its body.
