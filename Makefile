@@ -11,7 +11,7 @@ EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit live live-tests metrics browser join sweep sim zoo \
+.PHONY: up down demo test prepare lint unit live live-tests metrics browser join vault sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
@@ -78,6 +78,10 @@ api-fuzz:              ## schemathesis over the whole interface of a gateway; EX
 join:                  ## a second machine, in a network namespace, joins with one line and runs a container
 	cargo build --quiet -p persys
 	hack/with-docker hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
+
+vault:                 ## certificates from RustyVault, a real server with Vault's protocol; built once, in minutes
+	@hack/vault-install >/dev/null
+	PATH="$$(hack/vault-install):$$PATH" cargo test --quiet -p persys --test vault
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker cargo test --quiet -p persys-e2e --test sweep

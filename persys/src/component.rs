@@ -98,10 +98,12 @@ async fn run_scheduler(values: Values) -> ExitCode {
             let following = enrol::follow(&running, &renewal);
             until_told().await;
             drop(following);
-            if let Some(enrolment) = enrolment {
-                enrolment.stop().await;
-            }
-            running.stop().await;
+            let no_longer_joining = async {
+                if let Some(enrolment) = enrolment {
+                    enrolment.stop().await;
+                }
+            };
+            tokio::join!(no_longer_joining, running.stop());
             drop(renewing);
             ExitCode::SUCCESS
         }

@@ -35,11 +35,13 @@ pub mod vault;
 pub mod watch;
 pub mod web;
 
+mod close;
 mod cut;
 mod disk;
 
 pub use authority::{Authority, Grant, Hosts, Issued, Validity};
 pub use certificate::{Certificate, Serial};
+pub use close::Closer;
 pub use connect::{ConnectError, Connector, Lasting};
 pub use credentials::{Bundle, Credentials};
 pub use disk::FileError;

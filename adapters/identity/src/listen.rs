@@ -22,6 +22,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
+use crate::close::{Closer, End};
 use crate::credentials::Credentials;
 use crate::cut::{Held, Leash};
 use crate::event::{Event, Report};
@@ -90,9 +91,10 @@ pub struct ConnectInfo {
 pub struct Incoming {
     listener: TcpListener,
     door: Door,
-    handshakes: JoinSet<Result<Connection, (SocketAddr, HandshakeError)>>,
+    handshakes: JoinSet<Result<Admitted, (SocketAddr, HandshakeError)>>,
     pause: Option<Pin<Box<Sleep>>>,
     report: Report,
+    closer: Closer,
 }
 
 #[derive(Clone)]
@@ -150,15 +152,24 @@ impl Incoming {
         self.listener.local_addr()
     }
 
+    /// What ends its connections, for whoever no longer waits for their other ends.
+    pub fn closer(&self) -> Closer {
+        self.closer.clone()
+    }
+
     fn new(listener: TcpListener, door: Door, report: Report) -> Self {
-        Self { listener, door, handshakes: JoinSet::new(), pause: None, report }
+        let (handshakes, closer) = (JoinSet::new(), Closer::new());
+        Self { listener, door, handshakes, pause: None, report, closer }
     }
 
     /// The next finished handshake that led to something.
     fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
         loop {
             let (remote, fault) = match ready!(self.handshakes.poll_join_next(cx)) {
-                Some(Ok(Ok(connection))) => return Poll::Ready(Some(connection)),
+                Some(Ok(Ok((stream, info)))) => {
+                    let end = Some(self.closer.end());
+                    return Poll::Ready(Some(Connection { stream, info, end }));
+                }
                 Some(Ok(Err((remote, fault)))) => (Some(remote), fault),
                 Some(Err(_)) => (None, HandshakeError::BrokenOff),
                 None => return Poll::Ready(None),
@@ -215,12 +226,15 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
+/// Somebody who was let in.
+type Admitted = (ServerStream, ConnectInfo);
+
 impl Door {
     async fn admit(
         self,
         stream: TcpStream,
         remote: SocketAddr,
-    ) -> Result<Connection, HandshakeError> {
+    ) -> Result<Admitted, HandshakeError> {
         stream.set_nodelay(true).map_err(HandshakeError::Tls)?;
         match self {
             Self::Tls(acceptor, revoked) => {
@@ -237,19 +251,19 @@ impl Door {
                     None => Held::free(stream),
                 };
                 let info = ConnectInfo { peer, remote };
-                Ok(Connection { stream: ServerStream::Tls(Box::new(held)), info })
+                Ok((ServerStream::Tls(Box::new(held)), info))
             }
             Self::OneSided(acceptor, cluster) => {
                 let stream = acceptor.accept(stream).await.map_err(HandshakeError::Tls)?;
                 let info = ConnectInfo { peer: Peer::stranger(cluster), remote };
-                Ok(Connection { stream: ServerStream::Tls(Box::new(Held::free(stream))), info })
+                Ok((ServerStream::Tls(Box::new(Held::free(stream))), info))
             }
             Self::Plain { exposure: Exposure::Loopback, .. } if !is_loopback(remote) => {
                 Err(HandshakeError::Elsewhere)
             }
             Self::Plain { cluster, .. } => {
                 let info = ConnectInfo { peer: Peer::anonymous(cluster), remote };
-                Ok(Connection { stream: ServerStream::Plain(stream), info })
+                Ok((ServerStream::Plain(stream), info))
             }
         }
     }
@@ -260,12 +274,14 @@ impl Door {
 pub struct Connection {
     stream: ServerStream,
     info: ConnectInfo,
+    /// What ends it early; one inside another ends with that.
+    end: Option<End>,
 }
 
 impl Connection {
     /// A connection inside another one whose other end is known already.
     pub fn inside(stream: DuplexStream, info: ConnectInfo) -> Self {
-        Self { stream: ServerStream::Inside(stream), info }
+        Self { stream: ServerStream::Inside(stream), info, end: None }
     }
 }
 
@@ -290,11 +306,19 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
+        let Self { stream, end, .. } = self.get_mut();
+        let read = match stream {
             ServerStream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             ServerStream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
             ServerStream::Inside(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        // The reader is always waiting; who writes needs not to be woken as well.
+        match end {
+            Some(end) if read.is_pending() => end.wait(cx)?,
+            Some(end) => end.check()?,
+            None => {}
         }
+        read
     }
 }
 

@@ -29,6 +29,8 @@ enum Mood {
     Sealed,
     /// Knows `issue`, but not `sign`.
     Old,
+    /// The same, and says so as if it were broken.
+    Gruff,
     /// The role does not allow our identity.
     Strict,
     /// Answers with something that is not JSON.
@@ -124,7 +126,8 @@ async fn answer(
             errors(400, "URI spiffe://persys.local/east/agent/n1 not allowed by this role")
         }
         ("pki/sign/compute-agent", Mood::Well) => signed(&double, &body, true),
-        ("pki/issue/compute-agent", Mood::Old) => signed(&double, &body, false),
+        ("pki/issue/compute-agent", Mood::Old | Mood::Gruff) => signed(&double, &body, false),
+        (_, Mood::Gruff) => said(500, &json!({ "error": "Logical backend path not supported." })),
         _ => errors(404, "unsupported path"),
     }
 }
@@ -207,11 +210,13 @@ async fn a_request_is_signed_and_the_key_stays_here() {
 #[tokio::test]
 async fn a_server_that_only_issues_will_do() {
     let bench = bench().await;
-    bench.is(Mood::Old);
-    let (source, renewer) = bench.renewer(by_role());
-    renewer.renew(None, SystemTime::now()).await.unwrap();
-    source.load(SystemTime::now()).unwrap();
-    assert_eq!(bench.asked("pki/issue/compute-agent").len(), 1);
+    for (nth, mood) in [Mood::Old, Mood::Gruff].into_iter().enumerate() {
+        bench.is(mood);
+        let (source, renewer) = bench.renewer(by_role());
+        renewer.renew(None, SystemTime::now()).await.unwrap();
+        source.load(SystemTime::now()).unwrap();
+        assert_eq!(bench.asked("pki/issue/compute-agent").len(), nth + 1, "{mood:?}");
+    }
 }
 
 #[tokio::test]

@@ -100,9 +100,13 @@ impl Keys {
         (format!("{path}/"), format!("{path}0"))
     }
 
-    /// All that is needed to read the audit log, and little else.
-    pub(crate) fn of_audit(&self) -> [(String, String); 2] {
-        [self.folder("audit"), self.folder("meta")]
+    /// All that is needed to read the audit log before a record, and little else.
+    pub(crate) fn of_audit(&self, before: u64) -> [(String, String); 2] {
+        let (from, mut to) = self.folder("audit");
+        if before < u64::MAX {
+            to = format!("{from}{before:020}");
+        }
+        [(from, to), self.folder("meta")]
     }
 
     /// `/nodes/<id>`

@@ -43,4 +43,4 @@ pub use memory::Memory;
 pub use record::{Leader, StoredSpec};
 pub use settings::Settings;
 pub use store::{Campaign, History, Loaded, Pairs, Quarantined, Span, Store};
-pub use trail::Trail;
+pub use trail::{Stretch, Trail};

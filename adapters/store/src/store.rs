@@ -9,7 +9,7 @@ use persys_model::token::{CommitSeq, EventSeq, Term};
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::trail::Trail;
+use crate::trail::{Stretch, Trail};
 
 /// A store, as one scheduler process sees it.
 ///
@@ -42,10 +42,10 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// Reads events; anybody may, whoever leads.
     async fn events(&self, span: Span) -> Result<History, Error>;
 
-    /// The audit log at one moment; anybody may, whoever leads. Stores that can read a part of what
-    /// they hold read no more than that.
-    async fn audit(&self) -> Result<Trail, Error> {
-        Ok(Trail::within(&self.dump().await?))
+    /// A stretch of the audit log at one moment; anybody may, whoever leads. Stores that can read a
+    /// part of what they hold read no more than that.
+    async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
+        Ok(Trail::within(&self.dump().await?).cut(stretch))
     }
 
     /// Every record below the root at one moment, byte for byte, whether it can be read or not:

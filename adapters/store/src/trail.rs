@@ -26,14 +26,51 @@ const MOST_KEPT: u64 = 20_000;
 /// Most keys that go with one commit.
 const MOST_DROPPED: usize = 4;
 
-/// The audit log, read from a store.
+/// Which part of the audit log: the last records before a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Only records with a smaller number.
+    pub before: u64,
+    /// At most so many, the newest of them.
+    pub most: usize,
+}
+
+impl Stretch {
+    /// The whole of it.
+    pub const ALL: Self = Self { before: u64::MAX, most: usize::MAX };
+}
+
+/// Goes back over keys until there are enough records under them.
+#[derive(Debug)]
+pub(crate) struct Back {
+    stretch: Stretch,
+    found: u64,
+}
+
+impl Back {
+    pub(crate) fn over(stretch: Stretch) -> Self {
+        Self { stretch, found: 0 }
+    }
+
+    /// Takes in the next older key; says whether it was the last that is needed.
+    pub(crate) fn is_enough(&mut self, key: &str) -> bool {
+        // One that cannot be understood is read with the others, and counted there.
+        let Some(pack) = read_key(key) else { return false };
+        let last = pack.last.seq.min(self.stretch.before.saturating_sub(1));
+        let here = last.saturating_add(1).saturating_sub(pack.first);
+        self.found = self.found.saturating_add(here);
+        usize::try_from(self.found).is_ok_and(|found| found >= self.stretch.most)
+    }
+}
+
+/// The audit log, or a stretch of it, read from a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trail {
     /// Where the chain ends, as the head of the store says.
     pub head: AuditHead,
     /// Where what is kept begins.
     pub anchor: AuditHead,
-    /// What is kept, in order.
+    /// What is kept, or the stretch of it that was asked for, in order.
     pub records: Vec<Arc<AuditRecord>>,
     /// Lines that could not be read.
     pub unreadable: u32,
@@ -144,6 +181,15 @@ impl Trail {
         Self::read(head, anchor, values.map(|(_, bytes)| bytes.as_slice()))
     }
 
+    /// Leaves out what is not in a stretch.
+    #[must_use]
+    pub fn cut(mut self, stretch: Stretch) -> Self {
+        let end = self.records.partition_point(|record| record.seq < stretch.before);
+        self.records.truncate(end);
+        self.records.drain(..end.saturating_sub(stretch.most));
+        self
+    }
+
     /// Reads the values of `/audit/...`, in the order of their keys.
     fn read(
         head: AuditHead,
@@ -209,6 +255,37 @@ mod tests {
         let mut again = Packs::default();
         stored.0.keys().for_each(|key| again.found(key));
         assert_eq!(again.packs.len(), 3);
+    }
+
+    #[test]
+    fn stretches_follow_each_other_and_miss_nothing_and_read_little() {
+        let stored = stored(&[1, 3, 40, 2, 1, 1, 1, 7]);
+        let whole = trail(&stored);
+        for most in [1, 2, 3, 5, 39, 41, 56, 100] {
+            let (mut before, mut pages) = (u64::MAX, Vec::new());
+            loop {
+                let stretch = Stretch { before, most };
+                // As stores do it: back over the keys, and only those are read.
+                let end = Keys::bare().of_audit(before)[0].1.clone();
+                let (mut back, mut values) = (Back::over(stretch), Vec::new());
+                for (key, bytes) in stored.0.range(..end).rev() {
+                    values.push(bytes.as_slice());
+                    if back.is_enough(key) {
+                        break;
+                    }
+                }
+                values.reverse();
+                let read = Trail::read(stored.1, None, values);
+                assert!(read.records.len() < most + 40, "a pack too many was read");
+                let page = read.cut(stretch);
+                assert_eq!(page.records, whole.clone().cut(stretch).records, "{stretch:?}");
+                let Some(oldest) = page.records.first() else { break };
+                before = oldest.seq;
+                pages.push(page.records);
+            }
+            let all: Vec<_> = pages.into_iter().rev().flatten().collect();
+            assert_eq!(all, whole.records, "in pages of {most}");
+        }
     }
 
     /// What a change costs more for being written down: one key for each commit, and this many bytes.

@@ -40,7 +40,7 @@ use crate::handle::Handle;
 use crate::host::{self, Meter};
 use crate::http;
 use crate::ledger::file::OpenError;
-use crate::ledger::{FileKeeper, Keeper as _, actions};
+use crate::ledger::{FileKeeper, Keeper as _, actions, lease};
 use crate::life;
 use crate::metrics::Metrics;
 use crate::node::{facts, runtimes};
@@ -53,6 +53,7 @@ use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
 use crate::upward::{messages, stream};
 use crate::usage;
+use crate::watchdog::release;
 
 /// How often a silent connection is tried, and how long its answer may take.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(20));
@@ -213,6 +214,8 @@ pub struct Running {
     server: JoinHandle<()>,
     goodbye: oneshot::Sender<()>,
     beside: JoinSet<()>,
+    /// Where the watchdog looks for a word, if there is one.
+    guarded: Option<PathBuf>,
 }
 
 impl Running {
@@ -227,6 +230,12 @@ impl Running {
         self.handle.stop().await;
         if let Err(error) = self.driver.await {
             tracing::error!(%error, "the driver ended badly");
+        }
+        if let Some(dir) = &self.guarded {
+            let (ledger, boot) = (self.keeper.load().await, lease::boot_id());
+            if let Err(error) = release::release(dir, &boot, &ledger) {
+                tracing::warn!(%error, "the watchdog stays until the lease is over");
+            }
         }
         self.keeper.close().await;
     }
@@ -306,6 +315,7 @@ pub async fn start_with(
         beside.spawn(alone::confirm(handle.clone()));
     }
     let settings = config.settings.clone();
+    let guarded = config.watchdog.as_ref().map(|_| config.state_dir.clone());
     let (same, here) = (node.clone(), runtimes.clone());
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
@@ -326,6 +336,7 @@ pub async fn start_with(
         server,
         goodbye,
         beside,
+        guarded,
     })
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use persys_identity::{Credentials, Incoming, logged};
+use persys_identity::{Closer, Credentials, Incoming, logged};
 use persys_proto::compute::v1::enrol_server::EnrolServer;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const MOST_STREAMS: u32 = 4;
 /// Longest connection: nobody needs one for more than a few requests.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How long callers may finish when it stops.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// How long callers may finish when it stops; after that they are cut off.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What the enrolment is told.
 #[derive(Debug)]
@@ -62,6 +62,7 @@ pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
+    closer: Closer,
     serving: JoinHandle<()>,
 }
 
@@ -70,7 +71,8 @@ impl Running {
     pub async fn stop(mut self) {
         self.stop.take();
         if tokio::time::timeout(FAREWELL, &mut self.serving).await.is_err() {
-            tracing::warn!("the enrolment did not stop in time and was ended");
+            tracing::warn!("somebody who joins does not let go and is cut off");
+            self.closer.close();
         }
     }
 }
@@ -89,6 +91,7 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     let address = listener.local_addr().map_err(failed)?;
     let incoming = Incoming::one_sided(listener, &credentials, logged())
         .map_err(|fault| Error::Tls(fault.to_string()))?;
+    let closer = incoming.closer();
     let service = Service { office, refusals: Refusals::default(), schedulers };
     let service = EnrolServer::new(service).max_decoding_message_size(LARGEST);
     let (stop, stopped) = oneshot::channel::<()>();
@@ -104,5 +107,5 @@ pub async fn start(config: Config) -> Result<Running, Error> {
             tracing::error!(%fault, "nobody can join any more");
         }
     });
-    Ok(Running { address, stop: Some(stop), serving })
+    Ok(Running { address, stop: Some(stop), closer, serving })
 }

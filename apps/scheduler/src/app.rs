@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::future::join_all;
 use persys_cluster::replica::Replica;
 use persys_cluster::settings::Settings;
 use persys_git::Fetcher;
 use persys_identity::listen::Exposed;
 use persys_identity::names::IdentityError;
 use persys_identity::{
-    ClusterName, Credentials, Exposure, Identity, Incoming, Report, Role, Source, Watcher, logged,
+    Closer, ClusterName, Credentials, Exposure, Identity, Incoming, Report, Role, Source, Watcher,
+    logged,
 };
 use persys_oidc::Verifier;
 use persys_store::Store;
@@ -43,8 +45,12 @@ pub use persys_git::{Settings as GitSettings, Ssh as GitSsh, safe_path};
 pub use persys_model::repository::Protocol as GitProtocol;
 pub use persys_oidc::Settings as LoginSettings;
 
-/// How long callers may finish when the process stops.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long callers may finish when the process stops. Who is asked to let go does so at once; what is
+/// under way takes as long as a commit. Whoever has not gone by then is cut off: those who follow
+/// wait for the leadership meanwhile.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the last writes and giving the leadership back may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What a scheduler process is told.
 #[derive(Debug, Clone)]
@@ -164,6 +170,8 @@ pub struct Running {
     pub reached_at: SocketAddr,
     stop: watch::Sender<bool>,
     servers: Vec<Task>,
+    /// Ends the connections of those who do not.
+    closers: [Closer; 2],
     driver: Task,
     keeper: Task,
     /// What ends with the process, whenever that is.
@@ -180,9 +188,14 @@ impl Task {
         Self(tokio::spawn(work))
     }
 
+    /// Waits for the end, but not for ever; says whether it came.
+    async fn finish(&mut self, patience: Duration) -> bool {
+        timeout(patience, &mut self.0).await.is_ok()
+    }
+
     /// Waits for the end, but not for ever.
-    async fn finish(mut self, patience: Duration) {
-        if timeout(patience, &mut self.0).await.is_err() {
+    async fn finish_or_end(mut self, patience: Duration) {
+        if !self.finish(patience).await {
             tracing::warn!("something did not stop in time and was ended");
         }
     }
@@ -195,16 +208,19 @@ impl Drop for Task {
 }
 
 impl Running {
-    /// Lets callers finish, then ends everything and gives the store back.
+    /// Lets callers finish, then ends everything and gives the store back. Streams are told to go
+    /// elsewhere, and whoever holds on to a connection is cut off.
     pub async fn stop(self) {
-        let Self { handle, stop, servers, driver, keeper, aside, store, .. } = self;
+        let Self { handle, stop, mut servers, closers, driver, keeper, aside, store, .. } = self;
         stop.send_replace(true);
-        for server in servers {
-            server.finish(FAREWELL).await;
+        let farewells = servers.iter_mut().map(|server| server.finish(FAREWELL));
+        if join_all(farewells).await.contains(&false) {
+            tracing::warn!("somebody does not let go and is cut off");
+            closers.iter().for_each(Closer::close);
         }
-        drop((handle, aside));
-        driver.finish(FAREWELL).await;
-        keeper.finish(FAREWELL).await;
+        drop((handle, aside, servers));
+        driver.finish_or_end(LAST_WORDS).await;
+        keeper.finish_or_end(LAST_WORDS).await;
         store.close().await;
     }
 }
@@ -229,15 +245,16 @@ pub async fn start_with(
     between: impl FnOnce(Parts) -> Parts + Send,
 ) -> Result<Running, Error> {
     let cluster = ClusterName::new(&config.cluster).map_err(Error::Cluster)?;
-    let door = Door::open(&config.security, cluster)?;
+    let door = Door::open(&config.security, cluster.clone())?;
     let (grpc, grpc_at) = listen(config.grpc).await?;
-    let (pages, http_at) = listen(config.http).await?;
+    let (pages, http_at) = listen_for_pages(config.http, cluster).await?;
     make_folder(&config.state_dir)?;
     let known_path = config.state_dir.join("known.json");
     let known = known::read(&known_path)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::new(&health));
     let incoming = or_close(door.incoming(grpc, metrics.report(logged())), &*store).await?;
+    let closers = [incoming.closer(), pages.closer()];
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
 
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
@@ -279,8 +296,8 @@ pub async fn start_with(
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let discovery = config.discovery.with_names_in(names);
     let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
-    let (shown, known) = (handle.clone(), credentials.clone());
-    let router = http::router(Pages { handle: shown, metrics, credentials: known });
+    let known = credentials.clone();
+    let router = http::router(Pages { handle: handle.clone(), metrics, credentials: known });
     let showing = serve_pages(pages, router, stopping);
     let (driver, keeper) = (Task::spawn(driver.run()), Task::spawn(keeping));
     Ok(Running {
@@ -293,6 +310,7 @@ pub async fn start_with(
         reached_at,
         stop,
         servers: vec![serving, showing, Task::spawn(naming.work)],
+        closers,
         driver,
         keeper,
         aside,
@@ -326,6 +344,15 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error>
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
+}
+
+/// Pages are for whoever comes.
+async fn listen_for_pages(
+    address: SocketAddr,
+    cluster: ClusterName,
+) -> Result<(Incoming, SocketAddr), Error> {
+    let (listener, bound) = listen(address).await?;
+    Ok((Incoming::plain(listener, cluster, Exposure::Anywhere, logged())?, bound))
 }
 
 /// How connections are made, both ways.

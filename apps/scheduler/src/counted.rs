@@ -9,7 +9,7 @@ use std::time::Instant;
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
 use persys_model::token::{CommitSeq, Term};
-use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store};
+use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store, Stretch, Trail};
 use tokio::sync::watch;
 
 use crate::metrics::{Batch, Metrics};
@@ -70,6 +70,11 @@ impl Store for Counted {
 
     async fn events(&self, span: Span) -> Result<History, Error> {
         self.store.events(span).await
+    }
+
+    // Not left to what any store can do: that reads everything there is.
+    async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
+        self.store.audit(stretch).await
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

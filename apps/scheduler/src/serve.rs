@@ -1,12 +1,16 @@
 //! The services of a scheduler behind one door.
 
 use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::serve::Listener;
+use futures::StreamExt as _;
 use persys_cluster::settings::Settings;
 use persys_git::Fetcher;
-use persys_identity::Incoming;
+use persys_identity::{Connection, Incoming};
 use persys_oidc::Verifier;
 use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
@@ -20,11 +24,11 @@ use persys_proto::compute::v1::tokens_server::TokensServer;
 use persys_proto::control::v1::agent_control_server::AgentControlServer;
 use persys_store::Store;
 use persys_telemetry::trace::{self, TraceLayer};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codegen::http::Request;
 use tonic::transport::Server;
+use tonic::transport::server::Connected as _;
 
 use crate::app::{Error, Task, stopped};
 use crate::clock::Clock;
@@ -93,7 +97,7 @@ impl Services {
             secrets: SecretsService::new(same(), secrets, at()),
             audit: AuditService::new(store),
             logging,
-            forward: Forward::new(told.way, same()),
+            forward: Forward::new(told.way, same(), stopping.clone()),
             doors: Doors::new(same(), at(), told.logins),
         }
     }
@@ -117,7 +121,7 @@ pub(crate) fn serve_grpc(
     let compute = ComputeServer::new(compute)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
-    let audit = AuditServer::new(audit).max_encoding_message_size(usize::MAX);
+    let audit = AuditServer::new(audit);
     let (reporter, health) = tonic_health::server::health_reporter();
     aside.push(Task::spawn(operations::told(handle)));
     aside.push(Task::spawn(report_health(reporter, handle.standing())));
@@ -177,14 +181,35 @@ async fn report_health(
 
 /// Serves the pages for people and probes until the process stops.
 pub(crate) fn serve_pages(
-    pages: TcpListener,
+    pages: Incoming,
     router: axum::Router,
     stopping: watch::Receiver<bool>,
 ) -> Task {
     Task::spawn(async move {
-        let served = axum::serve(pages, router).with_graceful_shutdown(stopped(stopping)).await;
-        if let Err(fault) = served {
+        let serving = axum::serve(Callers(pages), router);
+        if let Err(fault) = serving.with_graceful_shutdown(stopped(stopping)).await {
             tracing::error!(%fault, "pages are no longer served");
         }
     })
+}
+
+/// Those who ask for pages. Their connections can be ended, too: half a question may never end.
+struct Callers(Incoming);
+
+impl Listener for Callers {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            if let Some(Ok(connection)) = self.0.next().await {
+                let remote = connection.connect_info().remote;
+                return (connection, remote);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
 }

@@ -12,6 +12,8 @@ use super::Secret;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest answer that is read.
 const LARGEST: usize = 1 << 20;
+/// How servers say that they do not know a path, some of them as if they were broken.
+const NO_SUCH_PATH: [&str; 3] = ["unsupported path", "router not found", "path not supported"];
 
 /// What kind of failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,9 +254,7 @@ fn fault_of(status: StatusCode, said: &str) -> Fault {
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Fault::Forbidden,
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Fault::NoSuchPath,
         StatusCode::BAD_REQUEST if said.contains("invalid role or secret ID") => Fault::Forbidden,
-        _ if said.contains("unsupported path") || said.contains("router not found") => {
-            Fault::NoSuchPath
-        }
+        _ if NO_SUCH_PATH.iter().any(|words| said.contains(words)) => Fault::NoSuchPath,
         status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
             Fault::Away
         }

@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::key::BadRoot;
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
-use crate::trail::Trail;
+use crate::trail::{Stretch, Trail};
 
 pub use disk::{Disks, FileDisk};
 
@@ -168,9 +168,9 @@ impl Store for Embedded {
         self.ask(move |keeper| keeper.events(span)).await
     }
 
-    async fn audit(&self) -> Result<Trail, Error> {
+    async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
         let reading = self.ask(Keeper::reading).await?;
-        let read = tokio::task::spawn_blocking(move || reading.audit());
+        let read = tokio::task::spawn_blocking(move || reading.audit(stretch));
         read.await.map_err(Error::unavailable)?
     }
 

@@ -9,7 +9,7 @@ use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::store::{History, Loaded, Pairs, Span};
-use crate::trail::Trail;
+use crate::trail::{Back, Stretch, Trail};
 
 type Definition = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -96,12 +96,22 @@ impl Reading {
         })
     }
 
-    /// The audit log, without looking at anything else.
-    pub(super) fn audit(&self) -> Result<Trail, Error> {
+    /// A stretch of the audit log, without looking at anything else.
+    pub(super) fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
+        let [(mut from, to), meta] = self.keys.of_audit(stretch.before);
+        let mut back = Back::over(stretch);
+        let found = self.records.range(from.as_str()..to.as_str());
+        for entry in found.map_err(Error::unavailable)?.rev() {
+            let (key, _) = entry.map_err(Error::unavailable)?;
+            if back.is_enough(key.value()) {
+                from = key.value().to_owned();
+                break;
+            }
+        }
         let pairs = chain::dump(
             &self.keys,
             Box::new(|see| {
-                for (from, to) in self.keys.of_audit() {
+                for (from, to) in [&(from, to), &meta] {
                     let found = self.records.range(from.as_str()..to.as_str());
                     for entry in found.map_err(Error::unavailable)? {
                         let (key, bytes) = entry.map_err(Error::unavailable)?;
@@ -111,7 +121,7 @@ impl Reading {
                 Ok(())
             }),
         )?;
-        Ok(Trail::within(&pairs))
+        Ok(Trail::within(&pairs).cut(stretch))
     }
 
     /// All that lasts.

@@ -39,7 +39,7 @@ use crate::error::Error;
 use crate::key::{BadRoot, Keys};
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
-use crate::trail::Trail;
+use crate::trail::{Stretch, Trail};
 
 pub use care::Health;
 
@@ -230,9 +230,10 @@ impl Store for Etcd {
         self.inner.events(span).await
     }
 
-    async fn audit(&self) -> Result<Trail, Error> {
-        let folders = self.inner.keys.of_audit();
-        Ok(Trail::within(&self.inner.part(folders.into()).await?))
+    async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
+        let [(from, to), meta] = self.inner.keys.of_audit(stretch.before);
+        let from = self.inner.audit_start(from, &to, stretch).await?;
+        Ok(Trail::within(&self.inner.part(vec![(from, to), meta]).await?).cut(stretch))
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

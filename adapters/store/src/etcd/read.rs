@@ -19,6 +19,7 @@ use crate::book::{Book, Edit};
 use crate::chain::{history, is_behind, lines};
 use crate::error::Error;
 use crate::store::{History, Loaded, Span};
+use crate::trail::{Back, Stretch};
 
 /// How often a load is begun anew because the store moved under it.
 const TRIES: usize = 4;
@@ -274,6 +275,37 @@ impl Inner {
         }
         found.truncate(limit);
         Ok(history(found.iter().rev()))
+    }
+
+    /// The oldest key of the audit log that is needed for a stretch, by going back over its keys.
+    pub(super) async fn audit_start(
+        &self,
+        from: String,
+        end: &str,
+        stretch: Stretch,
+    ) -> Result<String, Error> {
+        if stretch == Stretch::ALL {
+            return Ok(from);
+        }
+        let (mut back, mut to) = (Back::over(stretch), end.to_owned());
+        loop {
+            let range = Range::between(from.clone(), to);
+            let limit = i64::try_from(MOST_KEYS).unwrap_or(i64::MAX);
+            let range = Range { limit, backwards: true, keys_only: true, ..range };
+            let (page, more, _) = self.client.range(range).await.map_err(Error::unavailable)?;
+            let keys = page.iter().map(|kv| String::from_utf8_lossy(&kv.key).into_owned());
+            let mut oldest = None;
+            for key in keys {
+                if back.is_enough(&key) {
+                    return Ok(key);
+                }
+                oldest = Some(key);
+            }
+            match oldest.filter(|_| more) {
+                Some(oldest) => to = oldest,
+                None => return Ok(from),
+            }
+        }
     }
 
     /// Keys only tell where to begin: among them may be one that somebody else made up, and what

@@ -67,12 +67,23 @@ impl Guarded for Several {
     }
 }
 
+/// What has become of the agent a watchdog guards for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agent {
+    /// It is there.
+    Lives,
+    /// It is gone; nobody knows what it asked for last.
+    Gone,
+    /// It ended in good order, and nothing exclusive will begin any more.
+    Released,
+}
+
 /// One watchdog.
 pub(super) struct Guard<O> {
     dir: PathBuf,
     clock: Clock,
     runtime: Arc<dyn Guarded>,
-    orphaned: O,
+    agent: O,
     dog: Watchdog,
     /// The last moment that is known to have been granted.
     granted: Option<Millis>,
@@ -83,19 +94,19 @@ pub(super) struct Guard<O> {
     ran: Vec<WorkloadId>,
 }
 
-impl<O: Fn() -> bool> Guard<O> {
+impl<O: Fn() -> Agent> Guard<O> {
     pub(super) fn new(
         dir: PathBuf,
         boot: String,
         clock: Clock,
         runtime: Arc<dyn Guarded>,
-        orphaned: O,
+        agent: O,
     ) -> Self {
         let (born_ms, pid) = (clock.now().0, std::process::id());
         let pulse = Pulse { boot, born_ms, pid, alive_ms: born_ms, saw_ms: None };
         let dog = Watchdog::new(Zoo::NONE);
         let (granted, sees, ran) = (None, true, Vec::new());
-        Self { dir, clock, runtime, orphaned, dog, granted, pulse, sees, ran }
+        Self { dir, clock, runtime, agent, dog, granted, pulse, sees, ran }
     }
 
     /// Guards until it is no longer needed.
@@ -114,8 +125,9 @@ impl<O: Fn() -> bool> Guard<O> {
         let over = self.granted.is_none_or(|until| self.now().mono >= until);
         let stale =
             self.pulse.saw_ms.is_none_or(|saw| self.now().mono.since(Millis(saw)) >= PROVE_MS);
+        let agent = (self.agent)();
         let mut at_rest = false;
-        if over || stale {
+        if over || stale || agent == Agent::Released {
             at_rest = self.look().await == Some(0);
         }
         // It may be over by now.
@@ -123,8 +135,12 @@ impl<O: Fn() -> bool> Guard<O> {
         let named = self.dog.step(WatchdogInput::Tick, now);
         let over = self.granted.is_none_or(|until| now.mono >= until);
         self.stop(named).await;
-        let needed = !((self.orphaned)() && over && at_rest);
-        self.beat() && needed
+        let may_end = match agent {
+            Agent::Lives => false,
+            Agent::Gone => over,
+            Agent::Released => true,
+        };
+        self.beat() && !(may_end && at_rest)
     }
 
     fn now(&self) -> Now {
@@ -250,9 +266,9 @@ mod tests {
             Self { dir: tempfile::tempdir().unwrap(), time, sim }
         }
 
-        fn guard(&self, orphaned: bool) -> Guard<impl Fn() -> bool> {
+        fn guard(&self, agent: Agent) -> Guard<impl Fn() -> Agent> {
             let (dir, runtime) = (self.dir.path().to_path_buf(), Arc::new(self.sim.clone()));
-            Guard::new(dir, BOOT.to_owned(), clock(&self.time), runtime, move || orphaned)
+            Guard::new(dir, BOOT.to_owned(), clock(&self.time), runtime, move || agent)
         }
 
         fn at(&self, ms: u64) {
@@ -285,7 +301,7 @@ mod tests {
     async fn exclusive_work_ends_at_its_deadline_and_not_before() {
         let rig = Rig::new().await;
         lease(rig.dir.path(), BOOT, 2_000);
-        let mut guard = rig.guard(false);
+        let mut guard = rig.guard(Agent::Lives);
         assert!(guard.turn().await && rig.runs().await);
         rig.at(1_999);
         lease(rig.dir.path(), BOOT, 3_000);
@@ -301,7 +317,7 @@ mod tests {
     async fn a_lease_of_an_earlier_boot_is_none() {
         let rig = Rig::new().await;
         lease(rig.dir.path(), "b0", 9_000);
-        rig.guard(false).turn().await;
+        rig.guard(Agent::Lives).turn().await;
         assert!(!rig.runs().await);
     }
 
@@ -309,7 +325,7 @@ mod tests {
     async fn garbage_grants_nothing_and_takes_nothing_back() {
         let rig = Rig::new().await;
         lease(rig.dir.path(), BOOT, 2_000);
-        let mut guard = rig.guard(false);
+        let mut guard = rig.guard(Agent::Lives);
         guard.turn().await;
         std::fs::write(rig.dir.path().join("lease"), "garbage").unwrap();
         rig.at(1_500);
@@ -321,7 +337,7 @@ mod tests {
 
         let rig = Rig::new().await;
         std::fs::write(rig.dir.path().join("lease"), "garbage").unwrap();
-        rig.guard(false).turn().await;
+        rig.guard(Agent::Lives).turn().await;
         assert!(!rig.runs().await, "nothing was ever granted");
     }
 
@@ -329,7 +345,7 @@ mod tests {
     async fn a_runtime_that_does_not_answer_is_asked_until_it_does() {
         let rig = Rig::new().await;
         lease(rig.dir.path(), BOOT, 2_000);
-        let mut guard = rig.guard(true);
+        let mut guard = rig.guard(Agent::Gone);
         rig.sim.set_silent(true);
         assert!(guard.turn().await);
         let pulse = Pulse::read(rig.dir.path()).unwrap();
@@ -352,7 +368,8 @@ mod tests {
         away.set_silent(true);
         let both: Vec<Arc<dyn Guarded>> = vec![Arc::new(rig.sim.clone()), Arc::new(away.clone())];
         let (dir, clock) = (rig.dir.path().to_path_buf(), clock(&rig.time));
-        let mut guard = Guard::new(dir, BOOT.to_owned(), clock, Arc::new(Several(both)), || true);
+        let mut guard =
+            Guard::new(dir, BOOT.to_owned(), clock, Arc::new(Several(both)), || Agent::Gone);
         assert!(guard.turn().await && rig.runs().await);
         let pulse = Pulse::read(rig.dir.path()).unwrap();
         assert!(!pulse.is_able(BOOT, Millis(1_000)), "it could not stop everything");
@@ -365,13 +382,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_agent_that_ended_in_good_order_is_outlived_only_by_a_duty() {
+        let rig = Rig::new().await;
+        lease(rig.dir.path(), BOOT, 9_000);
+        // Something exclusive runs, whatever the agent said: it is guarded like any other.
+        let mut guard = rig.guard(Agent::Released);
+        assert!(guard.turn().await && rig.runs().await);
+        rig.at(9_000);
+        assert!(guard.turn().await, "it saw something to stop");
+        assert!(!rig.runs().await);
+        assert!(!guard.turn().await);
+
+        // With nothing to guard it is gone at once, long before the lease is over.
+        rig.at(1_000);
+        assert!(!rig.guard(Agent::Released).turn().await);
+        assert!(rig.guard(Agent::Lives).turn().await);
+        // Of an agent that was killed a start may still be on its way.
+        let mut guard = rig.guard(Agent::Gone);
+        assert!(guard.turn().await);
+        rig.at(9_000);
+        assert!(!guard.turn().await);
+        // What cannot be seen may run.
+        rig.at(1_000);
+        rig.sim.set_silent(true);
+        assert!(rig.guard(Agent::Released).turn().await);
+    }
+
+    #[tokio::test]
     async fn the_later_watchdog_takes_over_once_it_can() {
         let rig = Rig::new().await;
         lease(rig.dir.path(), BOOT, 9_000);
-        let mut old = rig.guard(false);
+        let mut old = rig.guard(Agent::Lives);
         assert!(old.turn().await);
         rig.at(1_100);
-        let mut new = rig.guard(false);
+        let mut new = rig.guard(Agent::Lives);
         assert!(old.turn().await);
         assert!(new.turn().await);
         assert!(!old.turn().await);

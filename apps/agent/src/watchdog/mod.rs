@@ -17,13 +17,16 @@
 //! | cannot be read, is garbage | keeps to the last moment it knew; if it never knew one: stops |
 //!
 //! A watchdog whose agent is gone ends once the lease is over and nothing exclusive runs, or once
-//! the next agent has one of its own. Under systemd the agent's unit needs `KillMode=process`, or
-//! the watchdog ends with it.
+//! the next agent has one of its own. An agent that is told to stop, and was to run nothing exclusive,
+//! lets it go: then it ends as soon as it has seen that nothing of the kind runs. Under systemd the
+//! agent's unit needs `KillMode=process`, or the watchdog ends with it.
 //!
-//! - [`guard`]: the loop; [`pulse`]: how it proves that it is alive; [`supervise`]: the agent's side.
+//! - [`guard`]: the loop; [`pulse`]: how it proves that it is alive; [`supervise`]: the agent's side;
+//!   [`release`]: how the agent lets it go.
 
 mod guard;
 mod pulse;
+pub(crate) mod release;
 pub(crate) mod supervise;
 
 use std::path::{Path, PathBuf};
@@ -42,7 +45,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, setsid};
 
 use crate::ledger::lease;
 
-use guard::{Guard, Guarded, Several};
+use guard::{Agent, Guard, Guarded, Several};
 
 /// How long the runtime may take to answer a watchdog.
 const ASK: Duration = Duration::from_secs(3);
@@ -165,12 +168,16 @@ pub async fn run(options: Options) {
         settings.storage.home = home;
         guarded.push(Arc::new(Machines::new(owner, settings, clock.clone())));
     }
-    let agent = options.agent;
-    // Whoever is left behind is given to another parent.
-    let orphaned = move || agent.is_none_or(|agent| parent() != Some(agent));
-    let boot = lease::boot_id();
+    let (started_by, dir, boot) = (options.agent, options.state_dir.clone(), lease::boot_id());
+    let of = boot.clone();
+    let agent = move || match started_by {
+        Some(agent) if release::is_released(&dir, &of, agent) => Agent::Released,
+        Some(agent) if parent() == Some(agent) => Agent::Lives,
+        // Whoever is left behind is given to another parent.
+        Some(_) | None => Agent::Gone,
+    };
     tracing::info!(state = %options.state_dir.display(), "the watchdog is awake");
-    Guard::new(options.state_dir, boot, clock, Arc::new(Several(guarded)), orphaned).run().await;
+    Guard::new(options.state_dir, boot, clock, Arc::new(Several(guarded)), agent).run().await;
     tracing::info!("nothing is left to guard");
 }
 

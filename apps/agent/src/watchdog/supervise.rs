@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::ledger::lease;
 
-use super::Options;
 use super::pulse::Pulse;
+use super::{Options, release};
 
 /// How often the pulse is felt.
 const FEEL: Duration = Duration::from_millis(200);
@@ -31,6 +31,7 @@ const MOST_LOG_BYTES: u64 = 1024 * 1024;
 pub(crate) async fn supervise(command: Vec<String>, options: Options, fence: watch::Sender<bool>) {
     let options = Options { agent: Some(std::process::id()), ..options };
     let (boot, clock) = (lease::boot_id(), Clock::since_boot());
+    release::forget(&options.state_dir);
     let mut wait = AGAIN.0;
     loop {
         let begun = Instant::now();

@@ -19,8 +19,10 @@ use crate::shell::Shell;
 use crate::show;
 use crate::show::moment::{clock, since};
 
-/// All there are.
-const ALL: u32 = 20_000;
+/// Most records that are asked for at once.
+const PAGE: u32 = 1_000;
+/// However many there are.
+const ALL: u32 = u32::MAX;
 const RECORD: &str = "persys.compute.v1.AuditRecord";
 const HEAD: &str = "persys.compute.v1.AuditHead";
 
@@ -42,12 +44,33 @@ fn all() -> api::ListAuditRequest {
     api::ListAuditRequest { limit: ALL, ..api::ListAuditRequest::default() }
 }
 
+/// As many records as the request wants, page by page, from the newest back; oldest first.
 async fn fetch(
     shell: &Shell,
-    request: api::ListAuditRequest,
+    mut request: api::ListAuditRequest,
 ) -> Result<api::ListAuditResponse, Problem> {
     let client = shell.client()?;
-    client.ask("the audit log cannot be read", client.audit().list_audit(request)).await
+    let mut left = if request.limit == 0 { PAGE } else { request.limit };
+    let (mut pages, mut trail) = (Vec::new(), api::ListAuditResponse::default());
+    loop {
+        request.limit = left.min(PAGE);
+        let asked = client.audit().list_audit(request.clone());
+        let page = client.ask("the audit log cannot be read", asked).await?;
+        // The chain ends as the newest page says, and begins as the oldest does: what was written or
+        // dropped by age meanwhile is before the one or after the other.
+        trail.head = trail.head.or(page.head);
+        trail.anchor = page.anchor;
+        trail.unreadable = trail.unreadable.saturating_add(page.unreadable);
+        left = left.saturating_sub(u32::try_from(page.records.len()).unwrap_or(u32::MAX));
+        let is_last = page.next_page_token.is_empty() || page.records.is_empty() || left == 0;
+        pages.push(page.records);
+        if is_last {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    trail.records = pages.into_iter().rev().flatten().collect();
+    Ok(trail)
 }
 
 async fn list(shell: &Shell, wanted: &ListAudit) -> Result<u8, Problem> {
@@ -65,6 +88,7 @@ async fn list(shell: &Shell, wanted: &ListAudit) -> Result<u8, Problem> {
         object: wanted.object.clone().unwrap_or_default(),
         since,
         denied: wanted.denied,
+        page_token: String::new(),
     };
     let found = fetch(shell, request).await?;
     if shell.output().is_data() {

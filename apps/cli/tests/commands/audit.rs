@@ -1,5 +1,12 @@
 //! Who asked for a change, and why.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use persys_cluster::record::{Unit, Write};
+use persys_model::audit::AuditRecord;
+use persys_store::{Campaign, Embedded, Settings, Store as _};
+
 use crate::rig::{Rig, tell_words};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,5 +109,56 @@ async fn refusals_are_in_the_log_and_the_log_can_be_checked() {
     rig.until("audit verify", |told| told.code == 0).await;
     rig.types("run web --name two").await.ended(0);
     rig.types("audit verify").await.ended(0);
+    rig.stop().await;
+}
+
+/// Writes more records into the audit log of a scheduler that does not run, as one would.
+async fn lengthen(store: &Path, count: u64) {
+    let store = Embedded::open(store, Settings::default()).unwrap();
+    let Campaign::Won(term) = store.campaign(&"test#1".into(), 60_000).await.unwrap() else {
+        panic!("somebody leads");
+    };
+    let mut head = store.load(term, None).await.unwrap().snapshot.head.unwrap();
+    let after = head.seq;
+    let mut writes = Vec::new();
+    for _ in 0..count {
+        let (seq, previous) = (head.audit.seq + 1, head.audit.hash);
+        let who = "operator robot".into();
+        let record = AuditRecord { seq, who, previous, allowed: true, ..AuditRecord::default() };
+        head.audit = record.head();
+        writes.push(Write::PutAudit(Arc::new(record)));
+    }
+    head.seq = head.seq.next();
+    store.commit(term, after, vec![Unit { head, writes }]).await.unwrap();
+    store.resign(term).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_log_is_read_page_by_page() {
+    let mut rig = Rig::start().await;
+    rig.types("run web --name one").await.ended(0);
+    rig.stop_scheduler().await;
+    lengthen(Path::new(&rig.path("scheduler/store.redb")), 2_500).await;
+    rig.start_scheduler("scheduler").await;
+    let whole = rig.until("audit verify", |told| told.code == 0).await;
+    let count = whole.out.split_whitespace().find_map(|word| word.parse::<usize>().ok()).unwrap();
+    assert!(count > 2_500, "{whole:?}");
+    let seqs = |told: serde_json::Value| -> Vec<u64> {
+        let all = told.as_array().unwrap().iter();
+        all.map(|one| one["seq"].to_string().trim_matches('"').parse().unwrap()).collect()
+    };
+    // More than a page, the newest, oldest first; and a page and a bit of what fits.
+    let list = seqs(rig.types("audit list --limit 1500 -o json").await.ended(0).json());
+    assert_eq!(list.len(), 1_500);
+    assert!(list.is_sorted() && list.windows(2).all(|two| two[1] == two[0] + 1));
+    let of_robot = "audit list --who robot --limit 100000 -o json";
+    assert_eq!(seqs(rig.types(of_robot).await.ended(0).json()).len(), 2_500);
+    let few = seqs(rig.types("audit list --limit 3 -o json").await.ended(0).json());
+    assert_eq!(few[..], list[1_497..]);
+    let file = rig.path("audit.jsonl");
+    rig.types(&format!("audit export {file}")).await.ended(0);
+    assert!(std::fs::read_to_string(&file).unwrap().lines().count() >= count + 2);
+    rig.types(&format!("audit verify --file {file}")).await.ended(0);
     rig.stop().await;
 }

@@ -15,6 +15,7 @@ use persys_model::audit::Sampler;
 use persys_model::event::Author;
 use persys_model::failure::clip;
 use persys_model::time::Millis;
+use tokio::sync::watch;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -25,7 +26,7 @@ use super::on_behalf;
 use super::refusal::unavailable;
 use crate::author::{self, Asker};
 use crate::clock::{Clock as _, HostClock};
-use crate::handle::Handle;
+use crate::handle::{Handle, Unanswered};
 use crate::links::grpc::Way;
 use crate::standing::Standing;
 
@@ -62,13 +63,24 @@ pub(crate) struct Forward {
     changed_at: AtomicU64,
     refusals: Mutex<Sampler>,
     clock: HostClock,
+    stop: watch::Receiver<bool>,
 }
 
 impl Forward {
-    pub(crate) fn new(way: Way, handle: Handle) -> Arc<Self> {
+    pub(crate) fn new(way: Way, handle: Handle, stop: watch::Receiver<bool>) -> Arc<Self> {
         let (leader, next, changed_at) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
         let (refusals, clock) = (Mutex::default(), HostClock::start());
-        Arc::new(Self { way, handle, leader, next, changed_at, refusals, clock })
+        Arc::new(Self { way, handle, leader, next, changed_at, refusals, clock, stop })
+    }
+
+    /// Waits until this process stops; what whoever is still being answered is told then. Another
+    /// scheduler goes on with it.
+    pub(super) fn stopping(&self) -> impl Future<Output = Status> + Send + use<> {
+        let stopped = crate::app::stopped(self.stop.clone());
+        async {
+            stopped.await;
+            Unanswered::Stopping.into()
+        }
     }
 
     /// Writes down that somebody was refused, unless so many are that they are only counted. The

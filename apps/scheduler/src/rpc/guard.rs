@@ -182,6 +182,13 @@ impl Guard {
     }
 }
 
+fn leashed(
+    answer: Response<Body>,
+    lost: impl Future<Output = Status> + Send + 'static,
+) -> Response<Body> {
+    answer.map(|body| Body::new(Leashed::new(body, lost)))
+}
+
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl<S> Service<Request<Body>> for Guarded<S>
@@ -219,16 +226,20 @@ where
                 Route::Here => {
                     let answer = author::scope(asker, inner.call(request)).await?;
                     match came {
-                        Some(came) => answer.map(|answer| {
-                            Body::new(Leashed::new(answer, guard.clone().lost(came)))
-                        }),
+                        Some(came) => leashed(answer, guard.clone().lost(came)),
+                        None if leash::never_ends(method) => {
+                            leashed(answer, guard.forward.stopping())
+                        }
                         None => answer,
                     }
                 }
-                Route::To(leader) => {
-                    let answer = guard.forward.pass(request, leader, by).await;
-                    answer.unwrap_or_else(Status::into_http)
-                }
+                Route::To(leader) => match guard.forward.pass(request, leader, by).await {
+                    Ok(answer) if leash::goes_on(method) => {
+                        leashed(answer, guard.forward.stopping())
+                    }
+                    Ok(answer) => answer,
+                    Err(refusal) => refusal.into_http(),
+                },
                 Route::Nobody(refusal) => refusal.into_http(),
             };
             guard.count((method, began.elapsed()), identity.as_ref(), &response);

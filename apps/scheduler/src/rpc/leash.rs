@@ -30,6 +30,23 @@ pub(super) const STREAMS: [&str; 5] = [
     "/persys.compute.v1.Compute/Snapshot",
 ];
 
+/// The stream of an agent, which goes on as well.
+const OF_AGENTS: &str = "/persys.control.v1.AgentControl/ControlStream";
+
+/// Answers of services that know nothing of the end of this process.
+const OF_OTHERS: [&str; 2] =
+    ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+
+/// Whether an answer that is given here goes on when the process stops, unless somebody ends it.
+pub(super) fn never_ends(method: &str) -> bool {
+    OF_OTHERS.contains(&method)
+}
+
+/// Whether an answer that another scheduler gives goes on when this process stops.
+pub(super) fn goes_on(method: &str) -> bool {
+    STREAMS.contains(&method) || method == OF_AGENTS
+}
+
 /// What a request is judged by, where its answer goes on.
 pub(super) fn kept(request: &Request<Body>) -> Option<Request<()>> {
     if !STREAMS.contains(&request.uri().path()) {
@@ -107,8 +124,9 @@ mod tests {
             }
         }
         going_on.retain(|method| persys_access::row(method).is_some());
+        assert!(going_on.iter().all(|method| goes_on(method)), "{going_on:?}");
         // That of an agent ends with its connection.
-        assert!(going_on.remove("/persys.control.v1.AgentControl/ControlStream"));
+        assert!(going_on.remove(OF_AGENTS));
         assert_eq!(going_on, STREAMS.iter().map(|method| (*method).to_owned()).collect());
     }
 }

@@ -17,4 +17,6 @@ mod refusal;
 #[cfg(test)]
 mod smoke;
 #[cfg(test)]
+mod stop;
+#[cfg(test)]
 mod stream;

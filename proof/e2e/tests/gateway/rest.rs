@@ -237,6 +237,14 @@ async fn secrets_audit_and_joining_have_their_routes_and_no_value_is_told() {
     assert_eq!(status, 200, "{log}");
     let (status, log) = site.get("/v1/audit?limit=10").await;
     assert!(status == 200 && log.to_string().contains("db"), "{log}");
+    let put = site.http.put(site.url("/v1/secrets/other")).json(&json!({"value": "eA=="}));
+    assert_eq!(told(put.send().await.unwrap()).await.0, 200);
+    let (_, newest) = site.get("/v1/audit?limit=1").await;
+    let (newest, token) = (&newest["records"], newest["next_page_token"].as_str().unwrap());
+    let (status, older) = site.get(&format!("/v1/audit?limit=1&page_token={token}")).await;
+    assert_eq!((status, older["records"].as_array().map(Vec::len)), (200, Some(1)), "{older}");
+    assert_ne!(newest, &older["records"], "the page before is another");
+    assert_eq!(site.get("/v1/audit?page_token=soon").await.0, 400);
     let (status, whole) = site.get("/v1/audit/verify").await;
     assert_eq!((status, &whole["whole"]), (200, &json!(true)), "{whole}");
     let gone = site.http.delete(site.url("/v1/secrets/db")).send().await.unwrap();

@@ -114,6 +114,31 @@ async fn a_leader_that_stops_gives_its_place_away_at_once() {
     all_is_as_before(&rig, &before).await;
 }
 
+/// What it passes on to the leader goes on there; it must not wait for the end of that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_stops_sends_those_it_passed_on_elsewhere() {
+    let mut rig = Rig::start(2, true, Settings::default()).await;
+    let mut client = rig.operator(1).await;
+    let mut events =
+        client.watch_events(wire::WatchEventsRequest::default()).await.unwrap().into_inner();
+    let stopped = Instant::now();
+    rig.schedulers.remove(1).stop();
+    let took = stopped.elapsed();
+    assert!(took < Duration::from_secs(2), "somebody was waited for: {took:?}");
+    let end = loop {
+        match events.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the stream ended without a word"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(
+        (end.code(), end.message()),
+        (tonic::Code::Unavailable, "the scheduler is stopping")
+    );
+    assert!(rig.schedulers[0].leads());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_stood_still_harms_nothing_when_it_goes_on() {
     let rig = at_work().await;

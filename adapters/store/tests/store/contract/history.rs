@@ -1,10 +1,13 @@
 //! What happened, and how long it is remembered.
 
-use persys_cluster::record::Write;
-use persys_model::token::{CommitSeq, EventSeq};
-use persys_store::{History, Keys, Settings, Span, Store};
+use std::sync::Arc;
 
-use super::sample::{Pen, event};
+use persys_cluster::record::Write;
+use persys_model::audit::{AuditHead, AuditRecord, verify};
+use persys_model::token::{CommitSeq, EventSeq};
+use persys_store::{History, Keys, Settings, Span, Store, Stretch};
+
+use super::sample::{Pen, event, node};
 use super::{Fixture, lead};
 
 /// Writes one event per pair of number and time, `batch` of them per commit.
@@ -48,6 +51,42 @@ pub async fn events_come_in_order<F: Fixture>() {
         assert_eq!(numbers(&history), expected, "{span:?}");
     }
     assert_eq!(*store.events(Span::Last(1)).await.unwrap().events[0], *event(25, 103));
+}
+
+pub async fn the_audit_log_is_read_in_stretches<F: Fixture>() {
+    let fixture = F::new(Settings::default()).await;
+    let store = fixture.store();
+    let (term, mut pen) = (lead(&store, "a#1").await, Pen::new());
+    assert_eq!(store.audit(Stretch::ALL).await.unwrap().records.len(), 0);
+    // What is kept beside it is not mistaken for it.
+    for count in [1_u64, 3, 40, 2, 1] {
+        let after = pen.head.seq;
+        let mut writes = vec![Write::PutNode(node(count))];
+        for _ in 0..count {
+            let AuditHead { seq, hash } = pen.head.audit;
+            let record = AuditRecord { seq: seq + 1, previous: hash, ..AuditRecord::default() };
+            pen.head.audit = record.head();
+            writes.push(Write::PutAudit(Arc::new(record)));
+        }
+        let unit = pen.unit(writes);
+        store.commit(term, after, vec![unit]).await.unwrap();
+    }
+    let whole = store.audit(Stretch::ALL).await.unwrap();
+    let records = whole.records.iter().map(|record| &**record);
+    assert_eq!(verify(whole.anchor, records, whole.head), Ok(47));
+    for most in [1, 2, 7, 45, 47, 100] {
+        let (mut before, mut found) = (u64::MAX, Vec::new());
+        loop {
+            let page = store.audit(Stretch { before, most }).await.unwrap();
+            assert_eq!((page.head, page.anchor), (whole.head, whole.anchor));
+            let Some(oldest) = page.records.first() else { break };
+            assert!(page.records.len() == most || oldest.seq == 1, "{most} before {before}");
+            before = oldest.seq;
+            found.extend(page.records.into_iter().rev());
+        }
+        found.reverse();
+        assert_eq!(found, whole.records, "in stretches of {most}");
+    }
 }
 
 pub async fn old_events_go<F: Fixture>() {

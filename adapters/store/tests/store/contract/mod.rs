@@ -82,6 +82,7 @@ macro_rules! suite {
                 ten_thousand_workloads_are_read_back,
             }
             history {
+                the_audit_log_is_read_in_stretches,
                 events_come_in_order,
                 old_events_go,
                 a_clock_that_goes_back_does_not_disturb_the_order,
