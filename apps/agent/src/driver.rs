@@ -209,9 +209,10 @@ impl Driver {
         let Some(evidence) = &self.evidence else { return self.step(input).await };
         let fresh = match &input {
             Input::Observed(
+                _,
                 Observation::Complete(list) | Observation::Partial { seen: list, .. },
             ) => self.agent.fresh_ends(list),
-            Input::Observed(Observation::Unknown)
+            Input::Observed(_, Observation::Unknown)
             | Input::Command(..)
             | Input::Registered(_)
             | Input::Heard(_)
@@ -236,7 +237,7 @@ impl Driver {
     }
 
     async fn step(&mut self, input: Input) {
-        let (settles, began) = (matches!(input, Input::Observed(_)), Instant::now());
+        let (settles, began) = (matches!(input, Input::Observed(..)), Instant::now());
         let effects = self.agent.step(input, (self.parts.clock)());
         self.carry_out(effects).await;
         if settles {
@@ -265,13 +266,13 @@ impl Driver {
         if let Some(message) = effects.send {
             self.send(message);
         }
-        if effects.observe {
+        if let Some(look) = effects.observe {
             let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
             self.outside.spawn(async move {
                 let began = Instant::now();
                 let seen = runtime.observe().await;
                 metrics.observed(&seen, began.elapsed());
-                Ended::Input(Input::Observed(seen))
+                Ended::Input(Input::Observed(look, seen))
             });
         }
         self.wake_at = effects.wake_at;

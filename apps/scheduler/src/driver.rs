@@ -303,7 +303,7 @@ impl Driver {
     fn send(&mut self, message: Outbound) {
         match message {
             Outbound::Command(node, command) => self.order(&node, command),
-            Outbound::Probe(node, session) => self.probe(node, session),
+            Outbound::Probe(node, session, asked) => self.probe(node, session, asked),
             Outbound::Registered(request, answer) => self.callers.registered(request, answer),
             Outbound::Beat(request, answer) => self.callers.heard(request, answer),
             Outbound::Reply(request, reply) => self.callers.replied(request, reply),
@@ -349,12 +349,12 @@ impl Driver {
         to_queue
     }
 
-    fn probe(&mut self, node: NodeId, session: Session) {
+    fn probe(&mut self, node: NodeId, session: Session, asked: Millis) {
         let Some(of) = self.target(&node) else { return };
         let links = Arc::clone(&self.parts.links);
         self.outside.spawn(async move {
             let found = links.probe(&of).await;
-            let input = Input::Probed { node, session, found };
+            let input = Input::Probed { node, session, asked, found };
             Some(ReplicaInput::Cluster(Box::new(input)))
         });
     }

@@ -33,8 +33,8 @@ pub struct Effects {
 pub enum Outbound {
     /// An order to an agent.
     Command(NodeId, Command),
-    /// Ask a silent node whether it lives.
-    Probe(NodeId, Session),
+    /// Ask a silent node whether it lives; the answer says when that was asked.
+    Probe(NodeId, Session, Millis),
     /// The answer to a registration.
     Registered(RequestId, RegistrationAnswer),
     /// The answer to a beat.

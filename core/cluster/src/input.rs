@@ -12,6 +12,7 @@ use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
 use persys_model::spec::Spec;
 use persys_model::spec::volume::ManagedVolume;
+use persys_model::time::Millis;
 use persys_model::token::{CommitSeq, Epoch, Session};
 use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
@@ -48,6 +49,8 @@ pub enum Input {
         node: NodeId,
         /// The life it had when it was probed.
         session: Session,
+        /// When that was: a later probe knows better.
+        asked: Millis,
         /// What was found.
         found: Probe,
     },

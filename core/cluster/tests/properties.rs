@@ -240,7 +240,8 @@ impl Trial {
                 let node = node_id(*node);
                 let session = self.sessions.get(&node).map(|s| s.0).unwrap_or_default();
                 let found = [Probe::Answered, Probe::Refused, Probe::Silent][usize::from(*kind)];
-                self.step(Input::Probed { node, session, found });
+                let asked = self.now.mono;
+                self.step(Input::Probed { node, session, asked, found });
             }
             Move::Apply { workload, size, revision, desired, class } => {
                 let request = self.request();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::{RefusalCode, Reply};
-use persys_cluster::input::{Ask, Input, OrphanVerdict, Recovery};
+use persys_cluster::input::{Ask, Input, OrphanVerdict, Probe, Recovery};
 use persys_cluster::record::Snapshot;
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
@@ -156,6 +156,51 @@ fn a_lost_node_is_failed_over_and_its_leftovers_removed_when_it_returns() {
     assert!(c.agents[&node].held.is_empty(), "the old copy went");
     assert!(c.assignment("web").former.is_empty());
     assert_eq!(c.node_of("web"), Some(elsewhere), "and the new one stayed");
+}
+
+/// Time passes; all beat but the first node, and nobody answers its probes.
+fn pass_without_probes(c: &mut Cluster, seconds: u64) {
+    for _ in 0..seconds {
+        c.now.mono = c.now.mono.plus(1_000);
+        for n in 1..4 {
+            c.beat(&node_id(n));
+        }
+        c.step(Input::Tick);
+    }
+}
+
+/// Silence is noticed only when the patience for a probe ends; by then later ones may be back.
+#[test]
+fn the_silence_of_an_earlier_probe_does_not_outdo_the_answer_to_a_later_one() {
+    let mut c = Cluster::with_nodes(4, 4000, 8192);
+    let node = node_id(0);
+    pass_without_probes(&mut c, 8);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::NotReady);
+    let [(_, session, first), .., (_, _, last)] = c.probes[..] else { panic!("{:?}", c.probes) };
+    assert!(first < last);
+    let found = |asked, found| Input::Probed { node: node_id(0), session, asked, found };
+    c.step(found(last, Probe::Answered));
+    c.step(found(first, Probe::Silent));
+    pass_without_probes(&mut c, 6);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::NotReady, "it answers");
+    let (_, _, newest) = *c.probes.last().unwrap();
+    c.step(found(newest, Probe::Silent));
+    pass_without_probes(&mut c, 1);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::Lost);
+}
+
+#[test]
+fn a_probe_from_before_the_last_beat_says_nothing_about_the_silence_after_it() {
+    let mut c = Cluster::with_nodes(4, 4000, 8192);
+    let node = node_id(0);
+    pass_without_probes(&mut c, 8);
+    let (_, session, asked) = *c.probes.last().unwrap();
+    c.beat(&node);
+    pass_without_probes(&mut c, 8);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::NotReady);
+    c.step(Input::Probed { node: node.clone(), session, asked, found: Probe::Silent });
+    pass_without_probes(&mut c, 6);
+    assert_eq!(c.world.node(&node).unwrap().node.condition, Condition::NotReady);
 }
 
 #[test]

@@ -78,6 +78,8 @@ zoo! {
     TwoNodesAttach = "two-nodes-attach",
     /// A volume whose data is kept does not keep a new workload to the node that has it.
     RetainedNotFound = "retained-not-found",
+    /// What the runtimes say counts as the answer to the last question, however late it comes.
+    LateLookBelieved = "late-look-believed",
 }
 
 /// The bugs that are switched on.

@@ -129,7 +129,7 @@ impl Agent {
             Input::Registered(answer) => self.registered(&answer, now, &mut effects),
             Input::Heard(answer) => self.heard(&answer, now, &mut effects),
             Input::Unreachable => self.line.unreachable(&self.settings, now.mono),
-            Input::Observed(observation) => self.observed(observation, now, &mut effects),
+            Input::Observed(look, said) => self.observed(look, said, now, &mut effects),
             Input::Ended { workload, epoch, code, text } => {
                 self.ended(&workload, End { epoch, code, text });
             }

@@ -10,7 +10,7 @@ use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use crate::input::{LedgerSeq, RequestId, VerbId};
+use crate::input::{LedgerSeq, LookId, RequestId, VerbId};
 use crate::ledger::LedgerChange;
 
 /// What one step asks of the outside.
@@ -24,8 +24,8 @@ pub struct Effects {
     pub answers: Vec<(RequestId, Answer)>,
     /// A message to the scheduler.
     pub send: Option<Upward>,
-    /// Ask the runtimes what exists.
-    pub observe: bool,
+    /// Ask the runtimes what exists; the answer carries this number.
+    pub observe: Option<LookId>,
     /// The deadline of exclusive work has moved to this moment. The shell tells the watchdog before
     /// it runs the verbs of the same step.
     pub fence_at: Option<Millis>,

@@ -19,6 +19,10 @@ pub struct RequestId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerbId(pub u64);
 
+/// The agent's number for a question to the runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LookId(pub u64);
+
 /// The position of a ledger change in the order they were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LedgerSeq(pub u64);
@@ -34,8 +38,8 @@ pub enum Input {
     Heard(BeatAnswer),
     /// No scheduler could be reached with the last message, or it does not lead.
     Unreachable,
-    /// The runtimes were asked for everything that carries our labels.
-    Observed(Observation),
+    /// The runtimes answered this question for everything that carries our labels.
+    Observed(LookId, Observation),
     /// What was left of a bad end, told before the observation that shows the end.
     Ended {
         /// Of which workload.
@@ -77,8 +81,8 @@ pub struct Used {
     pub disk_permille: u32,
 }
 
-/// What the runtimes said, taken after the last step that asked for it. What a runtime says of its
-/// own accord makes the shell ask it again.
+/// What the runtimes said, taken after the step that asked for it. What a runtime says of its own
+/// accord makes the shell ask it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// All that exists with our labels. What is not in it does not exist.

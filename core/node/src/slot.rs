@@ -15,7 +15,7 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use crate::decide::{Case, Leave, Next, Thing, Version};
-use crate::input::{Existing, LedgerSeq, Seen, VerbId};
+use crate::input::{Existing, LedgerSeq, LookId, Seen, VerbId};
 use crate::ledger::{Goal, Intent};
 use crate::restart;
 
@@ -27,9 +27,9 @@ pub(crate) struct Slot {
     /// Types beside its own under which something of it may exist still.
     pub(crate) elsewhere: BTreeSet<WorkloadType>,
     /// The first observation that is late enough to know what our last verb did.
-    pub(crate) trust_from: u64,
+    pub(crate) trust_from: LookId,
     /// The last observation that was taken in.
-    pub(crate) looked: u64,
+    pub(crate) looked: LookId,
     /// The verb that runs.
     pub(crate) flight: Option<Flight>,
     /// Whether the scheduler named it in this session.

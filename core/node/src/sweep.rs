@@ -24,17 +24,19 @@ use persys_model::zoo::Bug;
 
 use crate::agent::Agent;
 use crate::effects::Effects;
-use crate::input::{Existing, Observation, Seen};
+use crate::input::{Existing, LookId, Observation, Seen};
 use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
 use crate::slot::{End, Slot, View, is_exclusive};
 
-/// When the runtimes were asked and when they answered. One question is open at a time.
+/// When the runtimes were asked and when they answered. One question is open at a time, unless the
+/// patience for its answer ended: then both may be answered, and in any order.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    /// How many questions were asked.
-    asked: u64,
-    open: bool,
+    /// The last question.
+    asked: LookId,
+    /// The last question that was answered.
+    answered: LookId,
     asked_at: Millis,
     /// Somebody wants to know now.
     wanted: bool,
@@ -62,8 +64,8 @@ enum Sight {
 impl Watch {
     pub(crate) fn new() -> Self {
         Self {
-            asked: 0,
-            open: false,
+            asked: LookId(0),
+            answered: LookId(0),
             asked_at: Millis(0),
             wanted: true,
             sight: Sight::New,
@@ -73,21 +75,25 @@ impl Watch {
     }
 
     /// The next observation is wanted now; gives its number.
-    pub(crate) fn want(&mut self) -> u64 {
+    pub(crate) fn want(&mut self) -> LookId {
         self.wanted = true;
-        self.asked.saturating_add(1)
+        LookId(self.asked.0.saturating_add(1))
     }
 
-    /// An answer came; gives its number.
-    fn answered(&mut self, sight: Sight, blind: BTreeSet<WorkloadType>) -> u64 {
-        self.open = false;
+    /// Whether a question waits for its answer.
+    fn open(&self) -> bool {
+        self.answered < self.asked
+    }
+
+    /// An answer came.
+    fn answer(&mut self, look: LookId, sight: Sight, blind: BTreeSet<WorkloadType>) {
+        self.answered = look;
         self.sight = sight;
         match sight {
             Sight::Clear | Sight::Partial => self.unheard.retain(|kind| blind.contains(kind)),
             Sight::New | Sight::Blind => {}
         }
         self.blind = blind;
-        self.asked
     }
 
     /// Types whose runtimes did not answer last time, while others did.
@@ -111,27 +117,26 @@ impl Watch {
     }
 
     /// Whether the answer that was heard last is at least this one.
-    pub(crate) fn has_answered(&self, number: u64) -> bool {
-        self.asked > number || (self.asked == number && !self.open)
+    pub(crate) fn has_answered(&self, look: LookId) -> bool {
+        self.answered >= look
     }
 
     /// Whether to ask now; if so the question counts as asked.
-    pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> bool {
-        let now_wanted = self.wanted && !self.open;
-        let ask = now_wanted || now >= self.due(settings);
-        if ask {
-            self.asked = self.asked.saturating_add(1);
-            self.open = true;
-            self.asked_at = now;
-            self.wanted = false;
+    pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> Option<LookId> {
+        let now_wanted = self.wanted && !self.open();
+        if !now_wanted && now < self.due(settings) {
+            return None;
         }
-        ask
+        self.asked = LookId(self.asked.0.saturating_add(1));
+        self.asked_at = now;
+        self.wanted = false;
+        Some(self.asked)
     }
 
     /// When to ask if nothing happens before.
     pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
         let wait = match self.sight {
-            Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open => {
+            Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open() => {
                 settings.answer_wait_ms
             }
             Sight::New | Sight::Partial | Sight::Blind => settings.observe_retry_ms,
@@ -165,8 +170,19 @@ impl Agent {
         self.watch.blind()
     }
 
-    /// Takes in what the runtimes said.
-    pub(crate) fn observed(&mut self, said: Observation, now: Now, effects: &mut Effects) {
+    /// Takes in what the runtimes said. What comes after the answer to a later question is old.
+    pub(crate) fn observed(
+        &mut self,
+        look: LookId,
+        said: Observation,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let late = self.settings.zoo.has(Bug::LateLookBelieved);
+        let look = if late { self.watch.asked } else { look };
+        if look < self.watch.answered {
+            return;
+        }
         let (list, blind) = match said {
             Observation::Complete(list) => (list, BTreeSet::new()),
             Observation::Partial { seen, .. } if self.settings.zoo.has(Bug::OutageIsGone) => {
@@ -177,7 +193,7 @@ impl Agent {
                 (Vec::new(), BTreeSet::new())
             }
             Observation::Unknown => {
-                self.watch.answered(Sight::Blind, BTreeSet::new());
+                self.watch.answer(look, Sight::Blind, BTreeSet::new());
                 for slot in self.slots.values_mut() {
                     slot.view = View::Unknown;
                 }
@@ -186,7 +202,7 @@ impl Agent {
             }
         };
         let sight = if blind.is_empty() { Sight::Clear } else { Sight::Partial };
-        let number = self.watch.answered(sight, blind);
+        self.watch.answer(look, sight, blind);
         let mut seen: BTreeMap<WorkloadId, Seen> =
             list.into_iter().map(|seen| (seen.workload.clone(), seen)).collect();
         for workload in seen.keys() {
@@ -195,7 +211,7 @@ impl Agent {
         let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
         for workload in known {
             let there = seen.remove(&workload);
-            if self.look(&workload, there, number, now, effects) {
+            if self.look(&workload, there, look, now, effects) {
                 self.touched.insert(workload);
             }
         }
@@ -240,22 +256,22 @@ impl Agent {
         }
     }
 
-    /// One workload as observation `number` shows it. Says whether that is news: what is as it was
+    /// One workload as observation `look` shows it. Says whether that is news: what is as it was
     /// when it was last looked at has been settled then.
     fn look(
         &mut self,
         workload: &WorkloadId,
         there: Option<Seen>,
-        number: u64,
+        look: LookId,
         now: Now,
         effects: &mut Effects,
     ) -> bool {
         let Some(slot) = self.slots.get_mut(workload) else { return false };
-        if slot.flight.is_some() || number < slot.trust_from {
+        if slot.flight.is_some() || look < slot.trust_from {
             return false;
         }
         let first = slot.looked <= slot.trust_from;
-        slot.looked = number;
+        slot.looked = look;
         let intent = self.journal.ledger().intents.get(workload);
         let hidden = slot.may_hide(intent, self.watch.blind());
         slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));

@@ -34,6 +34,7 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "runtime: verb failed",
     "runtime: verb of unknown outcome",
     "runtime: observation unknown",
+    "runtime: observation late",
     "runtime: data of a volume deleted",
     "store: a volume kept without a workload",
     "store: the deletion of a volume ordered",

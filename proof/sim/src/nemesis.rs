@@ -207,8 +207,9 @@ impl Sim {
             }
             Fault::AgentPause => {
                 let Some(process) = &mut host.agent else { return false };
-                process.paused_until = long;
-                host.absent_until = long;
+                // What waits for it waits until it goes on: a second pause ends no earlier one.
+                process.paused_until = process.paused_until.max(long);
+                host.absent_until = host.absent_until.max(process.paused_until);
             }
             Fault::WatchdogCrash => {
                 host.watchdog = None;
@@ -287,8 +288,8 @@ impl Sim {
                 }
             }
             Fault::SchedulerPause => {
-                host.paused_until = long;
-                host.paused_at = long;
+                host.paused_until = host.paused_until.max(long);
+                host.paused_at = host.paused_until;
             }
             Fault::StoreCut => host.store_cut_until = long,
             _ => {

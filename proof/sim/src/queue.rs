@@ -29,6 +29,11 @@ impl<E> Queue<E> {
         self.heap.push(Entry { at, number: self.planned, event });
     }
 
+    /// All that is planned, in no order.
+    pub(crate) fn planned(&self) -> impl Iterator<Item = &E> {
+        self.heap.iter().map(|entry| &entry.event)
+    }
+
     /// The next event and its time.
     pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))

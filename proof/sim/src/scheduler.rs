@@ -7,6 +7,7 @@ use persys_cluster::input::RequestId;
 use persys_cluster::replica::Replica;
 use persys_cluster::store::{CallId, HighWater};
 use persys_model::id::NodeId;
+use persys_model::time::Millis;
 use persys_model::token::Session;
 
 use crate::clock::Clock;
@@ -39,7 +40,7 @@ pub(crate) struct Process {
     /// Callers that wait.
     pub(crate) callers: BTreeMap<RequestId, Caller>,
     pub(crate) next_request: u64,
-    pub(crate) probes: BTreeMap<CallNumber, (NodeId, Session)>,
+    pub(crate) probes: BTreeMap<CallNumber, (NodeId, Session, Millis)>,
     pub(crate) next_probe: u64,
 }
 

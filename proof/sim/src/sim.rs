@@ -11,7 +11,7 @@ use persys_cluster::input::Ask;
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::id::WorkloadId;
 use persys_node::effects::Run;
-use persys_node::input::{LedgerSeq, Observation, Outcome, VerbId};
+use persys_node::input::{LedgerSeq, LookId, Observation, Outcome, VerbId};
 use persys_node::ledger::LedgerChange;
 
 use crate::check::{Check, Counts};
@@ -43,8 +43,8 @@ pub(crate) enum Event {
     AgentStart { node: usize, lives: u64 },
     AgentTick { node: usize, life: Life },
     LedgerWrite { node: usize, life: Life, round: u64, changes: Vec<(LedgerSeq, LedgerChange)> },
-    ObserveRead { node: usize, life: Life },
-    ObserveDone { node: usize, life: Life, observation: Observation },
+    ObserveRead { node: usize, life: Life, look: LookId },
+    ObserveDone { node: usize, life: Life, look: LookId, observation: Observation },
     VerbCarried { node: usize, boot: u64, life: Life, run: Box<Run>, broken: bool },
     VerbDone { node: usize, life: Life, verb: VerbId, workload: WorkloadId, outcome: Outcome },
     WatchdogStart { node: usize, boot: u64 },
@@ -238,9 +238,9 @@ impl Sim {
             Event::LedgerWrite { node, life, round, changes } => {
                 self.ledger_write(node, life, round, &changes);
             }
-            Event::ObserveRead { node, life } => self.observe_read(node, life),
-            Event::ObserveDone { node, life, observation } => {
-                self.observe_done(node, life, observation);
+            Event::ObserveRead { node, life, look } => self.observe_read(node, life, look),
+            Event::ObserveDone { node, life, look, observation } => {
+                self.observe_done(node, life, look, observation);
             }
             Event::VerbCarried { node, boot, life, run, broken } => {
                 self.verb_carried(node, boot, life, run, broken);

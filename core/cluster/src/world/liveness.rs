@@ -18,7 +18,7 @@ use persys_model::token::Session;
 use persys_model::zoo::Bug;
 
 use super::World;
-use super::slots::NodeSlot;
+use super::slots::{NodeSlot, Probing};
 use super::timers::Timer;
 use crate::effects::{Mark, Outbound};
 use crate::input::Probe;
@@ -76,9 +76,10 @@ impl World {
         self.look_at_brake();
         let Some(slot) = self.nodes.get(at.0) else { return };
         let grace_over = now >= slot.expires_at.plus(self.settings.failover_grace_ms);
-        let silent = matches!(slot.probe, Some((_, Some(Probe::Silent))))
+        let found = slot.probe.and_then(|probing| probing.found);
+        let silent = matches!(found, Some((_, Probe::Silent)))
             || self.settings.zoo.has(Bug::FailoverWithoutProbe);
-        let (asked, session) = (slot.probe.map(|(asked, _)| asked), slot.node.session);
+        let (asked, session) = (slot.probe.map(|probing| probing.asked), slot.node.session);
         let id = slot.node.facts.id.clone();
         if grace_over && silent && !self.brake {
             return self.declare_lost(at);
@@ -86,22 +87,27 @@ impl World {
         let due = asked.is_none_or(|asked| now >= asked.plus(self.settings.probe_interval_ms));
         if due {
             if let Some(slot) = self.nodes.get_mut(at.0) {
-                let found = slot.probe.and_then(|(_, found)| found);
-                slot.probe = Some((now, found));
+                slot.probe = Some(Probing { asked: now, found });
             }
-            self.at_once(Outbound::Probe(id, session));
+            self.at_once(Outbound::Probe(id, session, now));
         }
         self.timers.set(now.plus(self.settings.probe_interval_ms), Timer::Liveness(at));
     }
 
-    /// A probe came back.
-    pub(super) fn probed(&mut self, node: &NodeId, session: Session, found: Probe) {
+    /// A probe came back. Silence takes longer to notice than an answer takes to come: a probe that
+    /// was asked before the one heard of last, or before the node fell silent, says nothing now.
+    pub(super) fn probed(&mut self, node: &NodeId, session: Session, asked: Millis, found: Probe) {
         let Some(at) = self.node_at(node) else { return };
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         if slot.node.condition != Condition::NotReady || slot.node.session != session {
             return;
         }
-        slot.probe = Some((slot.probe.map_or(self.now.mono, |(asked, _)| asked), Some(found)));
+        let Some(probing) = &mut slot.probe else { return };
+        let overtaken = probing.found.is_some_and(|(heard_of, _)| asked < heard_of);
+        if overtaken || asked < slot.expires_at {
+            return;
+        }
+        probing.found = Some((asked, found));
         match found {
             Probe::Answered => self.mark(Mark::ProbeAnswered),
             Probe::Refused => self.mark(Mark::ProbeRefused),

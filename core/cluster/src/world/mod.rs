@@ -174,7 +174,9 @@ impl World {
             Input::Answered { node, session, workload, epoch, answer } => {
                 self.answered(&node, session, &workload, epoch, &answer);
             }
-            Input::Probed { node, session, found } => self.probed(&node, session, found),
+            Input::Probed { node, session, asked, found } => {
+                self.probed(&node, session, asked, found);
+            }
             Input::Ask(request, author, Ask::Refused { verb, rule, left_out }) => {
                 self.record_refusal(&author, verb, rule, left_out);
                 self.done(request, "written down");

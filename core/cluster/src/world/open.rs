@@ -232,7 +232,8 @@ impl World {
         let graceless = self.settings.zoo.has(Bug::NoGraceAfterStart);
         slot.expires_at = if graceless { Millis(0) } else { self.now.mono.plus(lease_ms) };
         if graceless {
-            slot.probe = Some((self.now.mono, Some(crate::input::Probe::Silent)));
+            let (asked, silent) = (self.now.mono, crate::input::Probe::Silent);
+            slot.probe = Some(super::slots::Probing { asked, found: Some((asked, silent)) });
         }
         let expires_at = slot.expires_at;
         let ready = slot.node.condition == Condition::Ready;

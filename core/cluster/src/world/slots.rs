@@ -50,8 +50,8 @@ pub(crate) struct NodeSlot {
     pub(crate) known: bool,
     /// Whether its next beat should tell all it holds.
     pub(crate) want_inventory: bool,
-    /// What the last probe since it fell silent found, and when it was asked.
-    pub(crate) probe: Option<(Millis, Option<Probe>)>,
+    /// How it was probed since it fell silent.
+    pub(crate) probe: Option<Probing>,
     /// When it was declared lost, for the brake.
     pub(crate) lost_at: Option<Millis>,
     /// Somebody vouched that it is switched off.
@@ -60,6 +60,15 @@ pub(crate) struct NodeSlot {
     pub(crate) used: Compute,
     /// Why its agent takes nothing new, if so.
     pub(crate) busy: Option<Arc<str>>,
+}
+
+/// How a silent node is probed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probing {
+    /// When it was asked last.
+    pub(crate) asked: Millis,
+    /// What the latest probe that was heard of found, and when that one was asked.
+    pub(crate) found: Option<(Millis, Probe)>,
 }
 
 /// An unknown workload on a node.

@@ -124,7 +124,7 @@ pub struct Cluster {
     pub registrations: BTreeMap<RequestId, RegistrationAnswer>,
     pub beats: BTreeMap<RequestId, BeatAnswer>,
     pub commands: Vec<(NodeId, Command)>,
-    pub probes: Vec<(NodeId, Session)>,
+    pub probes: Vec<(NodeId, Session, Millis)>,
     /// Nodes that hear nothing.
     pub deaf: Vec<NodeId>,
     next_request: u64,
@@ -305,7 +305,9 @@ impl Cluster {
         for message in effects.out {
             match message {
                 Outbound::Command(node, command) => self.commands.push((node, command)),
-                Outbound::Probe(node, session) => self.probes.push((node, session)),
+                Outbound::Probe(node, session, asked) => {
+                    self.probes.push((node, session, asked));
+                }
                 Outbound::Registered(request, answer) => {
                     self.registrations.insert(request, answer);
                 }
@@ -459,9 +461,9 @@ impl Cluster {
     }
 
     fn answer_probes(&mut self) {
-        for (node, session) in std::mem::take(&mut self.probes) {
+        for (node, session, asked) in std::mem::take(&mut self.probes) {
             let found = if self.deaf.contains(&node) { Probe::Silent } else { Probe::Answered };
-            self.step(Input::Probed { node, session, found });
+            self.step(Input::Probed { node, session, asked, found });
         }
     }
 

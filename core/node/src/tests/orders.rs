@@ -336,13 +336,13 @@ fn old_tombstones_are_forgotten_once_heard_and_the_oldest_first_when_there_are_t
 #[test]
 fn a_runtime_that_does_not_answer_is_unknown_and_nothing_is_done() {
     let mut rig = Rig::running(5, "a", &plain());
-    rig.step(Input::Observed(Observation::Unknown));
+    rig.say(Observation::Unknown);
     assert_eq!(rig.state(), Some(State::Unknown));
     rig.order(apply(6, "b"));
     rig.wait(100);
     assert!(rig.verbs.is_empty());
     rig.wait(1_000);
-    assert!(rig.last.observe, "it is asked again soon");
+    assert!(rig.last.observe.is_some(), "it is asked again soon");
     rig.observe(vec![seen(5, "a", Existing::Running)]);
     assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
 }
@@ -351,17 +351,39 @@ fn a_runtime_that_does_not_answer_is_unknown_and_nothing_is_done() {
 fn an_observation_from_before_a_verb_says_nothing_about_it() {
     let mut rig = Rig::alive(Ledger::default(), Vec::new());
     rig.wait(30_000);
-    assert!(rig.last.observe);
+    assert!(rig.last.observe.is_some());
     rig.order(apply_spec(5, "a", plain()));
     rig.finish(Outcome::Done);
-    assert!(!rig.last.observe, "one question at a time");
+    assert!(rig.last.observe.is_none(), "one question at a time");
     rig.observe(Vec::new());
     assert!(rig.verbs.is_empty(), "the list was taken before it was started");
     assert_eq!(rig.state(), Some(State::Running));
-    assert!(rig.last.observe);
+    assert!(rig.last.observe.is_some());
     rig.observe(Vec::new());
     assert!(matches!(rig.verb().verb, Verb::Start { .. }), "now it is really gone");
     assert_eq!(rig.disk.intents[&id("web")].restarts, 1);
+}
+
+/// The runtimes may keep one question waiting so long that it is asked again, and then answer both.
+#[test]
+fn an_answer_that_comes_after_the_answer_to_a_later_question_is_old() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.wait(30_000);
+    let first = rig.asked;
+    rig.wait(10_000);
+    assert!(rig.asked > first, "the patience for the first ended");
+    rig.order(apply(6, "b"));
+    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
+    let before = Observation::Complete(vec![seen(5, "a", Existing::Running)]);
+    rig.step(Input::Observed(first, before.clone()));
+    assert!(rig.verbs.is_empty(), "the list was taken before the change");
+    for _ in 0..2 {
+        rig.observe(vec![seen(6, "b", Existing::Running)]);
+    }
+    rig.step(Input::Observed(first, before));
+    assert!(rig.verbs.is_empty(), "nobody ordered that the new version ends");
+    assert_eq!(rig.state(), Some(State::Running));
 }
 
 #[test]

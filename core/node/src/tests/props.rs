@@ -18,7 +18,7 @@ use super::rig::{facts, id, in_place, spec};
 use crate::agent::Agent;
 use crate::effects::{Effects, Upward, Verb};
 use crate::input::{
-    Existing, Input, LedgerSeq, Observation, Outcome, RequestId, Seen, Used, VerbId,
+    Existing, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen, Used, VerbId,
 };
 use crate::ledger::{Goal, Ledger, LedgerChange};
 use crate::settings::AgentSettings;
@@ -114,6 +114,8 @@ struct World {
     asked: BTreeMap<RequestId, Command>,
     answered: BTreeSet<RequestId>,
     requests: u64,
+    /// The last question to the runtimes.
+    looked: LookId,
 }
 
 impl World {
@@ -131,6 +133,7 @@ impl World {
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             requests: 0,
+            looked: LookId(0),
         };
         world.check(effects);
         world
@@ -148,6 +151,7 @@ impl World {
 
     fn check(&mut self, effects: Effects) {
         assert!(effects.wake_at.is_none_or(|at| at.0 > self.now), "no step is due in the past");
+        self.looked = effects.observe.unwrap_or(self.looked);
         self.unwritten.extend(effects.ledger);
         for run in effects.verbs {
             let before = self.flights.insert(run.workload.clone(), run.id);
@@ -291,15 +295,16 @@ impl World {
             }
             Happens::Unreachable => self.step(Input::Unreachable),
             Happens::Observed(list) => {
-                self.step(Input::Observed(Observation::Complete(things(list))));
+                self.step(Input::Observed(self.looked, Observation::Complete(things(list))));
             }
             Happens::Partly(list, bits) => {
                 let kinds = WorkloadType::ALL.into_iter().zip([1, 2, 4]);
                 let blind =
                     kinds.filter(|(_, bit)| bits & bit != 0).map(|(kind, _)| kind).collect();
-                self.step(Input::Observed(Observation::Partial { seen: things(list), blind }));
+                let said = Observation::Partial { seen: things(list), blind };
+                self.step(Input::Observed(self.looked, said));
             }
-            Happens::Blind => self.step(Input::Observed(Observation::Unknown)),
+            Happens::Blind => self.step(Input::Observed(self.looked, Observation::Unknown)),
             Happens::Done { which, kind } => self.done(which, kind),
             Happens::Disk { all } => self.write(all),
             Happens::DiskFails => {

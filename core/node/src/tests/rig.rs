@@ -17,7 +17,7 @@ use persys_model::token::{Epoch, Session, Term};
 
 use crate::agent::Agent;
 use crate::effects::{Effects, Run, Upward, Verb};
-use crate::input::{Existing, Input, LedgerSeq, Observation, Outcome, RequestId, Seen};
+use crate::input::{Existing, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen};
 use crate::ledger::Ledger;
 use crate::settings::AgentSettings;
 
@@ -137,6 +137,8 @@ pub(super) struct Rig {
     pub(super) beats: Vec<Beat>,
     pub(super) registrations: usize,
     requests: u64,
+    /// The last question to the runtimes.
+    pub(super) asked: LookId,
     pub(super) last: Effects,
 }
 
@@ -159,6 +161,7 @@ impl Rig {
             beats: Vec::new(),
             registrations: 0,
             requests: 0,
+            asked: LookId(0),
             last: Effects::default(),
         };
         rig.take(effects);
@@ -188,6 +191,7 @@ impl Rig {
 
     fn take(&mut self, effects: Effects) {
         self.last = effects.clone();
+        self.asked = effects.observe.unwrap_or(self.asked);
         self.verbs.extend(effects.verbs);
         self.answers.extend(effects.answers);
         match effects.send {
@@ -234,7 +238,12 @@ impl Rig {
     }
 
     pub(super) fn observe(&mut self, things: Vec<Seen>) {
-        self.step(Input::Observed(Observation::Complete(things)));
+        self.say(Observation::Complete(things));
+    }
+
+    /// The runtimes answer the last question.
+    pub(super) fn say(&mut self, said: Observation) {
+        self.step(Input::Observed(self.asked, said));
     }
 
     /// Time passes.

@@ -18,7 +18,7 @@ use crate::settings::AgentSettings;
 #[test]
 fn a_life_looks_before_it_speaks() {
     let mut rig = Rig::new(Ledger::default(), AgentSettings::default());
-    assert!(rig.last.observe && rig.registrations == 0);
+    assert!(rig.last.observe.is_some() && rig.registrations == 0);
     rig.observe(vec![seen(5, "a", Existing::Running)]);
     assert_eq!(rig.registrations, 1);
 }
@@ -27,7 +27,7 @@ fn a_life_looks_before_it_speaks() {
 fn a_blind_life_speaks_after_a_while_and_says_that_it_does_not_know() {
     let rig = Rig::running(5, "a", &plain());
     let mut rig = Rig::begin(rig.disk, AgentSettings::default(), rig.now);
-    rig.step(Input::Observed(Observation::Unknown));
+    rig.say(Observation::Unknown);
     rig.wait(2_999);
     assert_eq!(rig.registrations, 0);
     rig.wait(1);

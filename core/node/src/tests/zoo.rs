@@ -8,7 +8,7 @@ use persys_model::zoo::{Bug, Zoo};
 
 use super::rig::{Rig, SESSION, TERM, accepted, apply, apply_spec, plain, seen, spec};
 use crate::effects::Verb;
-use crate::input::{Existing, Input, Observation, Seen};
+use crate::input::{Existing, Input, Observation, Outcome, Seen};
 use crate::ledger::Ledger;
 use crate::settings::AgentSettings;
 
@@ -43,8 +43,27 @@ fn orphan_collected_removes_what_nobody_named() {
 fn outage_is_gone_starts_what_may_still_run() {
     let mut rig = sick(Bug::OutageIsGone, disk(), vec![seen(5, "a", Existing::Running)]);
     rig.order(apply(5, "a"));
-    rig.step(Input::Observed(Observation::Unknown));
+    rig.say(Observation::Unknown);
     assert!(matches!(rig.verb().verb, Verb::Start { .. }));
+}
+
+#[test]
+fn late_look_believed_ends_the_version_that_was_just_started() {
+    let old = vec![seen(5, "a", Existing::Running)];
+    let mut rig = sick(Bug::LateLookBelieved, disk(), old.clone());
+    rig.order(apply(5, "a"));
+    rig.wait(30_000);
+    let first = rig.asked;
+    rig.wait(10_000);
+    rig.order(apply(6, "b"));
+    for _ in 0..2 {
+        rig.finish(Outcome::Done);
+    }
+    for _ in 0..2 {
+        rig.observe(vec![seen(6, "b", Existing::Running)]);
+    }
+    rig.step(Input::Observed(first, Observation::Complete(old)));
+    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
 }
 
 #[test]
@@ -70,9 +89,7 @@ fn tokens_that_are_not_looked_at_let_old_orders_through() {
 fn without_a_fence_exclusive_work_never_stops() {
     let mut rig = sick(Bug::NoFence, Ledger::default(), Vec::new());
     rig.order(apply_spec(5, "a", spec(RestartPolicy::Always, Class::Exclusive)));
-    let Verb::Start { not_after, .. } = rig.finish(crate::input::Outcome::Done) else {
-        panic!("no start")
-    };
+    let Verb::Start { not_after, .. } = rig.finish(Outcome::Done) else { panic!("no start") };
     assert_eq!(not_after, None);
     rig.wait(60_000);
     assert!(rig.verbs.is_empty());

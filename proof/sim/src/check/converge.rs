@@ -15,6 +15,7 @@ use crate::runtime::{image, image_of};
 use crate::setup::node_id;
 use crate::sim::{Event, Sim, Stage};
 use crate::users::Subject;
+use crate::wire::Message;
 
 /// How long everything may take to settle after the last fault.
 const SETTLE_MS: u64 = 150_000;
@@ -169,6 +170,10 @@ impl Sim {
         if !self.users.open.is_empty() {
             return Some("somebody waits for an answer".to_owned());
         }
+        // Whoever gave up waiting may be heard all the same, and then what they asked for is done.
+        if self.queue.planned().any(is_request) {
+            return Some("a request is still on its way".to_owned());
+        }
         let agents = self.hosts.iter().filter_map(|host| host.agent.as_ref());
         if self.schedulers.iter().map(|host| host.paused_until).any(|until| until > self.now)
             || agents.map(|process| process.paused_until).any(|until| until > self.now)
@@ -300,6 +305,11 @@ impl Sim {
             }
         }
     }
+}
+
+/// Whether somebody's request is about to arrive.
+fn is_request(event: &Event) -> bool {
+    matches!(event, Event::Deliver(message) if matches!(**message, Message::Ask { .. }))
 }
 
 /// Whether it can run at all where there is room.

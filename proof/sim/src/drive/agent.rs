@@ -6,7 +6,7 @@ use persys_model::command::{Answer, Command};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Upward};
-use persys_node::input::{Input, LedgerSeq, Observation, RequestId};
+use persys_node::input::{Input, LedgerSeq, LookId, Observation, RequestId};
 use persys_node::ledger::{Ledger, LedgerChange};
 
 use crate::host::{AgentProcess, Asked, Standing};
@@ -109,9 +109,9 @@ impl Sim {
         if let Some(what) = effects.send {
             self.agent_sends(node, life, what);
         }
-        if effects.observe {
+        if let Some(look) = effects.observe {
             let at = self.now + self.timing.between(1, 40);
-            self.queue.push(at, Event::ObserveRead { node, life });
+            self.queue.push(at, Event::ObserveRead { node, life, look });
         }
     }
 
@@ -255,10 +255,16 @@ impl Sim {
     }
 
     /// The runtime is asked what exists.
-    pub(crate) fn observe_read(&mut self, node: usize, life: Life) {
+    pub(crate) fn observe_read(&mut self, node: usize, life: Life, look: LookId) {
         let Some(host) = self.hosts.get_mut(node) else { return };
         if host.agent_of(life).is_none() {
             return;
+        }
+        // A daemon that hangs may answer so late that it was asked again meanwhile.
+        let hangs = host.verbs_hang_until > self.now && self.chance.chance(300);
+        let late = if hangs { self.chance.between(500, 9_000) } else { 0 };
+        if hangs {
+            self.cover.hit("runtime: observation late");
         }
         let (observation, takes) = if host.runtime.answers(self.now) {
             (host.runtime.observe(), self.timing.between(1, 40))
@@ -266,15 +272,21 @@ impl Sim {
             self.cover.hit("runtime: observation unknown");
             (Observation::Unknown, 500)
         };
-        let at = self.now + takes;
-        self.queue.push(at, Event::ObserveDone { node, life, observation });
+        let at = self.now + takes + late;
+        self.queue.push(at, Event::ObserveDone { node, life, look, observation });
     }
 
     /// The agent is told what the runtime said.
-    pub(crate) fn observe_done(&mut self, node: usize, life: Life, observation: Observation) {
+    pub(crate) fn observe_done(
+        &mut self,
+        node: usize,
+        life: Life,
+        look: LookId,
+        observation: Observation,
+    ) {
         let Some(host) = self.hosts.get_mut(node) else { return };
         if host.agent_of(life).is_some() {
-            self.agent_input(node, Input::Observed(observation));
+            self.agent_input(node, Input::Observed(look, observation));
         }
     }
 }

@@ -6,6 +6,7 @@ use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_model::command::{Answer, Command, Refusal};
 use persys_model::id::NodeId;
 use persys_model::link::Registration;
+use persys_model::time::Millis;
 use persys_model::token::Session;
 use persys_node::effects::Upward;
 use std::sync::Arc;
@@ -103,7 +104,9 @@ impl Sim {
     fn scheduler_says(&mut self, scheduler: usize, life: Life, message: Outbound) {
         match message {
             Outbound::Command(node, command) => self.command(scheduler, life, &node, command),
-            Outbound::Probe(node, session) => self.probe(scheduler, life, node, session),
+            Outbound::Probe(node, session, asked) => {
+                self.probe((scheduler, life), node, session, asked);
+            }
             Outbound::Registered(request, answer) => {
                 if let Some(Caller::Agent { node, life, call }) = self.caller(scheduler, request) {
                     self.check.registered(self.now, node, &answer, &self.store.contents);
@@ -167,13 +170,19 @@ impl Sim {
         self.send((Peer::Scheduler(scheduler), Peer::Node(node)), message);
     }
 
-    fn probe(&mut self, scheduler: usize, life: Life, id: NodeId, session: Session) {
+    fn probe(
+        &mut self,
+        (scheduler, life): (usize, Life),
+        id: NodeId,
+        session: Session,
+        asked: Millis,
+    ) {
         let Some(node) = self.hosts.iter().position(|host| host.id == id) else { return };
         let Some(host) = self.schedulers.get_mut(scheduler) else { return };
         let Some(process) = host.process_of(life) else { return };
         process.next_probe += 1;
         let call = CallNumber(process.next_probe);
-        process.probes.insert(call, (id, session));
+        process.probes.insert(call, (id, session, asked));
         let patience = self.setup.rpc_ms.min(1_000);
         self.queue.push(self.now + patience, Event::ProbeTimeout { scheduler, life, call });
         let way = (Peer::Scheduler(scheduler), Peer::Node(node));
@@ -190,8 +199,8 @@ impl Sim {
     ) {
         let Some(host) = self.schedulers.get_mut(scheduler) else { return };
         let Some(process) = host.process_of(life) else { return };
-        let Some((node, session)) = process.probes.remove(&call) else { return };
-        let input = Input::Probed { node, session, found };
+        let Some((node, session, asked)) = process.probes.remove(&call) else { return };
+        let input = Input::Probed { node, session, asked, found };
         self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
     }
 
