@@ -287,17 +287,13 @@ impl Agent {
         }
         let ran = slot.ran;
         slot.see(view, now.mono, self.settings.restart_reset_ms);
-        match intent {
-            Some(intent) => {
-                let leave = self.fence.leave(is_exclusive(intent), now.mono);
-                slot.conclude(intent, leave);
-                news || slot.ran != ran
-            }
-            None => {
-                self.adopt(workload, effects);
-                true
-            }
-        }
+        let Some(intent) = intent else {
+            self.adopt(workload, effects);
+            return true;
+        };
+        let leave = self.fence.leave(is_exclusive(intent), now.mono);
+        slot.conclude(intent, leave);
+        news || slot.ran != ran
     }
 
     /// Writes down what was found without an intent, unless a decision removed it.

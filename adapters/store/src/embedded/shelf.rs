@@ -104,7 +104,7 @@ impl Reading {
         for entry in found.map_err(Error::unavailable)?.rev() {
             let (key, _) = entry.map_err(Error::unavailable)?;
             if back.is_enough(key.value()) {
-                from = key.value().to_owned();
+                key.value().clone_into(&mut from);
                 break;
             }
         }
