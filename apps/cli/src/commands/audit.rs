@@ -54,7 +54,8 @@ async fn fetch(
     let (mut pages, mut trail) = (Vec::new(), api::ListAuditResponse::default());
     loop {
         request.limit = left.min(PAGE);
-        let asked = client.audit().list_audit(request.clone());
+        let mut audit = client.audit();
+        let asked = audit.list_audit(request.clone());
         let page = client.ask("the audit log cannot be read", asked).await?;
         // The chain ends as the newest page says, and begins as the oldest does: what was written or
         // dropped by age meanwhile is before the one or after the other.

@@ -316,8 +316,8 @@ async fn a_scheduler_of_an_earlier_version_is_asked_as_ever() {
         assert!(Instant::now() < deadline, "nothing was asked together");
     }
     // Those that were under way when the first was refused are all that tried.
-    let tries = tried.load(Ordering::SeqCst);
-    assert!(tries <= 2, "{tries}");
+    let count = tried.load(Ordering::SeqCst);
+    assert!(count <= 2, "{count}");
     gateway.stop().await;
     earlier.abort();
     stack.stop().await;
