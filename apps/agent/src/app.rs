@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use persys_identity::names::IdentityError;
 use persys_identity::{
@@ -48,10 +47,10 @@ use crate::rpc::{self, Guarded};
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
 use crate::storage::WithVolumes;
+use crate::upward;
 use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
-use crate::upward::{messages, stream};
 use crate::usage;
 use crate::watchdog::release;
 
@@ -295,16 +294,8 @@ pub async fn start_with(
     });
     let (driver, handle) = drive(begun, parts, &runtimes, &metrics);
     let (goodbye, until) = oneshot::channel();
-    let incoming = match incoming {
-        Some(incoming) => {
-            // Without a certificate a stream does not say whose it is.
-            if !on_its_own && connector.credentials().is_some() {
-                beside.spawn(messages::keep(grpc, handle.clone()));
-            }
-            incoming.boxed()
-        }
-        None => stream::keep(grpc, node.clone(), caller, &mut beside).boxed(),
-    };
+    let ways = (grpc, (!on_its_own).then(|| handle.clone()));
+    let incoming = upward::reached(incoming, ways, (node.clone(), caller), &mut beside);
     let inside = rpc::inside::service(handle.clone(), runtimes.clone(), on_its_own);
     let offered = (runtimes.clone(), volumes.clone());
     let service = rpc::service(handle.clone(), offered, Arc::clone(&meter), on_its_own);

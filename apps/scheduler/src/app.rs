@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::join_all;
 use persys_cluster::replica::Replica;
 use persys_cluster::settings::Settings;
+use persys_cluster::store::HighWater;
 use persys_git::Fetcher;
 use persys_identity::listen::Exposed;
 use persys_identity::names::IdentityError;
@@ -261,9 +262,7 @@ pub async fn start_with(
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
-    let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
-    let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
-    let replica = Replica::start(candidate, fresh, known, config.settings.clone(), clock.now());
+    let replica = replica(&config, &reached_at.to_string(), known, clock.as_ref())?;
     let secrets = Secrets::new(&config.cluster, &config.state_dir, config.secrets_key);
     let parts = between(Parts {
         replica,
@@ -316,6 +315,18 @@ pub async fn start_with(
         aside,
         store,
     })
+}
+
+/// A process that may lead, under a name that no other life of it has.
+fn replica(
+    config: &Config,
+    reached_at: &str,
+    known: Option<HighWater>,
+    clock: &dyn Clock,
+) -> Result<Replica, Error> {
+    let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
+    let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
+    Ok(Replica::start(candidate, fresh, known, config.settings.clone(), clock.now()))
 }
 
 /// Believes nobody who was revoked: new connections are refused and open ones cut.

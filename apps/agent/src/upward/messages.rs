@@ -238,7 +238,7 @@ mod tests {
         };
         let short = beat(1, Duration::from_secs(1));
         assert!(sent.recv().await.is_some());
-        let long = beat(2, Duration::from_secs(60));
+        let long = beat(2, Duration::from_mins(1));
         assert!(sent.recv().await.is_some());
         assert_eq!(short.await.unwrap(), None);
         talk.slow.notified().await;
@@ -255,12 +255,12 @@ mod tests {
         let talk = Talk::on(to);
         let waiting = {
             let talk = Arc::clone(&talk);
-            tokio::spawn(async move { talk.beat(numbered(1), Duration::from_secs(60)).await })
+            tokio::spawn(async move { talk.beat(numbered(1), Duration::from_mins(1)).await })
         };
         assert!(sent.recv().await.is_some());
         talk.over();
         assert_eq!(waiting.await.unwrap(), None);
         drop(sent);
-        assert_eq!(talk.beat(numbered(2), Duration::from_secs(60)).await, None);
+        assert_eq!(talk.beat(numbered(2), Duration::from_mins(1)).await, None);
     }
 }

@@ -10,7 +10,17 @@ pub mod grpc;
 pub mod messages;
 pub(crate) mod stream;
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use persys_identity::{Connection, Incoming, Peer};
+use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use tokio::task::JoinSet;
+
+use crate::handle::Handle;
 
 /// Reaches whichever scheduler leads.
 #[async_trait::async_trait]
@@ -27,3 +37,21 @@ pub trait Scheduler: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no scheduler answers: {0}")]
 pub struct Unreachable(pub String);
+
+/// Those who call: at the address it listens at, or over the stream it opens. One that listens takes
+/// its orders from a stream too, unless it has no schedulers.
+pub(crate) fn reached(
+    incoming: Option<Incoming>,
+    (grpc, talks): (Arc<grpc::Grpc>, Option<Handle>),
+    (node, caller): (NodeId, Peer),
+    beside: &mut JoinSet<()>,
+) -> BoxStream<'static, Result<Connection, Infallible>> {
+    let Some(incoming) = incoming else {
+        return stream::keep(grpc, node, caller, beside).boxed();
+    };
+    // Without a certificate a stream does not say whose it is.
+    if let Some(handle) = talks.filter(|_| grpc.renewals().is_some()) {
+        beside.spawn(messages::keep(grpc, handle));
+    }
+    incoming.boxed()
+}

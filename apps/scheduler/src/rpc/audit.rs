@@ -51,8 +51,8 @@ impl AuditService {
             told.head.get_or_insert_with(|| place(trail.head));
             told.anchor = Some(place(trail.anchor));
             told.unreadable = told.unreadable.saturating_add(trail.unreadable);
-            let fitting = trail.records.iter().rev().filter(|record| wanted(request, record));
-            if !fitting.map(|record| page.add(record)).all(|has_room| has_room) {
+            let mut fitting = trail.records.iter().rev().filter(|record| wanted(request, record));
+            if !fitting.all(|record| page.add(record)) {
                 break;
             }
             match trail.records.first() {
