@@ -155,6 +155,43 @@ fn nodes_that_disagree_and_nodes_not_heard_are_named() {
     assert!(plan.conflicts.contains(&twice), "{:?}", plan.conflicts);
 }
 
+/// Work that moved leaves a removal behind where it was, under a later decision than an older store
+/// knows. Its data is still wanted.
+#[test]
+fn a_copy_that_went_and_left_its_data_is_no_proof_that_the_workload_was_deleted() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let (copy, web) = (c.store.snapshot.clone(), workload_id("web"));
+    let place = c.node_of("web").unwrap();
+    let other = (0..2).map(node_id).find(|node| *node != place).unwrap();
+    let deleted = (Epoch(77), true);
+    c.agents.get_mut(&other).unwrap().tombstones.insert(web.clone(), deleted);
+    put_back(&mut c, copy.clone());
+    let plan = c.world.recovery_plan(&Recovery::FromAgents);
+    let proved = BTreeMap::from([(web.clone(), other.clone())]);
+    assert_eq!(plan.deleted, proved, "data goes only with the workload");
+
+    let moved_away = (Epoch(77), false);
+    c.agents.get_mut(&other).unwrap().tombstones.insert(web, moved_away);
+    put_back(&mut c, copy.clone());
+    let plan = c.world.recovery_plan(&Recovery::FromAgents);
+    assert_eq!((plan.deleted, plan.kept), (BTreeMap::new(), ids(&["web"])));
+    assert_eq!(plan.conflicts, BTreeSet::new(), "its place still has it");
+
+    c.deaf.push(place.clone());
+    put_back(&mut c, copy.clone());
+    let plan = c.world.recovery_plan(&Recovery::FromAgents);
+    assert_eq!((plan.deleted, plan.kept), (BTreeMap::new(), ids(&["web"])));
+    let removed = conflict("web", Disagreement::CopyRemoved(other));
+    assert_eq!(plan.conflicts, BTreeSet::from([removed]), "nobody heard so far has it");
+    let way = Recovery::FromSnapshot(Box::new(copy));
+    assert_eq!(c.world.recovery_plan(&way).conflicts, BTreeSet::new());
+    c.deaf.clear();
+    assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
+    c.pass(5_000);
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(place)));
+}
+
 /// However long the operator thought about it.
 #[test]
 fn no_node_is_missed_after_a_long_recovery() {

@@ -447,7 +447,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
     for (workload, epoch, state) in held {
         let (workload, epoch) = (name(*workload), Epoch(*epoch));
         if *state == 6 {
-            inventory.tombstones.push(Tombstone { workload, epoch });
+            inventory.tombstones.push(Tombstone { workload, epoch, purged: epoch.0 % 3 != 0 });
         } else if inventory.held.iter().all(|held| held.report.workload != workload) {
             let report =
                 Report { workload, epoch, state: state_of(*state), restarts: 0, confirmed: true };

@@ -55,13 +55,16 @@ pub struct Held {
     pub spec: Option<Arc<Spec>>,
 }
 
-/// Proof that a workload was removed by a decision.
+/// Proof that a node's copy of a workload was removed by a decision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tombstone {
     /// Which.
     pub workload: WorkloadId,
     /// The decision.
     pub epoch: Epoch,
+    /// Whether its data went too. That is so only where the workload itself was deleted; a copy
+    /// that was moved away from leaves its data.
+    pub purged: bool,
 }
 
 /// Everything an agent holds.

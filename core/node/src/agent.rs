@@ -65,6 +65,7 @@ pub struct Agent {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grave {
     pub(crate) epoch: Epoch,
+    pub(crate) purged: bool,
     pub(crate) written: LedgerSeq,
     pub(crate) heard: Heard,
 }
@@ -226,7 +227,11 @@ impl Agent {
         };
         let tombstones =
             self.journal.ledger().tombstones.iter().filter(|(workload, _)| on_disk(workload)).map(
-                |(workload, buried)| Tombstone { workload: workload.clone(), epoch: buried.epoch },
+                |(workload, buried)| Tombstone {
+                    workload: workload.clone(),
+                    epoch: buried.epoch,
+                    purged: buried.purged,
+                },
             );
         Inventory { held: held.collect(), tombstones: tombstones.collect() }
     }
@@ -446,7 +451,8 @@ impl Agent {
         for (workload, grave) in &mut self.graves {
             if self.journal.covers(grave.written) {
                 grave.heard.send(seq);
-                removed.push(Tombstone { workload: workload.clone(), epoch: grave.epoch });
+                let (workload, epoch, purged) = (workload.clone(), grave.epoch, grave.purged);
+                removed.push(Tombstone { workload, epoch, purged });
             }
         }
         let inventory = full.then(|| self.inventory());

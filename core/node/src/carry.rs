@@ -347,21 +347,27 @@ impl Agent {
             Doing::Remove => {
                 slot.see(View::Absent, now.mono, reset_ms);
                 slot.ran = false;
-                if intent.is_some_and(|intent| is_gone(intent) && intent.epoch == flight.epoch) {
-                    self.bury(workload, flight.epoch, now, effects);
+                if let Some(intent) = intent
+                    && let Goal::Gone { purge } = intent.goal
+                    && intent.epoch == flight.epoch
+                {
+                    let buried = Buried { epoch: flight.epoch, at: now.wall, purged: purge };
+                    self.bury(workload, buried, effects);
                 }
             }
         }
     }
 
     /// The workload is gone: that is written down, and whoever waits for it is told afterwards.
-    fn bury(&mut self, workload: &WorkloadId, epoch: Epoch, now: Now, effects: &mut Effects) {
-        let change = LedgerChange::Bury(workload.clone(), Buried { epoch, at: now.wall });
+    fn bury(&mut self, workload: &WorkloadId, buried: Buried, effects: &mut Effects) {
+        let Buried { epoch, purged, .. } = buried;
+        let change = LedgerChange::Bury(workload.clone(), buried);
         let written = self.journal.write(change, &mut effects.ledger);
         if let Some(slot) = self.slots.get_mut(workload) {
             slot.written = written;
         }
-        self.graves.insert(workload.clone(), Grave { epoch, written, heard: Heard::Unsent });
+        self.graves
+            .insert(workload.clone(), Grave { epoch, purged, written, heard: Heard::Unsent });
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.workload == *workload) {
             if let WaitsOn::Burial(asked) = waiting.on
                 && asked <= epoch

@@ -64,6 +64,8 @@ pub struct Buried {
     pub epoch: Epoch,
     /// When, so that old ones can be forgotten.
     pub at: WallMillis,
+    /// Whether its data went too.
+    pub purged: bool,
 }
 
 /// One change of the ledger.

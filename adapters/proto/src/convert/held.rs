@@ -34,7 +34,11 @@ pub fn to_wire(held: &Held) -> wire::InventoryItem {
 /// A removal on the wire.
 #[must_use]
 pub fn tombstone_to_wire(tombstone: &Tombstone) -> wire::Tombstone {
-    wire::Tombstone { workload_id: tombstone.workload.to_string(), epoch: tombstone.epoch.0 }
+    wire::Tombstone {
+        workload_id: tombstone.workload.to_string(),
+        epoch: tombstone.epoch.0,
+        purged: tombstone.purged,
+    }
 }
 
 /// The word for what an agent is to do with a workload it has.
@@ -89,7 +93,7 @@ fn read(at: &At<'_>, odd: &RefCell<Faults>, item: wire::InventoryItem) -> Option
 pub(super) fn tombstone(at: &At<'_>, tombstone: &wire::Tombstone) -> Option<Tombstone> {
     let workload = name(&at.field("workload_id"), &tombstone.workload_id, order_id);
     let epoch = token(&at.field("epoch"), tombstone.epoch, Epoch);
-    Some(Tombstone { workload: workload?, epoch: epoch? })
+    Some(Tombstone { workload: workload?, epoch: epoch?, purged: tombstone.purged })
 }
 
 /// What an agent answers when somebody asks for one workload, or for all.

@@ -116,7 +116,7 @@ fn control_heartbeat_request() {
             ..Default::default()
         }],
         full_inventory: true,
-        tombstones: vec![control::Tombstone { workload_id: "w3".into(), epoch: 4 }],
+        tombstones: vec![control::Tombstone { workload_id: "w3".into(), epoch: 4, purged: false }],
         ..Default::default()
     };
     let text = "

@@ -159,7 +159,7 @@ fn every_fault_of_a_registration_is_named() {
     capabilities.storage_pools = vec![pool("", -5)];
     capabilities.supported_storage_drivers = vec!["a/b".into()];
     request.labels.insert("a=b".into(), "c".into());
-    request.tombstones = vec![wire::Tombstone { workload_id: "w".into(), epoch: 0 }];
+    request.tombstones = vec![wire::Tombstone { workload_id: "w".into(), epoch: 0, purged: false }];
     let item = wire::InventoryItem { workload_id: "w".into(), ..Default::default() };
     request.inventory = vec![item];
     assert_eq!(

@@ -62,6 +62,7 @@ pub(crate) fn tombstones(r: &mut Random) -> Vec<Tombstone> {
     r.list(3, |r, nth| Tombstone {
         workload: WorkloadId::new(&format!("t{nth}")).unwrap(),
         epoch: Epoch(r.next() | 1),
+        purged: r.one_in(2),
     })
 }
 

@@ -47,6 +47,8 @@ struct BuriedShape {
     v: u32,
     epoch: u64,
     at_ms: u64,
+    #[serde(default)]
+    purged: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,13 +132,13 @@ pub(super) fn read_term(bytes: &[u8]) -> Result<Term, Unreadable> {
 }
 
 pub(super) fn buried(buried: &Buried) -> serde_json::Result<Vec<u8>> {
-    let Buried { epoch, at } = buried;
-    serde_json::to_vec(&BuriedShape { v: VERSION, epoch: epoch.0, at_ms: at.0 })
+    let Buried { epoch, at, purged } = *buried;
+    serde_json::to_vec(&BuriedShape { v: VERSION, epoch: epoch.0, at_ms: at.0, purged })
 }
 
 pub(super) fn read_buried(bytes: &[u8]) -> Result<Buried, Unreadable> {
     let shape = read::<BuriedShape>(bytes)?;
-    Ok(Buried { epoch: Epoch(shape.epoch), at: WallMillis(shape.at_ms) })
+    Ok(Buried { epoch: Epoch(shape.epoch), at: WallMillis(shape.at_ms), purged: shape.purged })
 }
 
 pub(super) fn intent(

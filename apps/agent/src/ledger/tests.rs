@@ -80,8 +80,8 @@ fn changes() -> Vec<LedgerChange> {
         LedgerChange::Put(id("web"), intent(3, Goal::Run)),
         LedgerChange::Put(id("db"), bare),
         LedgerChange::Put(id("old"), intent(4, Goal::Gone { purge: true })),
-        LedgerChange::Bury(id("old"), Buried { epoch: Epoch(4), at: NOW }),
-        LedgerChange::Bury(id("older"), Buried { epoch: Epoch(1), at: NOW }),
+        LedgerChange::Bury(id("old"), Buried { epoch: Epoch(4), at: NOW, purged: true }),
+        LedgerChange::Bury(id("older"), Buried { epoch: Epoch(1), at: NOW, purged: false }),
         LedgerChange::Forget(id("older")),
         LedgerChange::Term(Term(6)),
     ]

@@ -74,7 +74,9 @@ impl Obeyed {
             *without = if named.contains(workload) { 0 } else { without.saturating_add(1) };
             let is_gone = *without >= BEATS_WITHOUT;
             if is_gone {
-                gone.push(Tombstone { workload: workload.clone(), epoch: *epoch });
+                // Such an agent does not say what became of the data.
+                let (workload, epoch) = (workload.clone(), *epoch);
+                gone.push(Tombstone { workload, epoch, purged: false });
             }
             !is_gone
         });
@@ -98,7 +100,7 @@ mod tests {
         for named in [&nothing, &named, &nothing] {
             assert!(obeyed.gone(&node, named).is_empty());
         }
-        let proof = Tombstone { workload: web.clone(), epoch: Epoch(2) };
+        let proof = Tombstone { workload: web.clone(), epoch: Epoch(2), purged: false };
         assert_eq!(obeyed.gone(&node, &nothing), [proof]);
         assert!(obeyed.gone(&node, &nothing).is_empty(), "once");
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::inventory::Held;
+use persys_model::inventory::{Held, Tombstone};
 use persys_model::link::Registration;
 use persys_model::token::Epoch;
 
@@ -63,13 +63,16 @@ pub enum Disagreement {
         /// Where it is.
         to: NodeId,
     },
-    /// This node proves that it was removed under a later decision than another node holds.
+    /// This node proves that it was deleted under a later decision than another node holds.
     HeldAndRemoved {
         /// Who holds it.
         held: NodeId,
         /// Who removed it.
         removed: NodeId,
     },
+    /// This node removed its copy under a later decision and kept the data, and nobody heard so far
+    /// has another: it may have moved or been deleted, and is kept.
+    CopyRemoved(NodeId),
     /// This node holds a later version than the snapshot, which would go back to its own.
     SnapshotIsOlder(NodeId),
     /// This node proves that it was deleted after the snapshot; it would be started again.
@@ -92,6 +95,11 @@ impl fmt::Display for Conflict {
                 f,
                 "{id}: {held} holds it, but {removed} removed it under a later decision; it counts \
                  as deleted"
+            ),
+            Disagreement::CopyRemoved(node) => write!(
+                f,
+                "{id}: {node} removed its copy under a later decision and kept the data; the \
+                 workload is kept"
             ),
             Disagreement::SnapshotIsOlder(node) => write!(
                 f,
@@ -200,11 +208,19 @@ fn from_agents(stored: &Basis, heard: &BTreeMap<NodeId, Registration>) -> Recove
             }
         }
     }
-    for (node, id, epoch) in all_tombstones(heard) {
+    for (node, Tombstone { workload: id, epoch, purged }) in all_tombstones(heard) {
         let copy = newest.get(id);
         let known = stored.places.contains_key(id) && !plan.restored.contains_key(id);
-        let later = copy.is_some_and(|(_, held)| held.report.epoch > epoch);
-        if !known || later || epoch <= stored.epoch(id) {
+        let later = copy.is_some_and(|(_, held)| held.report.epoch > *epoch);
+        if !known || later || *epoch <= stored.epoch(id) {
+            continue;
+        }
+        if !purged {
+            // A copy went and its data stayed, as when work moves: that is no word to delete it.
+            if copy.is_none() {
+                let what = Disagreement::CopyRemoved(node.clone());
+                plan.conflicts.insert(Conflict { workload: id.clone(), what });
+            }
             continue;
         }
         plan.deleted.insert(id.clone(), node.clone());
@@ -248,9 +264,9 @@ fn from_basis(
         }
     }
     let newest = newest_copies(heard);
-    for (node, id, epoch) in all_tombstones(heard) {
+    for (node, Tombstone { workload: id, epoch, purged }) in all_tombstones(heard) {
         let held = newest.contains_key(id);
-        if basis.places.contains_key(id) && !held && epoch > basis.epoch(id) {
+        if *purged && basis.places.contains_key(id) && !held && *epoch > basis.epoch(id) {
             differ(id, Disagreement::ComesBack(node.clone()));
         }
     }
@@ -274,10 +290,9 @@ fn all_held(heard: &BTreeMap<NodeId, Registration>) -> impl Iterator<Item = (&No
 
 fn all_tombstones(
     heard: &BTreeMap<NodeId, Registration>,
-) -> impl Iterator<Item = (&NodeId, &WorkloadId, Epoch)> {
+) -> impl Iterator<Item = (&NodeId, &Tombstone)> {
     heard.iter().flat_map(|(node, registration)| {
-        let tombstones = registration.inventory.tombstones.iter();
-        tombstones.map(move |tombstone| (node, &tombstone.workload, tombstone.epoch))
+        registration.inventory.tombstones.iter().map(move |tombstone| (node, tombstone))
     })
 }
 

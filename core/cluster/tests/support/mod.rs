@@ -108,7 +108,8 @@ pub struct Agent {
     pub session: Session,
     pub seq: u64,
     pub held: BTreeMap<WorkloadId, Held>,
-    pub tombstones: BTreeMap<WorkloadId, Epoch>,
+    /// Decision, and whether data went too.
+    pub tombstones: BTreeMap<WorkloadId, (Epoch, bool)>,
     pub incarnation: u64,
 }
 
@@ -261,7 +262,11 @@ impl Cluster {
             tombstones: agent
                 .tombstones
                 .iter()
-                .map(|(workload, epoch)| Tombstone { workload: workload.clone(), epoch: *epoch })
+                .map(|(workload, (epoch, purged))| Tombstone {
+                    workload: workload.clone(),
+                    epoch: *epoch,
+                    purged: *purged,
+                })
                 .collect(),
         }
     }
@@ -363,9 +368,9 @@ impl Cluster {
                 );
                 Answer::Accepted
             }
-            Order::Remove { .. } => {
+            Order::Remove { purge } => {
                 agent.held.remove(&workload);
-                agent.tombstones.insert(workload.clone(), epoch);
+                agent.tombstones.insert(workload.clone(), (epoch, purge));
                 Answer::Removed { epoch }
             }
         };

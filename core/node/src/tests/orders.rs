@@ -1,13 +1,13 @@
 //! Commands: tokens, idempotence, removal, adoption.
 
-use persys_model::command::{Answer, Refusal};
+use persys_model::command::{Answer, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::inventory::State;
 use persys_model::resources::Compute;
 use persys_model::token::{Epoch, Session, Term};
 
 use super::rig::{
-    Rig, SESSION, TERM, accepted, apply, apply_spec, heard, id, plain, remove, rest, seen,
+    Rig, SESSION, TERM, accepted, apply, apply_spec, command, heard, id, plain, remove, rest, seen,
 };
 use crate::effects::Verb;
 use crate::input::{Existing, Input, Observation, Outcome, Used};
@@ -325,7 +325,7 @@ fn old_tombstones_are_forgotten_once_heard_and_the_oldest_first_when_there_are_t
     let mut disk = Ledger::default();
     for (name, epoch) in [("x", 3), ("y", 1), ("z", 2)] {
         let (epoch, at) = (Epoch(epoch), persys_model::time::WallMillis(0));
-        disk.tombstones.insert(id(name), crate::ledger::Buried { epoch, at });
+        disk.tombstones.insert(id(name), crate::ledger::Buried { epoch, at, purged: true });
     }
     let settings = AgentSettings { tombstone_limit: 1, ..AgentSettings::default() };
     let mut rig = Rig::new(disk, settings);
@@ -384,6 +384,18 @@ fn an_answer_that_comes_after_the_answer_to_a_later_question_is_old() {
     rig.step(Input::Observed(first, before));
     assert!(rig.verbs.is_empty(), "nobody ordered that the new version ends");
     assert_eq!(rig.state(), Some(State::Running));
+}
+
+#[test]
+fn a_removal_tells_whether_the_data_went_too() {
+    for purge in [false, true] {
+        let mut rig = Rig::running(5, "a", &plain());
+        rig.order(command(6, Order::Remove { purge }));
+        rig.finish(Outcome::Done);
+        let tombstones = rig.agent.inventory().tombstones;
+        assert_eq!(tombstones.iter().map(|one| one.purged).collect::<Vec<_>>(), [purge]);
+        assert_eq!(rig.disk.tombstones[&id("web")].purged, purge, "also in the next life");
+    }
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn rest_completion_and_deletion_are_told() {
     let (_, last) = rig.commands.last().unwrap();
     assert!(matches!(last.order, Order::Remove { .. }));
     let epoch: Epoch = last.epoch;
-    rig.beat(&node("n1"), Vec::new(), vec![Tombstone { workload: web(), epoch }]);
+    rig.beat(&node("n1"), Vec::new(), vec![Tombstone { workload: web(), epoch, purged: true }]);
     assert!(why_workload::explain(&rig.world, &web(), 5, rig.now.wall).is_none());
 }
 
