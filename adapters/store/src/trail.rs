@@ -276,7 +276,8 @@ mod tests {
                 }
                 values.reverse();
                 let read = Trail::read(stored.1, None, values);
-                assert!(read.records.len() < most + 40, "a pack too many was read");
+                // Of the packs it ends and begins in, the largest has 40, only a part may be wanted.
+                assert!(read.records.len() < most + 2 * 40, "a pack too many was read");
                 let page = read.cut(stretch);
                 assert_eq!(page.records, whole.clone().cut(stretch).records, "{stretch:?}");
                 let Some(oldest) = page.records.first() else { break };

@@ -101,7 +101,8 @@ impl Driver {
         let (to_inbox, inbox) = mpsc::channel(MOST_REQUESTS);
         let writer = Writer::start(Arc::clone(&parts.keeper), Arc::clone(&metrics));
         let trails = Arc::<Trails>::default();
-        let handle = Handle { inbox: to_inbox, trails: Arc::clone(&trails) };
+        let (trailing, counted) = (Arc::clone(&trails), Arc::clone(&metrics));
+        let handle = Handle { inbox: to_inbox, trails: trailing, metrics: counted };
         let driver = Self {
             parts,
             evidence: None,

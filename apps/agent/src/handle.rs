@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::history::History;
+use crate::metrics::Metrics;
 
 /// How long a caller waits for an answer that needs the disk or a runtime.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +46,7 @@ pub(crate) struct Life {
 pub struct Handle {
     pub(crate) inbox: mpsc::Sender<Inbox>,
     pub(crate) trails: Arc<Trails>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The agent did not answer.

@@ -86,7 +86,7 @@ impl Present {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     page: Page,
-    rpcs: Arc<Rpcs>,
+    pub(crate) rpcs: Arc<Rpcs>,
     work: Work,
     ledger: Counters<1>,
     ledger_took: Histogram,

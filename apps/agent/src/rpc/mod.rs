@@ -81,7 +81,7 @@ pub fn spans(home: &Trail) -> TraceLayer<Body> {
     TraceLayer::new(home, operations::span_of)
 }
 
-fn unanswered(error: Unanswered) -> Status {
+pub(crate) fn unanswered(error: Unanswered) -> Status {
     match error {
         Unanswered::TimedOut => Status::deadline_exceeded(error.to_string()),
         Unanswered::Stopping => Status::unavailable(error.to_string()),

@@ -22,7 +22,7 @@ use persys_telemetry::trace::{self, Kind};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use super::Unreachable;
 use super::grpc::{CALL, Grpc};
@@ -198,17 +198,22 @@ impl Ordered {
     /// Gives the order and says what came of it. One that is not answered here is given again.
     async fn carry_out(self, handle: Handle, to: mpsc::Sender<wire::ControlMessage>) {
         let Self { number, order, traceparent } = self;
-        let epoch = order.epoch;
+        let (epoch, began) = (order.epoch, Instant::now());
+        // What it would be as a call, and is counted and told as.
+        let method = match order.order {
+            Order::Apply(_) => "/persys.agent.v1.AgentService/ApplyWorkload",
+            Order::Remove { .. } => "/persys.agent.v1.AgentService/DeleteWorkload",
+        };
         let given = if traceparent.is_empty() {
             rpc::command_to(&handle, order).await
         } else {
-            let name = match order.order {
-                Order::Apply(_) => "persys.agent.v1.AgentService/ApplyWorkload",
-                Order::Remove { .. } => "persys.agent.v1.AgentService/DeleteWorkload",
-            };
-            let span = handle.home().told_by(&traceparent).begin(name, Kind::Server);
+            let trail = handle.home().told_by(&traceparent);
+            let span = trail.begin(method.trim_start_matches('/'), Kind::Server);
             trace::scope(span.trail().clone(), rpc::command_to(&handle, order)).await
         };
+        let given = given.map_err(rpc::unanswered);
+        let code = given.as_ref().map_or_else(Status::code, |_| Code::Ok);
+        handle.metrics.rpcs.ended(method, code, began.elapsed());
         let Ok(answer) = given else { return };
         let reply = Message::AgentReply(answer::to_stream(&answer, epoch, number));
         // Nobody to tell: it is asked for again.
