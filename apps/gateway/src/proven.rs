@@ -9,14 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::caller::Caller;
-use crate::clusters::order::Keys;
 use crate::clusters::{Call, Cluster};
 use crate::gateway::Gateway;
 use crate::problem::Problem;
@@ -97,15 +95,7 @@ fn is_refusal(why: &Status) -> bool {
 }
 
 async fn ask(cluster: &Cluster, caller: &Caller, origin: &Origin) -> Result<(), Status> {
-    let call = Call {
-        path: WHO,
-        message: Bytes::new(),
-        caller,
-        source: Some(origin.remote.ip()),
-        reason: None,
-        keys: &Keys::default(),
-        is_safe: true,
-    };
+    let call = Call::bare(WHO, caller, Some(origin.remote.ip()));
     match timeout(WITHIN, cluster.call(&call)).await {
         Ok(Ok(_)) => Ok(()),
         // Who holds nothing there is still somebody.

@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 use super::file::ClusterPlan;
-use super::order::{Keys, Routing, order};
+use super::order::{Keys, NO_KEYS, Routing, order};
 use super::scheduler::{Health, NoWay, Scheduler, Way};
 use crate::caller::Caller;
 
@@ -69,7 +69,13 @@ pub struct Call<'a> {
     pub is_safe: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A question without a message, which changes nothing.
+    pub fn bare(path: &'static str, caller: &'a Caller, source: Option<IpAddr>) -> Self {
+        let (message, reason, keys) = (Bytes::new(), None, &NO_KEYS);
+        Self { path, message, caller, source, reason, keys, is_safe: true }
+    }
+
     fn request(&self, longest: Duration, trail: &Trail) -> Request<Bytes> {
         let mut request = Request::new(self.message.clone());
         trail.tell(request.metadata_mut().as_mut());

@@ -50,6 +50,9 @@ pub struct Keys {
     pub workload: String,
 }
 
+/// Those of a request that nothing tells apart.
+pub static NO_KEYS: Keys = Keys { session: String::new(), workload: String::new() };
+
 /// The places of `schedulers`, given as (id, leads), in the order they are asked.
 pub fn order(routing: Routing, schedulers: &[(&str, bool)], keys: &Keys) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..schedulers.len()).collect();

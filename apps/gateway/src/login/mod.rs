@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use bytes::Bytes;
 use persys_proto::json::{self as methods, Style};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,7 +19,6 @@ use self::sessions::{LINK, NoSession};
 use crate::body;
 use crate::caller::{Caller, Secret};
 use crate::clusters::Call;
-use crate::clusters::order::Keys;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
 use crate::proven::prove;
@@ -88,15 +86,7 @@ async fn who_is(
     origin: Option<&Origin>,
 ) -> Result<Value, Problem> {
     let cluster = gateway.clusters.find(None)?;
-    let call = Call {
-        path: WHO,
-        message: Bytes::new(),
-        caller,
-        source: origin.map(|origin| origin.remote.ip()),
-        reason: None,
-        keys: &Keys::default(),
-        is_safe: true,
-    };
+    let call = Call::bare(WHO, caller, origin.map(|origin| origin.remote.ip()));
     let answer = match cluster.call(&call).await {
         Ok(answer) => answer,
         // Who holds nothing there is still somebody.

@@ -6,7 +6,6 @@
 use axum::Json;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use persys_telemetry::log::{NotChanged, Override, Shown, Wanted};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +14,6 @@ use tonic::{Code, Status};
 use crate::body;
 use crate::caller::Caller;
 use crate::clusters::Call;
-use crate::clusters::order::Keys;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
 use crate::serve::Origin;
@@ -66,15 +64,7 @@ pub(super) async fn change(
 
 /// Refuses whom the usual cluster would refuse; asking it changes nothing there.
 async fn may(gateway: &Gateway, caller: &Caller, origin: &Origin) -> Result<(), Problem> {
-    let call = Call {
-        path: LEVELS,
-        message: Bytes::new(),
-        caller,
-        source: Some(origin.remote.ip()),
-        reason: None,
-        keys: &Keys::default(),
-        is_safe: true,
-    };
+    let call = Call::bare(LEVELS, caller, Some(origin.remote.ip()));
     match gateway.clusters.find(None)?.call(&call).await {
         Ok(_) => Ok(()),
         // It would have told them, had its log been one that it can look into.
