@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("proto");
     println!("cargo::rerun-if-changed={}", root.join(FILE).display());
     tonic_prost_build::configure()
+        .codec_path("persys_codec::Snug")
         // Keys and values of a whole store are read: they are not copied out of the message.
         .bytes(".")
         .skip_debug([".etcdserverpb.AuthenticateRequest", ".etcdserverpb.AuthenticateResponse"])

@@ -42,6 +42,10 @@ const SECRET: [&str; 17] = [
     ".persys.control.v1.WorkloadSpec.workload",
 ];
 
+/// The large ones of the messages of a stream: a queue has room for the largest in each of its places, and
+/// there are several queues for every node.
+const BOXED: [&str; 4] = ["register", "heartbeat", "apply", "agent_command"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -50,7 +54,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let mut descriptors = protox::compile(FILES, [&root])?;
-    tonic_prost_build::configure()
+    let mut builder = tonic_prost_build::configure();
+    for field in BOXED {
+        builder = builder.boxed(format!(".persys.control.v1.ControlMessage.message.{field}"));
+    }
+    builder
+        .codec_path("persys_codec::Snug")
         // Ordered maps: the same message has the same bytes each time, and core keeps its order.
         .btree_map(".")
         .skip_debug(SECRET)

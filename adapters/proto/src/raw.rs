@@ -4,7 +4,7 @@
 use bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::StdError;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Response, Status};
@@ -54,8 +54,13 @@ impl Encoder for Raw {
     type Error = Status;
 
     fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.reserve(item.len());
         to.put(item);
         Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        persys_codec::settings()
     }
 }
 
@@ -65,5 +70,9 @@ impl Decoder for Raw {
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         Ok(Some(from.copy_to_bytes(from.remaining())))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        persys_codec::settings()
     }
 }

@@ -18,12 +18,12 @@ use crate::control::v1::workload_spec::Workload;
 pub fn to_stream(command: &Command) -> Result<Message, Faults> {
     let workload_id = command.workload.to_string();
     reading(|at| match &command.order {
-        Order::Apply(apply) => Some(Message::Apply(wire::ApplyWorkloadRequest {
+        Order::Apply(apply) => Some(Message::Apply(Box::new(wire::ApplyWorkloadRequest {
             workload_id,
             spec: Some(plain(&at.field("spec"), spec::to_wire(&apply.spec))),
             revision_id: apply.revision.to_string(),
             desired_state: desired_word(apply.run).to_owned(),
-        })),
+        }))),
         Order::Remove { purge: true } => {
             Some(Message::Delete(wire::DeleteWorkloadRequest { workload_id }))
         }

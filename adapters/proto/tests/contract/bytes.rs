@@ -213,7 +213,7 @@ fn control_stream_command() {
         ..Default::default()
     };
     let message = control::ControlMessage {
-        message: Some(control::control_message::Message::AgentCommand(command)),
+        message: Some(control::control_message::Message::AgentCommand(Box::new(command))),
     };
     let text = "
         a2 06 14                            # 100 agent_command

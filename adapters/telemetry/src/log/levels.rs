@@ -19,6 +19,7 @@ pub const MODULES: &[&str] = &[
     "ca",
     "cli",
     "cluster",
+    "codec",
     "compose",
     "dns",
     "doctor",

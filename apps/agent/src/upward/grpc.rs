@@ -318,7 +318,8 @@ impl Scheduler for Grpc {
         env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
         let answer = match self.said_on_stream(&message).await {
             Some(answer) => Some(answer),
-            None => self.call(message).await?,
+            // Set apart: without it, every beat on a stream would have the size of a call.
+            None => Box::pin(self.call(message)).await?,
         };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
         self.believe(&answer);

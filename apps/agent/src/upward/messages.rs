@@ -62,7 +62,8 @@ impl Talk {
         {
             // Who waits is noted in the order in which it is sent.
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let message = wire::ControlMessage { message: Some(Message::Heartbeat(message)) };
+            let message =
+                wire::ControlMessage { message: Some(Message::Heartbeat(Box::new(message))) };
             self.to.try_send(message).ok()?;
             waiting.push_back(to);
         }
@@ -161,7 +162,7 @@ async fn talking(talk: &Talk, handle: &Handle, mut opened: Opened) -> Why {
             message = opened.from.message(), if room => match message {
                 Ok(Some(message)) => match message.message {
                     Some(Message::Heard(answer)) => talk.heard(answer),
-                    Some(Message::AgentCommand(order)) => match Ordered::read(order) {
+                    Some(Message::AgentCommand(order)) => match Ordered::read(*order) {
                         Ok(ordered) => {
                             orders.spawn(ordered.carry_out(handle.clone(), opened.to.clone()));
                         }

@@ -201,6 +201,12 @@ impl GrpcLinks {
                 return answer;
             }
         }
+        // Set apart: without it, every order on a stream would have the size of a call.
+        Box::pin(self.order_by_call(to, command)).await
+    }
+
+    async fn order_by_call(&self, to: &Target, command: &Command) -> Result<Answer, Unreachable> {
+        let legacy = is_legacy(to);
         let client = self.client(to)?;
         let call =
             if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
@@ -298,7 +304,7 @@ impl Links for GrpcLinks {
             && timeout(BREAKING, stream.over()).await.is_ok()
         {
             // It broke off with the stream. The agent opens another, and an order may be repeated.
-            return self.order_once(to, &command).await;
+            return Box::pin(self.order_once(to, &command)).await;
         }
         answer
     }

@@ -58,7 +58,7 @@ impl Messages {
         let asking = async {
             let mut message = command::to_stream(order, id);
             message.traceparent = trace::current().traceparent().unwrap_or_default();
-            self.send(Message::AgentCommand(message)).await?;
+            self.send(Message::AgentCommand(Box::new(message))).await?;
             answered.await.ok().ok_or_else(ended)
         };
         let answer = tokio::select! {

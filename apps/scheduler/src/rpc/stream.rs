@@ -188,12 +188,12 @@ impl Talk {
             let began = Instant::now();
             let answer = match message {
                 Message::Register(request) => {
-                    let answer = self.register(request).await;
+                    let answer = self.register(*request).await;
                     self.count(REGISTER, began, &answer);
                     answer?
                 }
                 Message::Heartbeat(request) => {
-                    let answer = self.hear(request).await;
+                    let answer = self.hear(*request).await;
                     self.count(HEARTBEAT, began, &answer);
                     answer?
                 }

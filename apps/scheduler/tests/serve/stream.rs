@@ -66,14 +66,14 @@ impl Foreign {
     }
 
     async fn register(&mut self, request: wire::RegisterNodeRequest) -> wire::RegisterNodeResponse {
-        self.say(Message::Register(request)).await;
+        self.say(Message::Register(Box::new(request))).await;
         let Message::Registered(answer) = self.next().await.unwrap() else { panic!("no answer") };
         answer
     }
 
     /// Beats, and gives what comes before the answer.
     async fn beat(&mut self, beat: wire::HeartbeatRequest) -> Vec<Message> {
-        self.say(Message::Heartbeat(beat)).await;
+        self.say(Message::Heartbeat(Box::new(beat))).await;
         let mut before = Vec::new();
         loop {
             let next = self.next().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_client_that_knows_the_contract_alone_runs_and_removes_a_workload() {
     // What was sent on a stream that ended may be lost: the next one begins with a new life.
     drop(stream);
     let mut stream = Foreign::open(&mut as_agent, None).await.unwrap();
-    stream.say(Message::Heartbeat(beat("old", &["web"]))).await;
+    stream.say(Message::Heartbeat(Box::new(beat("old", &["web"])))).await;
     assert_eq!(stream.end().await, Code::NotFound);
     let mut stream = Foreign::open(&mut as_agent, None).await.unwrap();
     assert!(stream.register(old_node("old", nowhere())).await.accepted);
@@ -162,7 +162,7 @@ async fn one_that_knows_tokens_answers_each_order() {
 
     client.apply_workload(container("web")).await.unwrap();
     let Message::AgentCommand(ordered) = stream.next().await.unwrap() else { panic!() };
-    let (id, order) = command::from_stream(ordered).unwrap();
+    let (id, order) = command::from_stream(*ordered).unwrap();
     let late = answer::to_stream(&persys_model::command::Answer::Accepted, order.epoch, id + 100);
     stream.say(Message::AgentReply(late)).await;
     let accepted = answer::to_stream(&persys_model::command::Answer::Accepted, order.epoch, id);
@@ -187,7 +187,7 @@ async fn one_that_knows_tokens_answers_each_order() {
     client.delete_workload(request).await.unwrap();
     let Message::AgentCommand(ordered) = stream.next().await.unwrap() else { panic!() };
     assert_eq!((&*ordered.action, ordered.purge), ("remove", true));
-    let (id, order) = command::from_stream(ordered).unwrap();
+    let (id, order) = command::from_stream(*ordered).unwrap();
     let removed = persys_model::command::Answer::Removed { epoch: order.epoch };
     stream.say(Message::AgentReply(answer::to_stream(&removed, order.epoch, id))).await;
     until(&mut client, "web", "").await;
@@ -199,7 +199,10 @@ async fn an_agent_opens_streams_for_its_own_node_alone() {
     let mut agent = bench.client(Role::Agent, "n1").await;
     let refused = Foreign::open(&mut agent, Some("n2")).await.err().unwrap();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    for foreign in [Message::Register(node("n2", nowhere())), Message::Heartbeat(beat("n2", &[]))] {
+    for foreign in [
+        Message::Register(Box::new(node("n2", nowhere()))),
+        Message::Heartbeat(Box::new(beat("n2", &[]))),
+    ] {
         let mut stream = Foreign::open(&mut agent, None).await.unwrap();
         stream.say(foreign).await;
         assert_eq!(stream.end().await, Code::PermissionDenied);
@@ -224,7 +227,7 @@ async fn a_stream_is_one_nodes_and_a_node_has_one_stream() {
     assert!(first.register(node("n1", nowhere())).await.accepted);
     let mut other = Foreign::open(&mut client, None).await.unwrap();
     assert!(other.register(node("n2", nowhere())).await.accepted);
-    other.say(Message::Register(node("n1", nowhere()))).await;
+    other.say(Message::Register(Box::new(node("n1", nowhere())))).await;
     assert_eq!(other.end().await, Code::PermissionDenied);
 
     let mut second = Foreign::open(&mut client, Some("n1")).await.unwrap();
@@ -245,8 +248,12 @@ async fn what_does_not_belong_on_a_stream_ends_it() {
         (None, Message::Delete(delete.clone()), Code::InvalidArgument),
         (None, Message::AgentReply(wire::AgentReply::default()), Code::InvalidArgument),
         (None, Message::Tunnel(vec![0]), Code::FailedPrecondition),
-        (None, Message::Register(old_node("not a node!", nowhere())), Code::InvalidArgument),
-        (None, Message::Heartbeat(beat(&large(), &[])), Code::OutOfRange),
+        (
+            None,
+            Message::Register(Box::new(old_node("not a node!", nowhere()))),
+            Code::InvalidArgument,
+        ),
+        (None, Message::Heartbeat(Box::new(beat(&large(), &[]))), Code::OutOfRange),
         (Some("n1"), Message::Delete(delete), Code::InvalidArgument),
         (Some("n1"), Message::Tunnel(vec![0; 65 * 1024]), Code::ResourceExhausted),
         (Some("n1"), Message::Tunnel(large().into()), Code::OutOfRange),
@@ -266,12 +273,12 @@ async fn a_flood_holds_up_only_its_sender() {
     let channel = endpoint.initial_stream_window_size(4_096).connect().await.unwrap();
     let mut deaf = Client::new(channel);
     let stream = Foreign::open(&mut deaf, None).await.unwrap();
-    stream.say(Message::Register(node("n1", nowhere()))).await;
+    stream.say(Message::Register(Box::new(node("n1", nowhere())))).await;
     let flood = wire::HeartbeatRequest { seq: 1, session: 1, ..beat("n1", &[]) };
     let mut sent = 0;
     // It must wait, or its connection is cut because too much small stuff waits there.
     while sent < 200_000 {
-        let message = Message::Heartbeat(flood.clone());
+        let message = Message::Heartbeat(Box::new(flood.clone()));
         let message = wire::ControlMessage { message: Some(message) };
         match timeout(Duration::from_secs(1), stream.to.send(message)).await {
             Ok(Ok(())) => sent += 1,
