@@ -197,7 +197,7 @@ impl Driver {
                 self.step(Input::Command(request, *command)).await;
             }
             Inbox::Read(look) => look(&self.agent, &self.history),
-            Inbox::Wake => self.step(Input::Stirred).await,
+            Inbox::Wake(workload) => self.step(Input::Stirred(workload)).await,
             Inbox::Usage(used) => self.step(Input::Usage(used)).await,
             Inbox::BeginAnew(life) => self.begin_anew(*life).await,
             Inbox::Stop => {}
@@ -222,7 +222,7 @@ impl Driver {
             | Input::Done { .. }
             | Input::Persisted(_)
             | Input::LedgerFailed
-            | Input::Stirred
+            | Input::Stirred(_)
             | Input::Usage(_)
             | Input::Tick => Vec::new(),
         };

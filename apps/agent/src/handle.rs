@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::command::{Answer, Command};
+use persys_model::id::WorkloadId;
 use persys_model::node::NodeFacts;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
@@ -26,7 +27,7 @@ pub(crate) enum Inbox {
     Command(Box<Command>, oneshot::Sender<Answer>),
     Read(Reader),
     /// A runtime says that something changed.
-    Wake,
+    Wake(Option<WorkloadId>),
     /// What the machine uses.
     Usage(Used),
     /// The machine is not what it was.
@@ -95,9 +96,10 @@ impl Handle {
         .await
     }
 
-    /// Has the agent look at its runtimes soon. More wake-ups than it can take are one.
-    pub fn wake(&self) {
-        drop(self.inbox.try_send(Inbox::Wake));
+    /// Has the agent look at its runtimes soon, because of this workload or anything at all. More
+    /// wake-ups than it can take are one.
+    pub fn wake(&self, workload: Option<WorkloadId>) {
+        drop(self.inbox.try_send(Inbox::Wake(workload)));
     }
 
     /// Tells what the machine uses. When the agent is busy this one is left out.

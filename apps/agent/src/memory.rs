@@ -21,8 +21,14 @@ impl Memory {
 
     /// It told what it has.
     pub(crate) fn told(&self, list: &[Seen]) {
-        let had = list.iter().map(|seen| seen.workload.clone());
-        self.all().get_or_insert_default().extend(had);
+        let mut all = self.all();
+        let all = all.get_or_insert_default();
+        for seen in list {
+            // Nearly all of it was there the last time.
+            if !all.contains(&seen.workload) {
+                all.insert(seen.workload.clone());
+            }
+        }
     }
 
     /// It is about to have this.

@@ -20,10 +20,12 @@ use persys_model::link::BeatAnswer;
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
+use persys_model::spec::volume::VolumeDriver;
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
+use persys_model::volume::{VolumeKey, VolumePhase};
 
-use support::{Cluster, container, node_id, workload_id};
+use support::{Cluster, container, node_id, volume, with_volume, workload_id};
 
 fn is_done(reply: &Reply) -> bool {
     matches!(reply, Reply::Done { .. })
@@ -190,6 +192,46 @@ fn a_copy_that_went_and_left_its_data_is_no_proof_that_the_workload_was_deleted(
     assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
     c.pass(5_000);
     assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(place)));
+}
+
+/// A disk was deleted and made again; an older store still orders its deletion.
+#[test]
+fn the_data_of_a_recovered_workload_is_not_deleted_by_an_order_from_before() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let disk = volume(VolumeDriver::Local, "data", true);
+    let (web, key) = (workload_id("web"), VolumeKey::of(&disk));
+    c.apply("web", with_volume(disk.clone()), "r1");
+    c.ask(Ask::Delete(web.clone()));
+    c.deaf.push(node_id(0));
+    c.ask(Ask::DeleteVolume(key.clone()));
+    let copy = c.store.snapshot.clone();
+    assert_eq!(copy.graves.len(), 1, "the deletion waits for the node");
+    c.deaf.clear();
+    c.pass(30_000);
+    c.apply("web", with_volume(disk), "r2");
+    assert!(c.store.snapshot.graves.is_empty() && c.phase("web") == Some(Phase::Running));
+
+    put_back(&mut c, copy);
+    c.agents.get_mut(&node_id(0)).unwrap().tombstones.remove(&key.order_id());
+    assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
+    c.pass(30_000);
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    assert!(!c.agents[&node_id(0)].tombstones.contains_key(&key.order_id()), "the data is gone");
+    assert!(c.store.snapshot.graves.is_empty());
+    let kept = c.world.volume(&key).unwrap();
+    assert_eq!((kept.phase, kept.home.as_ref()), (VolumePhase::Attached, Some(&node_id(0))));
+}
+
+/// A node that was not heard may have been told to run what the restored store places elsewhere.
+#[test]
+fn no_node_goes_on_in_the_life_it_had_before_a_recovery() {
+    for way in [Recovery::FromAgents, Recovery::AcceptEmpty] {
+        let (mut c, copy) = moved_on();
+        put_back(&mut c, copy);
+        assert!(is_done(&c.ask(Ask::Recover(way))));
+        let said = c.beat(&node_id(0));
+        assert!(matches!(said, BeatAnswer::RegisterAgain { .. }), "{said:?}");
+    }
 }
 
 /// However long the operator thought about it.

@@ -14,7 +14,7 @@ mod support;
 use std::sync::Arc;
 
 use persys_cluster::effects::{RefusalCode, Reply};
-use persys_cluster::input::{Ask, Recovery};
+use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
 use persys_cluster::record::Snapshot;
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
@@ -230,6 +230,34 @@ fn a_deletion_waits_for_an_absent_node_and_nobody_takes_the_name_meanwhile() {
     c.pass(30_000);
     assert_eq!(phase(&c, "data"), None);
     assert!(c.store.snapshot.graves.is_empty());
+}
+
+/// The word that came last counts: whoever adopts a workload wants its data.
+#[test]
+fn adopting_an_orphan_calls_off_the_deletion_of_its_data() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("db", kept("data"), "r1");
+    let home = c.node_of("db").unwrap();
+    // Its node was given up and the workload deleted; now the node is back and has it still.
+    c.deaf.push(home.clone());
+    c.pass(60_000);
+    let gone = c.agents.remove(&home).unwrap();
+    assert_eq!(note(&c.ask(Ask::RemoveNode(home.clone()))), "accepted");
+    c.ask(Ask::Delete(workload_id("db")));
+    c.pass(5_000);
+    c.agents.insert(home.clone(), gone);
+    c.register(&home);
+    c.tell_all(&home);
+    delete(&mut c, key(Local, "data"));
+    assert_eq!(phase(&c, "data"), Some(VolumePhase::Deleting), "the node hears nothing yet");
+    let adopt = Ask::Orphan(home.clone(), workload_id("db"), OrphanVerdict::Adopt);
+    assert_eq!(note(&c.ask(adopt)), "accepted");
+    c.deaf.clear();
+    c.pass(30_000);
+    assert_eq!(c.phase("db"), Some(Phase::Running));
+    assert_eq!(phase(&c, "data"), Some(VolumePhase::Attached));
+    assert!(c.store.snapshot.graves.is_empty());
+    assert!(!c.agents[&home].tombstones.contains_key(&key(Local, "data").order_id()));
 }
 
 #[test]

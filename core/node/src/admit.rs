@@ -25,6 +25,8 @@ pub struct Standing<'a> {
     pub held: Option<&'a Intent>,
     /// The decision that last removed it.
     pub buried: Option<Epoch>,
+    /// If it is data: the newest decision about a workload that wants it.
+    pub wanted: Option<Epoch>,
     /// Whether nothing new is taken.
     pub hold: bool,
     /// Known bugs that are switched on.
@@ -61,6 +63,9 @@ pub fn judge(command: &Command, standing: &Standing<'_>) -> Verdict {
             Order::Apply(_) => Verdict::Refuse(Refusal::Buried { tombstone }),
             Order::Remove { .. } => Verdict::Gone(tombstone),
         };
+    }
+    if let Some(held) = standing.wanted.filter(|wanted| *wanted > command.epoch) {
+        return Verdict::Refuse(Refusal::OldEpoch { held });
     }
     match standing.held {
         Some(held) if held.epoch > command.epoch => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::id::WorkloadId;
-use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
+use persys_model::inventory::{Held, Inventory, Report, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::node::NodeFacts;
 use persys_model::time::{Millis, Now};
@@ -24,6 +24,7 @@ use persys_model::token::{Epoch, Session, Term};
 use persys_model::zoo::Bug;
 
 use crate::admit::Load;
+use crate::due::Due;
 use crate::effects::{Effects, Upward};
 use crate::fence::Fence;
 use crate::input::{Input, LedgerSeq, RequestId, VerbId};
@@ -31,7 +32,7 @@ use crate::journal::Journal;
 use crate::ledger::{Goal, Intent, Ledger, LedgerChange};
 use crate::session::{Line, Welcome};
 use crate::settings::AgentSettings;
-use crate::slot::{self, End, Heard, Slot, Told, is_exclusive};
+use crate::slot::{self, End, Heard, Slot, Told};
 use crate::sweep::Watch;
 
 pub use crate::sweep::Collected;
@@ -50,6 +51,8 @@ pub struct Agent {
     pub(crate) load: Load,
     pub(crate) watch: Watch,
     pub(crate) slots: BTreeMap<WorkloadId, Slot>,
+    /// What the slots have due.
+    pub(crate) due: Due,
     /// Removals the scheduler has not yet acknowledged.
     pub(crate) graves: BTreeMap<WorkloadId, Grave>,
     /// Since when this life knows of each removal.
@@ -109,6 +112,7 @@ impl Agent {
             facts,
             settings,
             slots,
+            due: Due::default(),
             graves: BTreeMap::new(),
             known_since: BTreeMap::new(),
             waiting: Vec::new(),
@@ -142,9 +146,7 @@ impl Agent {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
             }
             Input::Usage(used) => self.load.measure(used, self.facts.capacity, &self.settings),
-            Input::Stirred => {
-                self.watch.want();
-            }
+            Input::Stirred(workload) => self.stirred(workload.as_ref()),
             Input::Tick => self.touch_all(),
         }
         self.finish(now, &mut effects);
@@ -242,22 +244,18 @@ impl Agent {
 
     /// What rests on a change that is on disk now may go on.
     fn persisted(&mut self, seq: LedgerSeq, effects: &mut Effects) {
-        let (held, before) = (self.holding(), self.journal.durable());
-        self.journal.persisted(seq, &mut effects.ledger);
+        let held = self.holding();
+        let now_safe = self.journal.persisted(seq, &mut effects.ledger);
         if self.holding() != held {
             self.touch_all();
             return;
         }
-        let on_disk = before..=self.journal.durable();
-        let now_safe = self.slots.iter().filter(|(_, slot)| on_disk.contains(&slot.written));
-        self.touched.extend(now_safe.map(|(workload, _)| workload.clone()));
+        self.touched.extend(now_safe);
     }
 
     /// Exclusive work hangs on the lease, and a lease on what was just heard.
     fn touch_exclusive(&mut self) {
-        let intents = self.journal.ledger().intents.iter();
-        let exclusive = intents.filter(|(_, intent)| is_exclusive(intent));
-        self.touched.extend(exclusive.map(|(workload, _)| workload.clone()));
+        self.touched.extend(self.journal.exclusive().iter().cloned());
     }
 
     /// Keeps the highest leadership heard of.
@@ -301,8 +299,12 @@ impl Agent {
                 if let Some(sent) = sent.filter(|_| renewed) {
                     self.renew(sent, effects);
                 }
-                for told in self.slots.values_mut().filter_map(|slot| slot.told.as_mut()) {
-                    told.heard.acknowledge(seq);
+                for workload in self.due.unheard() {
+                    let slot = self.slots.get_mut(&workload);
+                    if let Some(told) = slot.and_then(|slot| slot.told.as_mut()) {
+                        told.heard.acknowledge(seq);
+                    }
+                    self.note(&workload);
                 }
                 for grave in self.graves.values_mut() {
                     grave.heard.acknowledge(seq);
@@ -359,11 +361,18 @@ impl Agent {
         for workload in std::mem::take(&mut self.touched) {
             self.settle(&workload, now, effects);
             self.tell(&workload);
+            self.note(&workload);
         }
         self.answer(effects);
         let beat_at = self.speak(now, effects);
+        debug_assert_eq!(self.due, Due::of(&self.slots));
         effects.observe = self.watch.ask(&self.settings, now.mono);
         effects.wake_at = self.wake_at(beat_at, now.mono);
+    }
+
+    /// What a workload has due may be something else now.
+    pub(crate) fn note(&mut self, workload: &WorkloadId) {
+        self.due.note(workload, self.slots.get(workload));
     }
 
     /// Known bug: what the scheduler did not name after a while is collected.
@@ -433,7 +442,7 @@ impl Agent {
     /// When the next beat is due. Exclusive work lives by beats that are heard: with any of it here
     /// they are as frequent as they were before the fleet grew large.
     fn beat_at(&self) -> Option<Millis> {
-        let exclusive = self.journal.ledger().intents.values().any(is_exclusive);
+        let exclusive = !self.journal.exclusive().is_empty();
         let most = if exclusive { self.settings.beat_ms } else { u64::MAX };
         self.line.beat_at(self.has_news(), most, &self.settings)
     }
@@ -441,11 +450,13 @@ impl Agent {
     fn beat(&mut self, session: Session, now: Millis) -> Beat {
         let (seq, full) = self.line.beat(now);
         let mut reports = Vec::new();
-        for told in self.slots.values_mut().filter_map(|slot| slot.told.as_mut()) {
-            if told.heard != Heard::Known {
+        for workload in self.due.unheard() {
+            let slot = self.slots.get_mut(&workload);
+            if let Some(told) = slot.and_then(|slot| slot.told.as_mut()) {
                 told.heard.send(seq);
                 reports.push(told.held.report.clone());
             }
+            self.note(&workload);
         }
         let mut removed = Vec::new();
         for (workload, grave) in &mut self.graves {
@@ -461,12 +472,9 @@ impl Agent {
         Beat { node, session, seq, reports, removed, inventory, used, busy }
     }
 
-    /// Whether there is something that should not wait for the next beat. That work is being
-    /// started can: the answer to the order said so, and how it came out follows.
+    /// Whether there is something that should not wait for the next beat.
     fn has_news(&self) -> bool {
-        let news =
-            |told: &Told| told.heard == Heard::Unsent && told.held.report.state != State::Pending;
-        self.slots.values().any(|slot| slot.told.as_ref().is_some_and(news))
+        self.due.is_urgent()
             || self
                 .graves
                 .values()
@@ -475,12 +483,9 @@ impl Agent {
 
     /// The earliest moment at which something is due by itself.
     fn wake_at(&self, beat_at: Option<Millis>, now: Millis) -> Option<Millis> {
-        let waits = self.slots.values().flat_map(|slot| {
-            let again = slot.again.as_ref().filter(|again| !again.counted).map(|again| again.at);
-            [again, slot.retry_at]
-        });
         let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
-        let own = [
+        let all = [
+            self.due.next(now),
             self.line.register_at(),
             beat_at,
             self.fence.deadline(),
@@ -488,6 +493,6 @@ impl Agent {
             Some(self.watch.due(&self.settings)),
             unnamed.then(|| self.line.since().plus(self.settings.confirm_wait_ms)),
         ];
-        waits.chain(own).flatten().filter(|at| *at > now).min()
+        all.into_iter().flatten().filter(|at| *at > now).min()
     }
 }

@@ -12,6 +12,7 @@ use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::WorkloadType;
 use persys_model::time::Now;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumeKey;
 use persys_model::zoo::Bug;
 
 use crate::admit::{self, Standing, Verdict};
@@ -31,6 +32,7 @@ impl Agent {
             session: self.session(),
             held: ledger.intents.get(&command.workload),
             buried: ledger.tombstones.get(&command.workload).map(|buried| buried.epoch),
+            wanted: self.wants_data_of(&command.workload),
             hold: self.holding(),
             zoo: self.settings.zoo,
         };
@@ -119,8 +121,39 @@ impl Agent {
             },
         };
         slot.begin(&intent);
+        let spec = intent.spec.clone().filter(|_| !is_gone(&intent));
         self.put(workload, intent, effects);
         self.supersede(workload, epoch, effects);
+        for volume in spec.iter().flat_map(|spec| spec.managed_volumes()) {
+            self.keep_data(&VolumeKey::of(volume).order_id(), epoch, effects);
+        }
+    }
+
+    /// The newest decision that wants the data whose deletion goes by this name.
+    fn wants_data_of(&self, order: &WorkloadId) -> Option<Epoch> {
+        let key = VolumeKey::ordered_by(order)?;
+        let wants = |intent: &&Intent| {
+            let spec = intent.spec.as_deref().filter(|_| !is_gone(intent));
+            let mut volumes = spec.iter().flat_map(|spec| spec.managed_volumes());
+            volumes.any(|volume| VolumeKey::of(volume) == key)
+        };
+        self.intents().values().filter(wants).map(|intent| intent.epoch).max()
+    }
+
+    /// A decision wants data that an earlier one ordered to be deleted: that order is void.
+    fn keep_data(&mut self, order: &WorkloadId, epoch: Epoch, effects: &mut Effects) {
+        let deletion = self.intents().get(order).filter(|intent| is_gone(intent));
+        if deletion.is_none_or(|deletion| deletion.epoch > epoch) {
+            return;
+        }
+        let change = LedgerChange::Withdraw(order.clone());
+        let written = self.journal.write(change, &mut effects.ledger);
+        if let Some(slot) = self.slots.get_mut(order) {
+            slot.written = written;
+            slot.retry_at = None;
+        }
+        self.touched.insert(order.clone());
+        self.supersede(order, epoch, effects);
     }
 
     /// What is to be known of a workload that was only found running.

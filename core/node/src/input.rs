@@ -64,8 +64,8 @@ pub enum Input {
     Persisted(LedgerSeq),
     /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.
     LedgerFailed,
-    /// A runtime hints that something changed: look soon.
-    Stirred,
+    /// A runtime hints that something changed, about this workload or anywhere: look soon.
+    Stirred(Option<WorkloadId>),
     /// What the machine really uses.
     Usage(Used),
     /// Time passed.

@@ -9,13 +9,15 @@
 //! Invariant: changes reach the disk in the order they were made, and nothing that was made is
 //! ever dropped; what rests on a change waits until it is durable.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use persys_model::id::WorkloadId;
 use persys_model::time::Millis;
 use persys_model::zoo::{Bug, Zoo};
 
 use crate::input::LedgerSeq;
 use crate::ledger::{Ledger, LedgerChange};
+use crate::slot::is_exclusive;
 
 /// Changes for the shell to write.
 pub(crate) type Writes = Vec<(LedgerSeq, LedgerChange)>;
@@ -24,6 +26,8 @@ pub(crate) type Writes = Vec<(LedgerSeq, LedgerChange)>;
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     ledger: Ledger,
+    /// Workloads of which at most one copy may exist anywhere.
+    exclusive: BTreeSet<WorkloadId>,
     made: LedgerSeq,
     sent: LedgerSeq,
     durable: LedgerSeq,
@@ -45,7 +49,9 @@ impl Journal {
     pub(crate) fn new(ledger: Ledger, zoo: Zoo) -> Self {
         let none = LedgerSeq::default();
         let open = VecDeque::new();
-        Self { ledger, made: none, sent: none, durable: none, open, broken: None, zoo }
+        let intents = ledger.intents.iter().filter(|(_, intent)| is_exclusive(intent));
+        let exclusive = intents.map(|(workload, _)| workload.clone()).collect();
+        Self { ledger, exclusive, made: none, sent: none, durable: none, open, broken: None, zoo }
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {
@@ -55,6 +61,14 @@ impl Journal {
     /// Makes a change; it counts in memory at once and on disk when it is durable.
     pub(crate) fn write(&mut self, change: LedgerChange, out: &mut Writes) -> LedgerSeq {
         self.ledger.apply(&change);
+        if let Some(workload) = subject(&change) {
+            let exclusive = self.ledger.intents.get(workload).is_some_and(is_exclusive);
+            if exclusive {
+                self.exclusive.insert(workload.clone());
+            } else {
+                self.exclusive.remove(workload);
+            }
+        }
         self.made = LedgerSeq(self.made.0.saturating_add(1));
         self.open.push_back((self.made, change));
         if self.broken.is_none() {
@@ -68,9 +82,9 @@ impl Journal {
         self.made
     }
 
-    /// The last change that is on disk.
-    pub(crate) fn durable(&self) -> LedgerSeq {
-        self.durable
+    /// Workloads of which at most one copy may exist anywhere.
+    pub(crate) fn exclusive(&self) -> &BTreeSet<WorkloadId> {
+        &self.exclusive
     }
 
     /// Whether what rests on this change may happen.
@@ -88,17 +102,20 @@ impl Journal {
         self.broken.and_then(|broken| broken.retry_at)
     }
 
-    /// Changes up to `seq` are on disk.
-    pub(crate) fn persisted(&mut self, seq: LedgerSeq, out: &mut Writes) {
-        self.durable = self.durable.max(seq.min(self.sent));
-        while self.open.front().is_some_and(|(seq, _)| *seq <= self.durable) {
-            self.open.pop_front();
+    /// Changes up to `seq` are on disk; gives the workloads they are about.
+    pub(crate) fn persisted(&mut self, seq: LedgerSeq, out: &mut Writes) -> Vec<WorkloadId> {
+        let durable = self.durable.max(seq.min(self.sent));
+        self.durable = durable;
+        let mut now_safe = Vec::new();
+        while let Some((_, change)) = self.open.pop_front_if(|(seq, _)| *seq <= durable) {
+            now_safe.extend(subject(&change).cloned());
         }
         let works = self.broken.and_then(|broken| broken.proof).is_some_and(|p| p <= self.durable);
         if works {
             self.broken = None;
             self.send(out);
         }
+        now_safe
     }
 
     /// The disk refused what was sent; try again at `retry_at`.
@@ -126,6 +143,16 @@ impl Journal {
         let sent = self.sent;
         out.extend(self.open.iter().filter(|(seq, _)| *seq > sent).cloned());
         self.sent = self.made;
+    }
+}
+
+/// Whose intent a change is about.
+fn subject(change: &LedgerChange) -> Option<&WorkloadId> {
+    match change {
+        LedgerChange::Put(workload, _)
+        | LedgerChange::Bury(workload, _)
+        | LedgerChange::Withdraw(workload) => Some(workload),
+        LedgerChange::Forget(_) | LedgerChange::Term(_) => None,
     }
 }
 

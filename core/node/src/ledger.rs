@@ -79,6 +79,9 @@ pub enum LedgerChange {
     Bury(WorkloadId, Buried),
     /// An old tombstone is forgotten.
     Forget(WorkloadId),
+    /// An intent that a later decision about something else has made void: nothing was done about it,
+    /// and nothing will be.
+    Withdraw(WorkloadId),
 }
 
 impl Ledger {
@@ -95,6 +98,9 @@ impl Ledger {
             }
             LedgerChange::Forget(workload) => {
                 self.tombstones.remove(workload);
+            }
+            LedgerChange::Withdraw(workload) => {
+                self.intents.remove(workload);
             }
         }
     }

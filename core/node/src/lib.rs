@@ -15,6 +15,7 @@ pub mod admit;
 pub mod agent;
 mod carry;
 pub mod decide;
+mod due;
 pub mod effects;
 pub mod fence;
 pub mod input;

@@ -232,6 +232,24 @@ impl Slot {
         self.view = view;
     }
 
+    /// Whether a look shows what an earlier one did, of work that ran by our will then: there is
+    /// nothing to conclude from it.
+    pub(crate) fn runs_on(&self, seen: &Seen, look: LookId) -> bool {
+        let same = match &self.view {
+            View::There { epoch, revision, state: Existing::Running } => {
+                seen.state == Existing::Running
+                    && seen.epoch == *epoch
+                    && seen.revision == *revision
+            }
+            View::Unknown | View::Absent | View::There { .. } => false,
+        };
+        let looked_before = look >= self.trust_from && self.looked > self.trust_from;
+        let concluded = self.met && self.ran && self.running_since.is_some() && self.end.is_none();
+        // Without an intent nothing is told of it.
+        let ordered = self.told.is_some() && self.flight.is_none() && self.elsewhere.is_empty();
+        same && looked_before && concluded && ordered
+    }
+
     /// Draws conclusions from what was observed (not from what a verb said of itself): whether it
     /// ran under this decision, and whether its end is its own doing or that of the fence.
     pub(crate) fn conclude(&mut self, intent: &Intent, leave: Leave) {

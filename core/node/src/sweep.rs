@@ -170,6 +170,14 @@ impl Agent {
         self.watch.blind()
     }
 
+    /// A runtime hints that something changed. A verb under way is looked at when it has ended.
+    pub(crate) fn stirred(&mut self, workload: Option<&WorkloadId>) {
+        let slot = workload.and_then(|workload| self.slots.get(workload));
+        if slot.is_none_or(|slot| slot.flight.is_none()) {
+            self.watch.want();
+        }
+    }
+
     /// Takes in what the runtimes said. What comes after the answer to a later question is old.
     pub(crate) fn observed(
         &mut self,
@@ -203,28 +211,53 @@ impl Agent {
         };
         let sight = if blind.is_empty() { Sight::Clear } else { Sight::Partial };
         self.watch.answer(look, sight, blind);
-        let mut seen: BTreeMap<WorkloadId, Seen> =
-            list.into_iter().map(|seen| (seen.workload.clone(), seen)).collect();
-        for workload in seen.keys() {
+        for (workload, there) in self.compare(list, look) {
             self.slots.entry(workload.clone()).or_default();
-        }
-        let known: Vec<WorkloadId> = self.slots.keys().cloned().collect();
-        for workload in known {
-            let there = seen.remove(&workload);
             if self.look(&workload, there, look, now, effects) {
                 self.touched.insert(workload);
             }
         }
         self.slots.retain(|workload, slot| {
-            self.journal.ledger().intents.contains_key(workload)
+            let kept = self.journal.ledger().intents.contains_key(workload)
                 || slot.flight.is_some()
                 || !self.journal.covers(slot.written)
                 || !self.watch.has_answered(slot.trust_from)
-                || slot.view != View::Absent
+                || slot.view != View::Absent;
+            if !kept {
+                self.due.note(workload, None);
+            }
+            kept
         });
         self.forget_old(now, effects);
         self.collected.looks = self.collected.looks.saturating_add(1);
         self.line.looked(now.mono);
+    }
+
+    /// What has to be looked at of all that is there or should be, in order. Most of what runs on a
+    /// node runs on as it did; that costs a comparison.
+    fn compare(&mut self, mut list: Vec<Seen>, look: LookId) -> BTreeMap<WorkloadId, Option<Seen>> {
+        // A runtime tells what it has in order, as a rule. Of two that are named alike the later counts.
+        list.sort_by(|one, other| one.workload.cmp(&other.workload));
+        let mut list = list.into_iter().peekable();
+        let mut changed = BTreeMap::new();
+        let exclusive = self.journal.exclusive();
+        for (workload, slot) in &mut self.slots {
+            while let Some(new) = list.next_if(|seen| seen.workload < *workload) {
+                changed.insert(new.workload.clone(), Some(new));
+            }
+            let mut there = None;
+            while let Some(seen) = list.next_if(|seen| seen.workload == *workload) {
+                there = Some(seen);
+            }
+            let runs_on = there.as_ref().is_some_and(|seen| slot.runs_on(seen, look));
+            if runs_on && !exclusive.contains(workload) {
+                slot.looked = look;
+            } else {
+                changed.insert(workload.clone(), there);
+            }
+        }
+        changed.extend(list.map(|new| (new.workload.clone(), Some(new))));
+        changed
     }
 
     /// Those of `list` that ended badly since they were last looked at, and whose end is judged:

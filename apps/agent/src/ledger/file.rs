@@ -458,6 +458,9 @@ fn put(
         LedgerChange::Forget(workload) => {
             transaction.open_table(TOMBSTONES)?.remove(workload.as_str())?;
         }
+        LedgerChange::Withdraw(workload) => {
+            transaction.open_table(INTENTS)?.remove(workload.as_str())?;
+        }
     }
     Ok(())
 }

@@ -83,6 +83,8 @@ fn changes() -> Vec<LedgerChange> {
         LedgerChange::Bury(id("old"), Buried { epoch: Epoch(4), at: NOW, purged: true }),
         LedgerChange::Bury(id("older"), Buried { epoch: Epoch(1), at: NOW, purged: false }),
         LedgerChange::Forget(id("older")),
+        LedgerChange::Put(id("void"), intent(6, Goal::Gone { purge: true })),
+        LedgerChange::Withdraw(id("void")),
         LedgerChange::Term(Term(6)),
     ]
 }

@@ -16,7 +16,7 @@ use persys_node::input::{Observation, Seen};
 use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
 use persys_runtime::inside::{
-    Console, ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session,
+    Console, ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session, Wakeup,
 };
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
@@ -263,8 +263,11 @@ impl Runtimes {
     pub async fn listen(self, handle: Handle) {
         let streams = self.parts.iter().map(|part| part.wakeups.wakeups());
         let mut hints = futures::stream::select_all(streams);
-        while hints.next().await.is_some() {
-            handle.wake();
+        while let Some(hint) = hints.next().await {
+            handle.wake(match hint {
+                Wakeup::Workload(workload) => Some(workload),
+                Wakeup::Everything => None,
+            });
         }
     }
 

@@ -24,9 +24,9 @@ use crate::settings::Settings;
 use crate::store::{CallId, HighWater, StoreCall, StoreReply};
 use crate::world::World;
 
-/// Most records in one store transaction: etcd allows 128 operations, and the head, the events and
-/// the dropping of old ones need a few.
-const MOST_RECORDS: usize = 120;
+/// Most records in one store transaction. Etcd allows 128 operations; up to ten of them are the head, the
+/// events and the audit log, and the dropping of what is old of both.
+const MOST_RECORDS: usize = 116;
 /// Most events in one store transaction; a store in etcd puts them under a few keys.
 const MOST_EVENTS: usize = 240;
 /// How soon a call is tried again that the store did not take.

@@ -329,6 +329,7 @@ impl World {
             Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
         let index = self.insert_workload(workload, assignment);
         self.account(index);
+        self.call_off_deletions(index);
         self.happen(Happening::Workload {
             id: id.clone(),
             from: None,

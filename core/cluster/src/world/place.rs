@@ -306,9 +306,14 @@ impl World {
     }
 
     pub(super) fn drop_grave(&mut self, node: NodeIndex, at: WorkloadIndex) {
-        let Some(id) = self.workloads.get(at.0).map(|slot| slot.workload.id.clone()) else {
-            return;
-        };
+        let id = self.workloads.get(at.0).map(|slot| slot.workload.id.clone());
+        if let Some(id) = id {
+            self.call_off_removal(node, id);
+        }
+    }
+
+    /// A node no longer has to remove what goes by this name.
+    pub(super) fn call_off_removal(&mut self, node: NodeIndex, id: WorkloadId) {
         let Some(slot) = self.nodes.get_mut(node.0) else { return };
         if let Some(grave) = slot.graves.remove(&id) {
             slot.orders.remove(&id);

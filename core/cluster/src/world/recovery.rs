@@ -55,6 +55,7 @@ impl World {
         self.mode_why = Arc::from("rebuilt");
         self.head.rebuilding = true;
         self.renew_leases();
+        self.end_lives();
         self.erase(old);
         self.write_everything();
         let heard = std::mem::take(&mut self.heard);
@@ -77,6 +78,19 @@ impl World {
             if let Some(slot) = self.nodes.get_mut(at.0) {
                 slot.expires_at = expires_at;
                 slot.probe = None;
+            }
+        }
+    }
+
+    /// A node may go on with what it was told by decisions that are lost, as long as it is heard in the
+    /// life it has. In the next one it says what it holds first, and does nothing before it is named.
+    fn end_lives(&mut self) {
+        let floor = self.first_session();
+        let nodes: Vec<_> = self.node_by_id.values().copied().collect();
+        for at in nodes {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                let node = Arc::make_mut(&mut slot.node);
+                node.session = node.session.max(floor);
             }
         }
     }
@@ -370,6 +384,7 @@ impl World {
         if let Some(node) = self.node_at(node) {
             self.drop_grave(node, at);
         }
+        self.call_off_deletions(at);
         self.happen(recovered(id, None, Some(phase), Some((node.clone(), held.report.epoch))));
         self.close_unit();
         self.mark_dirty(at);

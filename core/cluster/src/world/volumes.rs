@@ -20,7 +20,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
-use super::slots::WorkloadSlot;
+use super::slots::{WorkloadIndex, WorkloadSlot};
 
 /// Who has a volume where.
 pub(super) type Spots = BTreeMap<(NodeId, WorkloadId), Arc<Attachment>>;
@@ -410,6 +410,26 @@ impl World {
                 let epoch = self.draw_epoch(None);
                 let (workload, node) = (key.order_id(), self.node_id(at));
                 self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
+            }
+        }
+    }
+
+    /// A workload is back that names volumes whose deletion is ordered: its data stays. What lies on
+    /// other nodes under the same name goes with the workload, once it does.
+    pub(super) fn call_off_deletions(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let place = slot.assignment.place.as_ref().map(|place| place.node.clone());
+        for key in named(slot).into_keys() {
+            let ordered = self.buried.get(&key.order_id()).cloned().unwrap_or_default();
+            for at in ordered {
+                self.call_off_removal(at, key.order_id());
+                let node = self.node_id(at);
+                let elsewhere = key.driver.is_local() && place.as_ref() != Some(&node);
+                if let Some(volume) = self.volumes.get(&key).filter(|_| elsewhere) {
+                    let mut volume = Volume::clone(volume);
+                    volume.left_on.insert(node);
+                    self.put_volume(volume);
+                }
             }
         }
     }

@@ -345,7 +345,11 @@ impl Cluster {
 
     fn carry_out(&mut self, node: &NodeId, command: Command) {
         let agent = self.agents.get_mut(node).unwrap();
-        assert_eq!(command.session, agent.session, "a command for another life");
+        assert!(command.session >= agent.session, "a command for an earlier life");
+        if command.session != agent.session {
+            // It refuses, and is told everything in its next life.
+            return;
+        }
         let (workload, epoch, session) = (command.workload, command.epoch, command.session);
         let answer = match command.order {
             Order::Apply(apply) => {
@@ -399,7 +403,11 @@ impl Cluster {
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));
-        self.beats[&request].clone()
+        let answer = self.beats[&request].clone();
+        if matches!(answer, BeatAnswer::RegisterAgain { .. }) {
+            self.register(id);
+        }
+        answer
     }
 
     /// A beat with all the agent holds.

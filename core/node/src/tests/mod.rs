@@ -1,5 +1,6 @@
 //! Stories of an agent, told through its one door, and properties that hold in all of them.
 
+mod data;
 mod orders;
 mod partial;
 mod props;

@@ -366,6 +366,22 @@ fn an_observation_from_before_a_verb_says_nothing_about_it() {
 
 /// The runtimes may keep one question waiting so long that it is asked again, and then answer both.
 #[test]
+fn a_hint_about_a_verb_under_way_is_left_to_the_look_after_it() {
+    let mut rig = Rig::alive(Ledger::default(), Vec::new());
+    rig.order(apply(5, "a"));
+    rig.step(Input::Stirred(Some(id("web"))));
+    assert_eq!(rig.last.observe, None);
+    rig.step(Input::Stirred(Some(id("other"))));
+    assert!(rig.last.observe.is_some(), "it may be about anything");
+    rig.observe(Vec::new());
+    rig.finish(Outcome::Done);
+    assert!(rig.last.observe.is_some());
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    rig.step(Input::Stirred(Some(id("web"))));
+    assert!(rig.last.observe.is_some(), "it ended, for all we know");
+}
+
+#[test]
 fn an_answer_that_comes_after_the_answer_to_a_later_question_is_old() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.wait(30_000);
