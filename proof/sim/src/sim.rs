@@ -11,7 +11,7 @@ use persys_cluster::input::Ask;
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::id::WorkloadId;
 use persys_node::effects::Run;
-use persys_node::input::{LedgerSeq, LookId, Observation, Outcome, VerbId};
+use persys_node::input::{Input, LedgerSeq, LookId, Observation, Outcome, VerbId};
 use persys_node::ledger::LedgerChange;
 
 use crate::check::{Check, Counts};
@@ -32,28 +32,112 @@ use crate::wire::{CallNumber, Life, Message};
 /// One thing that is going to happen.
 #[derive(Debug)]
 pub(crate) enum Event {
-    SchedulerStart { scheduler: usize, lives: u64 },
-    SchedulerTick { scheduler: usize, life: Life },
-    StoreExecute { scheduler: usize, life: Life, id: CallId, call: Arc<StoreCall> },
-    StoreReply { scheduler: usize, life: Life, id: CallId, reply: Box<StoreReply> },
-    Remember { scheduler: usize, high: HighWater },
+    SchedulerStart {
+        scheduler: usize,
+        lives: u64,
+    },
+    SchedulerTick {
+        scheduler: usize,
+        life: Life,
+    },
+    /// `given` is when it was called.
+    StoreExecute {
+        scheduler: usize,
+        life: Life,
+        id: CallId,
+        call: Arc<StoreCall>,
+        given: u64,
+    },
+    StoreReply {
+        scheduler: usize,
+        life: Life,
+        id: CallId,
+        reply: Box<StoreReply>,
+    },
+    Remember {
+        scheduler: usize,
+        high: HighWater,
+    },
     Deliver(Box<Message>),
-    UpTimeout { node: usize, life: Life, call: CallNumber },
-    ProbeTimeout { scheduler: usize, life: Life, call: CallNumber },
-    AgentStart { node: usize, lives: u64 },
-    AgentTick { node: usize, life: Life },
-    LedgerWrite { node: usize, life: Life, round: u64, changes: Vec<(LedgerSeq, LedgerChange)> },
-    ObserveRead { node: usize, life: Life, look: LookId },
-    ObserveDone { node: usize, life: Life, look: LookId, observation: Observation },
-    VerbCarried { node: usize, boot: u64, life: Life, run: Box<Run>, broken: bool },
-    VerbDone { node: usize, life: Life, verb: VerbId, workload: WorkloadId, outcome: Outcome },
-    WatchdogStart { node: usize, boot: u64 },
-    WatchdogTick { node: usize, life: Life },
-    WatchdogStop { node: usize, boot: u64, workload: WorkloadId },
-    Exit { node: usize, boot: u64, workload: WorkloadId, starts: u64 },
-    PowerOn { node: usize },
+    UpTimeout {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    ProbeTimeout {
+        scheduler: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    AgentStart {
+        node: usize,
+        lives: u64,
+    },
+    AgentTick {
+        node: usize,
+        life: Life,
+    },
+    LedgerWrite {
+        node: usize,
+        life: Life,
+        round: u64,
+        changes: Vec<(LedgerSeq, LedgerChange)>,
+    },
+    ObserveRead {
+        node: usize,
+        life: Life,
+        look: LookId,
+    },
+    ObserveDone {
+        node: usize,
+        life: Life,
+        look: LookId,
+        observation: Observation,
+    },
+    Stirred {
+        node: usize,
+        workload: WorkloadId,
+    },
+    VerbCarried {
+        node: usize,
+        boot: u64,
+        life: Life,
+        run: Box<Run>,
+        broken: bool,
+    },
+    VerbDone {
+        node: usize,
+        life: Life,
+        verb: VerbId,
+        workload: WorkloadId,
+        outcome: Outcome,
+    },
+    WatchdogStart {
+        node: usize,
+        boot: u64,
+    },
+    WatchdogTick {
+        node: usize,
+        life: Life,
+    },
+    WatchdogStop {
+        node: usize,
+        boot: u64,
+        workload: WorkloadId,
+    },
+    Exit {
+        node: usize,
+        boot: u64,
+        workload: WorkloadId,
+        starts: u64,
+    },
+    PowerOn {
+        node: usize,
+    },
     UserAct,
-    OpTimeout { op: u64 },
+    OpTimeout {
+        op: u64,
+    },
     Nemesis,
     Cure(Cure),
     BackUp,
@@ -210,8 +294,8 @@ impl Sim {
         match event {
             Event::SchedulerStart { scheduler, lives } => self.start_scheduler(scheduler, lives),
             Event::SchedulerTick { scheduler, life } => self.scheduler_tick(scheduler, life),
-            Event::StoreExecute { scheduler, life, id, call } => {
-                self.store_execute(scheduler, life, id, call);
+            Event::StoreExecute { scheduler, life, id, call, given } => {
+                self.store_execute(scheduler, life, (id, given), call);
             }
             Event::StoreReply { scheduler, life, id, reply } => {
                 self.store_replied(scheduler, life, id, *reply);
@@ -241,6 +325,9 @@ impl Sim {
             Event::ObserveRead { node, life, look } => self.observe_read(node, life, look),
             Event::ObserveDone { node, life, look, observation } => {
                 self.observe_done(node, life, look, observation);
+            }
+            Event::Stirred { node, workload } => {
+                self.agent_input(node, Input::Stirred(Some(workload)));
             }
             Event::VerbCarried { node, boot, life, run, broken } => {
                 self.verb_carried(node, boot, life, run, broken);
@@ -294,6 +381,7 @@ impl Sim {
             | Event::UpTimeout { node, .. }
             | Event::LedgerWrite { node, .. }
             | Event::ObserveDone { node, .. }
+            | Event::Stirred { node, .. }
             | Event::VerbDone { node, .. } => self.hosts.get(*node)?.agent.as_ref()?.paused_until,
             Event::Deliver(message) => match &**message {
                 Message::Up { scheduler, .. }

@@ -1,6 +1,7 @@
 //! The calm after the faults: an operator tidies up, everything settles, and then nothing happens.
 
 use persys_cluster::input::Ask;
+use persys_cluster::world::World;
 use persys_model::assignment::{Assignment, ReasonCode};
 use persys_model::drift::DriftKind;
 use persys_model::id::WorkloadId;
@@ -116,7 +117,7 @@ impl Sim {
             .filter_map(|host| host.process.as_ref())
             .filter_map(|process| process.replica.world())
             .filter(|world| world.mode().0 == Mode::Normal);
-        let wrong: Vec<String> = worlds.flat_map(persys_cluster::world::World::check).collect();
+        let wrong: Vec<String> = worlds.flat_map(World::check).collect();
         if !wrong.is_empty() {
             self.check.violate(self.now, "I6", || wrong.join("; "));
         }
@@ -190,6 +191,12 @@ impl Sim {
             || agents.map(|process| process.paused_until).any(|until| until > self.now)
         {
             return Some("somebody stands still".to_owned());
+        }
+        let worlds =
+            self.schedulers.iter().filter_map(|host| host.process.as_ref()?.replica.world());
+        if !worlds.map(World::mode).any(|(mode, ..)| mode == Mode::Normal) {
+            // Whoever leads next may find that the store lost something.
+            return Some("nobody leads who knows the store".to_owned());
         }
         if self.check.recovering(&self.schedulers).is_some() {
             return Some("a scheduler waits for a word after the store lost something".to_owned());
@@ -297,13 +304,14 @@ impl Sim {
         None
     }
 
-    /// A node was declared lost: then at least one way to it was bad, or its agent was away.
-    pub(crate) fn judge_losses(&mut self) {
+    /// A node was declared lost: then at least one way to it was bad, or its agent was away, when that was
+    /// decided. It may have been on its way to the store since `given`.
+    pub(crate) fn judge_losses(&mut self, given: u64) {
         for (scheduler, id) in self.check.take_lost() {
             let Some(number) = self.hosts.iter().position(|host| host.id == id) else { continue };
             let Some(host) = self.hosts.get(number) else { continue };
             let window = self.setup.settings.failover_grace_ms;
-            let since = self.now.saturating_sub(window);
+            let since = given.saturating_sub(window);
             let (node, leader) = (Peer::Node(number), Peer::Scheduler(scheduler));
             let probed = self.net.was_good_since((leader, node), since)
                 && self.net.was_good_since((node, leader), since)

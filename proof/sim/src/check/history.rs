@@ -73,7 +73,10 @@ impl Check {
                     if !self.wishes.may_go(id) && !recovery {
                         self.violate(now, "I1", || format!("{id} goes, and nobody asked for it"));
                     }
-                    self.wishes.gone(id);
+                    // A recovery may bring it back in the middle of its deletion.
+                    if !self.rebuilding(now) {
+                        self.wishes.gone(id);
+                    }
                 }
                 Write::PutRetry(retry) => self.attempts(now, retry),
                 Write::DeleteVolume(key) => self.volume_gone(now, (before, unit), key),
@@ -248,6 +251,8 @@ impl Check {
         let written = unit.writes.iter().any(|write| match write {
             Write::PutGrave(grave) => grave.node == *node && grave.workload == *id,
             Write::PutAssignment(assignment) => assignment.workload == *id && kept(assignment),
+            // Data that was to be deleted there has a user again.
+            Write::PutAttachment(used) => used.node == *node && used.volume.order_id() == *id,
             Write::DeleteNode(gone) => gone == node,
             _ => false,
         });

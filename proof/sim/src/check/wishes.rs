@@ -64,6 +64,18 @@ impl Entry {
             self.add(result(ask, &wish));
         }
     }
+
+    /// Requests without an answer may happen in any order.
+    fn add_late_ones(&mut self) {
+        let late = self.doubtful.clone();
+        let mut before = 0;
+        while before < self.possible.len() {
+            before = self.possible.len();
+            for (_, late) in &late {
+                self.add_result(late);
+            }
+        }
+    }
 }
 
 /// What a request makes of what was there.
@@ -120,16 +132,14 @@ impl Wishes {
         entry.anything &= bare;
         entry.possible = possible;
         entry.doubtful.retain(|(since, _)| issued.saturating_sub(*since) < LATE_MS);
-        for (_, late) in entry.doubtful.clone() {
-            entry.add_result(&late);
-        }
+        entry.add_late_ones();
     }
 
     /// Nobody knows whether it happened.
     pub(crate) fn doubt(&mut self, ask: &Ask, now: u64) {
         let Some(entry) = self.entry(ask) else { return };
-        entry.add_result(ask);
         entry.doubtful.push((now, ask.clone()));
+        entry.add_late_ones();
     }
 
     /// The store lost something.

@@ -24,6 +24,7 @@ impl Sim {
             format!("s{scheduler} call {}: {}", id.0, text.chars().take(60).collect::<String>())
         });
 
+        let given = self.now;
         let deadline = self.now + self.setup.store_ms;
         let unknown = Box::new(StoreReply::Unknown);
         self.queue.push(deadline, Event::StoreReply { scheduler, life, id, reply: unknown });
@@ -55,7 +56,7 @@ impl Sim {
                     // The id of a call nobody waits for: the answer goes nowhere.
                     let id = CallId(u64::MAX);
                     let at = self.now + takes;
-                    self.queue.push(at, Event::StoreExecute { scheduler, life, id, call });
+                    self.queue.push(at, Event::StoreExecute { scheduler, life, id, call, given });
                     return;
                 }
             }
@@ -64,7 +65,7 @@ impl Sim {
             self.cover.hit("store: call carried out after its caller gave up");
         }
         let call = Arc::new(call);
-        self.queue.push(self.now + takes, Event::StoreExecute { scheduler, life, id, call });
+        self.queue.push(self.now + takes, Event::StoreExecute { scheduler, life, id, call, given });
     }
 
     /// A call reaches the store, whether or not its caller still lives.
@@ -72,13 +73,13 @@ impl Sim {
         &mut self,
         scheduler: usize,
         life: Life,
-        id: CallId,
+        (id, given): (CallId, u64),
         call: Arc<StoreCall>,
     ) {
         let faults = &self.store_faults;
         if faults.paused_until > self.now {
             let at = faults.paused_until + self.store_chance.below(20);
-            self.queue.push(at, Event::StoreExecute { scheduler, life, id, call });
+            self.queue.push(at, Event::StoreExecute { scheduler, life, id, call, given });
             return;
         }
         if faults.down_until > self.now {
@@ -95,7 +96,7 @@ impl Sim {
             trace.tell(now, || crate::tell::unit(unit));
         });
         self.check.applied(now, &self.store.contents);
-        self.judge_losses();
+        self.judge_losses(given);
         match (&*call, &reply) {
             (StoreCall::Commit { .. }, StoreReply::Deposed) => {
                 self.cover.hit("store: commit of a deposed leader refused");
