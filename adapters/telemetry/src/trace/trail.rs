@@ -10,7 +10,8 @@ use std::time::SystemTime;
 
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
-    Span as _, SpanBuilder, SpanContext, Status as SpanStatus, TraceContextExt as _, Tracer as _,
+    Span as _, SpanBuilder, SpanContext, SpanId, Status as SpanStatus, TraceContextExt as _,
+    TraceFlags, TraceId, TraceState, Tracer as _,
 };
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -127,8 +128,9 @@ impl Trail {
     /// none or of nonsense.
     #[must_use]
     pub fn told(&self, headers: &HeaderMap) -> Self {
-        if !headers.contains_key(PARENT) {
-            return self.clone();
+        let Some(parent) = headers.get(PARENT) else { return self.clone() };
+        if let (Ok(parent), false) = (parent.to_str(), headers.contains_key(STATE)) {
+            return self.told_by(parent);
         }
         let context = TraceContextPropagator::new()
             .extract_with_context(&Context::new(), &Headers(headers))
@@ -145,11 +147,10 @@ impl Trail {
     /// The same, told in one text, such as the variable `TRACEPARENT`.
     #[must_use]
     pub fn told_by(&self, traceparent: &str) -> Self {
-        let mut headers = HeaderMap::new();
-        if let Ok(value) = HeaderValue::from_str(traceparent) {
-            headers.insert("traceparent", value);
+        match read(traceparent.trim()).filter(SpanContext::is_valid) {
+            Some(context) => Self { recorder: self.recorder.clone(), context: Some(context) },
+            None => self.clone(),
         }
-        self.told(&headers)
     }
 
     /// This trail in one text; nothing where it leads nowhere.
@@ -171,6 +172,26 @@ impl Trail {
             Ok(_) | Err(_) => headers.remove(STATE),
         };
     }
+}
+
+/// Reads `00-<trace>-<span>-<flags>`. What a later version says after that is left out, as the
+/// recommendation has it.
+fn read(text: &str) -> Option<SpanContext> {
+    let mut parts = text.split('-');
+    let mut hex = |digits: usize| {
+        let part = parts.next().filter(|part| part.len() == digits)?;
+        let plain = part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        plain.then_some(part)
+    };
+    let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
+    let is_last = parts.next().is_none();
+    if version == "ff" || version == "00" && !is_last {
+        return None;
+    }
+    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
+    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
+    let is_remote = true;
+    Some(SpanContext::new(trace, span, flags, is_remote, TraceState::NONE))
 }
 
 /// Something that takes time. It ends when it is dropped.
@@ -263,7 +284,33 @@ mod tests {
         {
             assert_eq!(sent(&Trail::default().told_by(bad)), None, "{bad}");
         }
+        for bad in [
+            "00-1-2-3".to_owned(),
+            SAMPLED.to_uppercase(),
+            SAMPLED.replacen("00-", "ff-", 1),
+            format!("{SAMPLED}-more"),
+            SAMPLED.replace("b7ad6b7169203331", "0000000000000000"),
+        ] {
+            assert_eq!(sent(&Trail::default().told_by(&bad)), None, "{bad}");
+        }
         assert_eq!(sent(&Trail::default()), None);
+    }
+
+    #[test]
+    fn a_text_is_read_as_the_library_reads_it() {
+        let later = format!("{}-more", SAMPLED.replacen("00-", "01-", 1));
+        let unsampled = SAMPLED.replace("-01", "-00");
+        for text in [SAMPLED, &later, &unsampled, ""] {
+            let mut headers = HeaderMap::new();
+            headers.insert(PARENT, HeaderValue::from_str(text).unwrap());
+            let library = TraceContextPropagator::new()
+                .extract_with_context(&Context::new(), &Headers(&headers))
+                .span()
+                .span_context()
+                .clone();
+            let ours = Trail::default().told(&headers).context;
+            assert_eq!(ours, Some(library).filter(SpanContext::is_valid), "{text}");
+        }
     }
 
     #[tokio::test]
