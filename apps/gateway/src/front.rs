@@ -26,11 +26,13 @@ pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self
      font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
 
+/// The same for what is no page: nothing at all.
+const NO_PAGE: &str = "default-src 'none'; frame-ancestors 'none'";
+
 /// What every answer carries.
-const ALWAYS: [(HeaderName, &str); 5] = [
+const ALWAYS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("x-service-name"), "persys-gateway"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
@@ -85,6 +87,10 @@ async fn stand(State(gateway): State<Gateway>, request: Request, next: Next) -> 
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_page = kind.is_none_or(|kind| kind.starts_with(b"text/html"));
+    let policy = HeaderValue::from_static(if is_page { POLICY } else { NO_PAGE });
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if is_private {
         let value = HeaderValue::from_static("max-age=31536000");
@@ -118,7 +124,7 @@ fn admit(gateway: &Gateway, mut request: Request) -> Result<Request, Problem> {
         ));
     }
     plain_path(uri.path())?;
-    if !gateway.rates.allow(&origin.remote.ip().to_canonical().to_string()) {
+    if !gateway.sources.allow(&origin.remote.ip().to_canonical()) {
         return Err(Problem::too_many("too many requests come from this address"));
     }
     let who = who::find(gateway, &origin, request.method(), request.headers())?;

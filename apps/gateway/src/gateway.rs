@@ -1,5 +1,6 @@
 //! What every request is answered with.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -42,7 +43,9 @@ pub struct Parts {
     /// Whether those who follow something still may.
     pub rights: Rights,
     /// How often callers ask.
-    pub rates: Rates,
+    pub rates: Rates<String>,
+    /// The same by the address they come from.
+    pub sources: Rates<IpAddr>,
     /// How much of everything there may be.
     pub limits: Limits,
     /// Connections there are.
@@ -75,6 +78,7 @@ impl Gateway {
             hubs: Hubs::default(),
             rights: Rights::default(),
             rates: Rates::new(limits.requests_per_second),
+            sources: Rates::new(limits.requests_per_second),
             connections: Connections::new(&limits),
             streams: Arc::new(Semaphore::new(limits.streams)),
             limits,

@@ -102,25 +102,25 @@ const MOST_REMEMBERED: usize = 8_192;
 
 /// How often callers ask.
 #[derive(Debug)]
-pub struct Rates {
+pub struct Rates<K> {
     per_second: f64,
     began: Instant,
     /// For each caller, what is left of its allowance, and when that was.
-    left: Mutex<BTreeMap<String, (f64, Duration)>>,
+    left: Mutex<BTreeMap<K, (f64, Duration)>>,
 }
 
-impl Rates {
+impl<K: Ord + Clone> Rates<K> {
     /// An allowance of so many requests a second for each caller.
     pub fn new(per_second: u32) -> Self {
         Self { per_second: f64::from(per_second), began: Instant::now(), left: Mutex::default() }
     }
 
     /// Whether the caller may ask once more.
-    pub fn allow(&self, caller: &str) -> bool {
+    pub fn allow(&self, caller: &K) -> bool {
         self.allow_at(caller, self.began.elapsed())
     }
 
-    fn allow_at(&self, caller: &str, now: Duration) -> bool {
+    fn allow_at(&self, caller: &K, now: Duration) -> bool {
         let full = self.per_second * 2.0;
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if left.len() >= MOST_REMEMBERED && !left.contains_key(caller) {
@@ -132,7 +132,7 @@ impl Rates {
         }
         let (tokens, at) = match left.get_mut(caller) {
             Some(known) => known,
-            None => left.entry(caller.to_owned()).or_insert((full, now)),
+            None => left.entry(caller.clone()).or_insert((full, now)),
         };
         let gained = now.saturating_sub(*at).as_secs_f64() * self.per_second;
         *tokens = (*tokens + gained).min(full);
@@ -170,21 +170,21 @@ mod tests {
     fn who_asks_too_often_waits_and_others_do_not() {
         let rates = Rates::new(10);
         let at = Duration::from_secs(1);
-        let allowed = (0..50).filter(|_| rates.allow_at("a", at)).count();
+        let allowed = (0..50).filter(|_| rates.allow_at(&"a", at)).count();
         assert_eq!(allowed, 20);
-        assert!(rates.allow_at("b", at));
-        assert!(!rates.allow_at("a", at + Duration::from_millis(50)));
-        assert!(rates.allow_at("a", at + Duration::from_millis(150)));
+        assert!(rates.allow_at(&"b", at));
+        assert!(!rates.allow_at(&"a", at + Duration::from_millis(50)));
+        assert!(rates.allow_at(&"a", at + Duration::from_millis(150)));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let rates = Rates::new(1);
         for nth in 0..MOST_REMEMBERED {
-            assert!(rates.allow_at(&nth.to_string(), Duration::ZERO));
+            assert!(rates.allow_at(&nth, Duration::ZERO));
         }
-        assert!(!rates.allow_at("one more", Duration::ZERO));
-        assert!(rates.allow_at("one more", Duration::from_secs(3)));
+        assert!(!rates.allow_at(&MOST_REMEMBERED, Duration::ZERO));
+        assert!(rates.allow_at(&MOST_REMEMBERED, Duration::from_secs(3)));
         assert!(rates.left.lock().unwrap().len() < 10);
     }
 }

@@ -25,9 +25,8 @@ use persys_proto::together::MOST;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-/// Questions under way at a time where different ones go together: while one is on its way, the next
-/// can be made ready.
-const MOST_UNDER_WAY: usize = 2;
+/// How often all others have their turn before a question is sent.
+const ROUNDS: usize = 4;
 
 /// What a scheduler answered.
 #[derive(Debug, Clone)]
@@ -70,13 +69,8 @@ struct Waiting<A> {
     to: oneshot::Sender<Given>,
 }
 
-/// Everybody of one key.
-struct Lane<A> {
-    /// Those who are not asked for yet.
-    waiting: Vec<Waiting<A>>,
-    /// How many tasks ask.
-    under_way: usize,
-}
+/// Those of one key who are not asked for yet; it is there as long as a task asks.
+type Lane<A> = Vec<Waiting<A>>;
 
 type Lanes<A> = Mutex<HashMap<Arc<Key>, Lane<A>>>;
 
@@ -100,18 +94,20 @@ impl<A: Asker> Shared<A> {
     /// who asks the same, or something else together with it.
     pub async fn ask(&self, key: Key, message: Bytes, asker: A) -> Given {
         let (to, given) = oneshot::channel();
-        let most = if key.message.is_some() { 1 } else { MOST_UNDER_WAY };
         let key = Arc::new(key);
         let begins = {
             let mut all = locked(&self.0);
-            let lane = match all.entry(Arc::clone(&key)) {
-                Entry::Occupied(there) => there.into_mut(),
-                Entry::Vacant(free) => free.insert(Lane { waiting: Vec::new(), under_way: 0 }),
-            };
-            lane.waiting.push(Waiting { asker, message, to });
-            let begins = lane.under_way < most;
-            lane.under_way += usize::from(begins);
-            begins
+            let one = Waiting { asker, message, to };
+            match all.entry(Arc::clone(&key)) {
+                Entry::Occupied(mut there) => {
+                    there.get_mut().push(one);
+                    false
+                }
+                Entry::Vacant(free) => {
+                    free.insert(vec![one]);
+                    true
+                }
+            }
         };
         if begins {
             let turn = Turn { lanes: Arc::clone(&self.0), key, is_over: false };
@@ -129,7 +125,7 @@ fn broke_off() -> Status {
     Status::unavailable("the question broke off; ask again")
 }
 
-/// A task that asks for those who wait until nobody does. However it ends, it leaves nobody waiting
+/// The task that asks for those who wait until nobody does. However it ends, it leaves nobody waiting
 /// for it.
 struct Turn<A> {
     lanes: Arc<Lanes<A>>,
@@ -147,6 +143,7 @@ struct Round<A> {
 
 impl<A: Asker> Turn<A> {
     async fn run(mut self) {
+        others_first().await;
         while let Some(Round { asker, messages, mut waiting }) = self.next() {
             let given = tokio::select! {
                 biased;
@@ -158,6 +155,7 @@ impl<A: Asker> Turn<A> {
                 // Whoever went away does not want to know.
                 drop(to.send(given.get(nth).cloned().unwrap_or_else(|| Err(broke_off()))));
             }
+            others_first().await;
         }
     }
 }
@@ -167,14 +165,11 @@ impl<A> Turn<A> {
     fn next(&mut self) -> Option<Round<A>> {
         let mut all = locked(&self.lanes);
         let lane = all.get_mut(&self.key)?;
-        lane.waiting.retain(|one| !one.to.is_closed());
-        let mut left = std::mem::take(&mut lane.waiting).into_iter();
+        lane.retain(|one| !one.to.is_closed());
+        let mut left = std::mem::take(lane).into_iter();
         let Some(first) = left.next() else {
             self.is_over = true;
-            lane.under_way = lane.under_way.saturating_sub(1);
-            if lane.under_way == 0 {
-                all.remove(&self.key);
-            }
+            all.remove(&self.key);
             return None;
         };
         let mut messages = vec![first.message.clone()];
@@ -183,7 +178,7 @@ impl<A> Turn<A> {
         for one in left {
             let place = places.get(&one.message).copied();
             if place.is_none() && messages.len() >= MOST {
-                lane.waiting.push(one);
+                lane.push(one);
                 continue;
             }
             let place = place.unwrap_or_else(|| {
@@ -194,6 +189,14 @@ impl<A> Turn<A> {
             waiting.push((place, one.to));
         }
         Some(Round { asker: first.asker, messages, waiting })
+    }
+}
+
+/// Lets those come who are about to ask: what is ready runs, and what came in by now is ready. Where
+/// nobody is, it takes no time.
+async fn others_first() {
+    for _ in 0..ROUNDS {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -209,13 +212,7 @@ impl<A> Drop for Turn<A> {
         if self.is_over {
             return;
         }
-        // It was ended in the middle. Others who ask go on; where there are none, who waits is told.
-        let mut all = locked(&self.lanes);
-        if let Some(lane) = all.get_mut(&self.key) {
-            lane.under_way = lane.under_way.saturating_sub(1);
-            if lane.under_way == 0 {
-                all.remove(&self.key);
-            }
-        }
+        // It was ended in the middle: who waits is told.
+        locked(&self.lanes).remove(&self.key);
     }
 }

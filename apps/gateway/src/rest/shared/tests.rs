@@ -181,14 +181,10 @@ async fn different_questions_that_wait_are_asked_together_and_each_gets_its_own_
     for message in ["a", "b", "c", "nobody", "d", "c"] {
         bench.come_with(&mut tasks, message).await;
     }
-    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1], "nobody waited for others");
-    bench.server.answers.add_permits(2);
+    assert_eq!(*bench.server.together.lock().unwrap(), [1], "the first waited for nobody");
+    bench.server.answers.add_permits(1);
     settled().await;
-    assert_eq!(
-        *bench.server.together.lock().unwrap(),
-        [1, 1, 3],
-        "and those who wait are asked once"
-    );
+    assert_eq!(*bench.server.together.lock().unwrap(), [1, 4], "those who wait are asked once");
     bench.server.answers.add_permits(1);
     let mut count = 0;
     while let Some((asked, given)) = next(&mut tasks).await {
@@ -201,6 +197,18 @@ async fn different_questions_that_wait_are_asked_together_and_each_gets_its_own_
     assert_eq!(count, 6);
     settled().await;
     assert!(bench.is_empty());
+}
+
+#[tokio::test]
+async fn those_who_come_at_the_same_time_are_asked_together() {
+    let (bench, mut tasks) = (Bench::new(), JoinSet::new());
+    for message in ["a", "b", "c"] {
+        let asks = bench.asks(key("a", None), message);
+        tasks.spawn(async move { (Bytes::from(message), asks.await) });
+    }
+    bench.server.answers.add_permits(1);
+    assert_eq!(ages(&mut tasks).await, [1, 1, 1]);
+    assert_eq!(*bench.server.together.lock().unwrap(), [3]);
 }
 
 #[tokio::test]
