@@ -42,21 +42,25 @@ unit:                  ## starts etcd and Prometheus processes of its own
 live:                  ## against a real Docker and a real libvirt, which are started if there are none
 	hack/with-docker hack/with-libvirt $(MAKE) --no-print-directory live-tests
 
+# Named tests of the whole workspace: of one package alone, its dependencies would be built again with
+# fewer features, for minutes.
+NAMED := cargo test --quiet --workspace --test
+
 live-tests:
-	hack/with-dig cargo test --quiet -p persys-e2e --test dig
-	cargo test --quiet -p persys-volumes --test mounts
-	cargo test --quiet -p persys-compose --test compose_cli
-	cargo test --quiet -p persys-runtime --test docker
-	cargo test --quiet -p persys-runtime --test compose -- --test-threads=4
-	cargo test --quiet -p persys-runtime --test vm_parts -- --test-threads=2
-	cargo test --quiet -p persys-libvirt --test live
-	cargo test --quiet -p persys-runtime --test libvirt -- --test-threads=2
-	cargo test --quiet -p persys-agent --test live
-	cargo test --quiet -p persys-e2e --test live behind_our_back -- --test-threads=1
-	cargo test --quiet -p persys-e2e --test live -- --test-threads=4 --skip behind_our_back
-	cargo test --quiet -p persys --test manuals_live
+	hack/with-dig $(NAMED) dig
+	$(NAMED) mounts
+	$(NAMED) compose_cli
+	$(NAMED) docker
+	$(NAMED) compose -- --test-threads=4
+	$(NAMED) vm_parts -- --test-threads=2
+	$(NAMED) libvirt_live
+	$(NAMED) libvirt -- --test-threads=2
+	$(NAMED) agent_live
+	$(NAMED) live behind_our_back -- --test-threads=1
+	$(NAMED) live -- --test-threads=4 --skip behind_our_back
+	$(NAMED) manuals_live
 	@hack/etcd-install
-	cargo test --quiet -p persys-e2e --test etcd -- --test-threads=3
+	$(NAMED) etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
 	$(MAKE) --no-print-directory package-check
 
@@ -69,22 +73,22 @@ metrics:               ## /metrics, alerts and dashboards, with promtool and a r
 
 browser:               ## the dashboard in Chromium; pictures are kept under target/screenshots
 	@hack/browser-install
-	hack/with-docker cargo test --quiet -p persys-browser --test dashboard
+	hack/with-docker $(NAMED) dashboard
 
 api-fuzz:              ## schemathesis over the whole interface of a gateway; EXAMPLES=n for each operation
-	cargo build --quiet -p persys
+	cargo build --quiet --workspace --bin persys
 	hack/api-fuzz "$${CARGO_TARGET_DIR:-target}/debug/persys" $(EXAMPLES)
 
 join:                  ## a second machine, in a network namespace, joins with one line and runs a container
-	cargo build --quiet -p persys
+	cargo build --quiet --workspace --bin persys
 	hack/with-docker hack/join-live "$${CARGO_TARGET_DIR:-target}/debug/persys"
 
 vault:                 ## certificates from RustyVault, a real server with Vault's protocol; built once, in minutes
 	@hack/vault-install >/dev/null
-	PATH="$$(hack/vault-install):$$PATH" cargo test --quiet -p persys --test vault
+	PATH="$$(hack/vault-install):$$PATH" $(NAMED) vault
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
-	hack/with-docker cargo test --quiet -p persys-e2e --test sweep
+	hack/with-docker $(NAMED) sweep
 
 sim:                   ## SEEDS=n fresh seeds, or SEED=n for one with its trace
 ifdef SEED
@@ -140,7 +144,7 @@ agent-image-test: release  ## the image of the agent, on a Debian made here unle
 	hack/with-docker hack/agent-image-test target/dist/persys
 
 package-check:         ## the package of a debug build, installed, started, upgraded and purged on a copy of this host
-	cargo build --quiet -p persys
+	cargo build --quiet --workspace --bin persys
 	hack/package-test "$${CARGO_TARGET_DIR:-target}/debug/persys"
 
 demo-cluster:          ## three nodes, a scheduler and a gateway as containers; prints the dashboard's address
