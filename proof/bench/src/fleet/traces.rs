@@ -22,7 +22,7 @@ use super::{Fault, Options};
 use crate::placement::say;
 
 /// How often each side has its turn, beside a first one that warms it up.
-const TURNS: usize = 16;
+const TURNS: usize = 48;
 /// Most that traces may cost, in percent of the CPU of a workload.
 const BAR: f64 = 5.0;
 
@@ -126,7 +126,7 @@ impl Side {
         self.clients.burst(which, concurrency).await?;
         self.watch.wait(self.next).await?;
         // What is sent half a second later belongs to it too.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
         let after = self.process.sample().await?;
         let per = |time: Duration| {
             time.as_secs_f64() * 1e6 / f64::from(u32::try_from(count).unwrap_or(1))
