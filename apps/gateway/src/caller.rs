@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use persys_identity::{Name, Role};
+use persys_identity::{Name, Peer, Role};
 use tonic::metadata::MetadataMap;
 
 use persys_model::hex::hex;
@@ -44,46 +44,89 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Caller {
-    /// Somebody with a token, which the scheduler checks.
+/// What says who asks.
+#[derive(Debug, PartialEq, Eq)]
+enum Proof {
+    /// A token, which the scheduler checks.
     Token(Secret),
-    /// Somebody whose certificate was verified here.
-    Certified {
-        /// As what.
-        role: Role,
-        /// Who.
-        name: Name,
-        /// The serial number of that certificate; none for those the gateway itself speaks for.
-        serial: Option<Arc<str>>,
-    },
-    /// Whoever it is, in an installation that runs without certificates.
-    Anonymous,
+    /// A certificate, which was verified here.
+    Certified { role: Role, name: Name, serial: Option<Box<str>> },
+    /// Nothing, in an installation that runs without certificates.
+    Nothing,
 }
 
+/// Who asks. Copies are the same and cost nothing.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    proof: Arc<Proof>,
+    key: Arc<str>,
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Self) -> bool {
+        self.proof == other.proof
+    }
+}
+
+impl Eq for Caller {}
+
 impl Caller {
-    /// The same text for the same caller, which gives nothing away.
-    pub fn key(&self) -> String {
-        match self {
-            Self::Token(token) => format!("token/{}", fingerprint(token.reveal())),
-            Self::Certified { role, name, serial } => {
-                // One certificate may be revoked while another of the same user is not.
-                format!("{role}/{name}/{}", serial.as_deref().unwrap_or_default())
+    /// Somebody with a token.
+    pub fn token(token: Secret) -> Self {
+        let key = format!("token/{}", fingerprint(token.reveal()));
+        Self { proof: Arc::new(Proof::Token(token)), key: key.into() }
+    }
+
+    /// Somebody known by a certificate with this serial number; none for those the gateway itself
+    /// speaks for.
+    pub fn certified(role: Role, name: Name, serial: Option<&str>) -> Self {
+        // One certificate may be revoked while another of the same user is not.
+        let key = format!("{role}/{name}/{}", serial.unwrap_or_default());
+        let serial = serial.map(Box::from);
+        Self { proof: Arc::new(Proof::Certified { role, name, serial }), key: key.into() }
+    }
+
+    /// Whoever it is, in an installation that runs without certificates.
+    pub fn anonymous() -> Self {
+        Self { proof: Arc::new(Proof::Nothing), key: "anonymous".into() }
+    }
+
+    /// Whoever this peer speaks for; nobody where it has nothing to ask for here.
+    pub fn of(peer: &Peer) -> Option<Self> {
+        match peer.role {
+            Role::Operator | Role::User => {
+                let serial = peer.certificate.as_ref().map(|shown| shown.serial.as_str());
+                Some(Self::certified(peer.role, peer.name.clone(), serial))
             }
-            Self::Anonymous => "anonymous".to_owned(),
+            // Known, but nobody who may ask for anything here: only pages that are for all.
+            Role::Scheduler | Role::Agent | Role::Gateway | Role::Metrics => None,
         }
+    }
+
+    /// Whether nothing says who it is.
+    pub fn is_anonymous(&self) -> bool {
+        *self.proof == Proof::Nothing
+    }
+
+    /// Whether only a token says who it is.
+    pub fn has_token(&self) -> bool {
+        matches!(*self.proof, Proof::Token(_))
+    }
+
+    /// The same text for the same caller, which gives nothing away.
+    pub fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     /// How the caller is called by people.
     pub fn shown(&self) -> String {
-        match self {
-            Self::Token(token) => {
+        match &*self.proof {
+            Proof::Token(token) => {
                 let short = fingerprint(token.reveal());
                 format!("token {}", short.get(..8).unwrap_or_default())
             }
-            Self::Certified { role, name, .. } => format!("{role} {name}"),
-            Self::Anonymous => "everybody on this machine".to_owned(),
+            Proof::Certified { role, name, .. } => format!("{role} {name}"),
+            Proof::Nothing => "everybody on this machine".to_owned(),
         }
     }
 
@@ -93,15 +136,15 @@ impl Caller {
         if let Some(source) = source.and_then(|source| source.to_string().parse().ok()) {
             to.insert(SOURCE, source);
         }
-        let (key, text) = match self {
-            Self::Token(token) => ("authorization", format!("Bearer {}", token.reveal())),
-            Self::Certified { role, name, serial } => {
+        let (key, text) = match &*self.proof {
+            Proof::Token(token) => ("authorization", format!("Bearer {}", token.reveal())),
+            Proof::Certified { role, name, serial } => {
                 if let Some(Ok(serial)) = serial.as_ref().map(|serial| serial.parse()) {
                     to.insert(CERTIFICATE, serial);
                 }
                 (ON_BEHALF_OF, format!("{role}/{name}"))
             }
-            Self::Anonymous => return,
+            Proof::Nothing => return,
         };
         // A token that no header can hold was refused when it came.
         if let Ok(value) = text.parse() {
@@ -121,21 +164,20 @@ mod tests {
 
     #[test]
     fn a_token_is_passed_on_and_never_shown() {
-        let caller = Caller::Token(Secret::new("persys_abc"));
+        let caller = Caller::token(Secret::new("persys_abc"));
         let mut metadata = MetadataMap::new();
         caller.attach(Some([10, 0, 0, 1].into()), &mut metadata);
         assert_eq!(metadata.get("authorization").unwrap(), "Bearer persys_abc");
         assert_eq!(metadata.get(SOURCE).unwrap(), "10.0.0.1");
         assert!(metadata.get(ON_BEHALF_OF).is_none());
-        for shown in [format!("{caller:?}"), caller.key(), caller.shown()] {
+        for shown in [format!("{caller:?}"), caller.key().to_string(), caller.shown()] {
             assert!(!shown.contains("abc"), "{shown}");
         }
     }
 
     #[test]
     fn a_certificate_is_passed_on_as_whom_it_names() {
-        let (role, name) = (Role::User, Name::fixed("alice"));
-        let caller = Caller::Certified { role, name, serial: Some(Arc::from("0af3")) };
+        let caller = Caller::certified(Role::User, Name::fixed("alice"), Some("0af3"));
         let mut metadata = MetadataMap::new();
         caller.attach(Some([10, 0, 0, 1].into()), &mut metadata);
         assert_eq!(metadata.get(ON_BEHALF_OF).unwrap(), "user/alice");

@@ -75,7 +75,7 @@ async fn not_so() -> Problem {
 async fn stand(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let verb = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let size = request.headers().get(header::CONTENT_LENGTH);
     let size = size.and_then(|text| text.to_str().ok()?.parse().ok()).unwrap_or(0);
     let is_private = request.extensions().get::<Origin>().is_some_and(|origin| origin.is_private);
@@ -98,7 +98,7 @@ async fn stand(State(gateway): State<Gateway>, request: Request, next: Next) -> 
     }
     gateway.metrics.answered(&Answered {
         verb: verb.as_str(),
-        route: route.as_deref().unwrap_or("none"),
+        route: route.as_ref().map_or("none", MatchedPath::as_str),
         status: response.status().as_u16(),
         took: began.elapsed(),
         asked_bytes: size,
@@ -129,7 +129,7 @@ fn admit(gateway: &Gateway, mut request: Request) -> Result<Request, Problem> {
     }
     let who = who::find(gateway, &origin, request.method(), request.headers())?;
     if let Some(caller) = &who.0
-        && !gateway.rates.allow(&caller.key())
+        && !gateway.rates.allow(caller.key())
     {
         return Err(Problem::too_many("this caller asks too often"));
     }

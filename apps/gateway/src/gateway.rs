@@ -43,7 +43,7 @@ pub struct Parts {
     /// Whether those who follow something still may.
     pub rights: Rights,
     /// How often callers ask.
-    pub rates: Rates<String>,
+    pub rates: Rates<Arc<str>>,
     /// The same by the address they come from.
     pub sources: Rates<IpAddr>,
     /// How much of everything there may be.

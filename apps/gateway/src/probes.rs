@@ -42,7 +42,7 @@ async fn metrics(
     Extension(who): Extension<Who>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    if origin.peer.is_none() && !origin.remote.ip().to_canonical().is_loopback() {
+    if !origin.is_certified && !origin.remote.ip().to_canonical().is_loopback() {
         prove(&gateway, who.known()?, &origin).await?;
     }
     let streams = gateway.limits.streams.saturating_sub(gateway.streams.available_permits());

@@ -5,7 +5,7 @@
 //! a token that was good a short while ago will do: then is when people look which ones are away.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -30,7 +30,7 @@ const WHO: &str = "/persys.compute.v1.Access/WhoAmI";
 
 /// Tokens that were good, and when.
 #[derive(Debug, Default)]
-pub struct Proven(Mutex<BTreeMap<String, Instant>>);
+pub struct Proven(Mutex<BTreeMap<Arc<str>, Instant>>);
 
 impl Proven {
     fn remember(&self, caller: &Caller, now: Instant) {
@@ -39,18 +39,18 @@ impl Proven {
             all.retain(|_, at| now.saturating_duration_since(*at) < BELIEVED);
         }
         if all.len() < MOST {
-            all.insert(caller.key(), now);
+            all.insert(Arc::clone(caller.key()), now);
         }
     }
 
     fn remembers(&self, caller: &Caller, now: Instant) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = all.get(&caller.key());
+        let at = all.get(caller.key());
         at.is_some_and(|at| now.saturating_duration_since(*at) < BELIEVED)
     }
 
     fn forget(&self, caller: &Caller) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&caller.key());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(caller.key());
     }
 }
 
@@ -79,7 +79,7 @@ pub async fn prove(gateway: &Gateway, caller: &Caller, origin: &Origin) -> Resul
         None if gateway.proven.remembers(caller, Instant::now()) => Ok(()),
         // What a certificate says was seen to when the connection was made, as far as it goes: only
         // the clusters know who was revoked since.
-        None if !matches!(caller, Caller::Token(_)) => Ok(()),
+        None if !caller.has_token() => Ok(()),
         None => {
             let sentence = "no cluster answers that could say whether this token is good";
             let next = "ask again, or use a client certificate";

@@ -39,7 +39,7 @@ enum Right {
 
 /// All callers whose rights are watched.
 #[derive(Debug, Default)]
-pub struct Rights(Mutex<BTreeMap<(String, String), Weak<Watched>>>);
+pub struct Rights(Mutex<BTreeMap<(String, Arc<str>), Weak<Watched>>>);
 
 /// One caller in one cluster, watched for as long as somebody holds this.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub enum Changed {
 impl Rights {
     /// Watches a caller.
     pub fn watch(&self, cluster: &Arc<Cluster>, caller: &Caller) -> Arc<Watched> {
-        let key = (cluster.id.clone(), caller.key());
+        let key = (cluster.id.clone(), Arc::clone(caller.key()));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody who held nothing a moment ago may have been given something since.
         if let Some(known) = all.get(&key).and_then(Weak::upgrade)
@@ -79,7 +79,7 @@ impl Rights {
         all.retain(|_, known| known.strong_count() > 0);
         let (to, right) = watch::channel(Right::Unknown);
         // Where there are no certificates, there is nothing to take away.
-        let watched = (*caller != Caller::Anonymous)
+        let watched = (!caller.is_anonymous())
             .then(|| tokio::spawn(look(Arc::clone(cluster), caller.clone(), to)));
         let watched = Arc::new(Watched { right, task: watched });
         all.insert(key, Arc::downgrade(&watched));
@@ -129,7 +129,7 @@ async fn look(cluster: Arc<Cluster>, caller: Caller, to: watch::Sender<Right>) {
             caller: &caller,
             source: None,
             reason: None,
-            keys: &Keys { session: caller.key(), workload: String::new() },
+            keys: &Keys { session: caller.key().to_string(), workload: String::new() },
             is_safe: true,
         };
         match cluster.call(&call).await {

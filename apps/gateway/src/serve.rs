@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 
+use crate::caller::Caller;
 use crate::limits::{Connections, Limits, Pass};
 use crate::metrics::Metrics;
 
@@ -45,10 +46,20 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 pub struct Origin {
     /// The address.
     pub remote: SocketAddr,
-    /// Who, if a certificate says so.
-    pub peer: Option<Peer>,
+    /// Whether a certificate says who it is.
+    pub is_certified: bool,
+    /// Who that is, where they may ask for anything.
+    pub caller: Option<Caller>,
     /// Whether nobody on the way could read it.
     pub is_private: bool,
+}
+
+impl Origin {
+    /// A connection from there, with the certificate of this peer.
+    pub fn of(remote: SocketAddr, peer: Option<&Peer>, is_private: bool) -> Self {
+        let caller = peer.and_then(Caller::of);
+        Self { remote, is_certified: peer.is_some(), caller, is_private }
+    }
 }
 
 /// How connections are made.
@@ -127,13 +138,11 @@ impl Listening {
                     metrics.connection_refused();
                 }
                 Door::Plain => {
-                    served
-                        .serve(stream, Origin { remote, peer: None, is_private: false }, false)
-                        .await;
+                    served.serve(stream, Origin::of(remote, None, false), false).await;
                 }
                 Door::Tls(door) => match door.admit(stream, remote).await {
                     Ok(guest) => {
-                        let origin = Origin { remote, peer: guest.peer, is_private: true };
+                        let origin = Origin::of(remote, guest.peer.as_ref(), true);
                         served.serve(guest.stream, origin, guest.is_http2).await;
                     }
                     Err(fault) => {

@@ -7,7 +7,6 @@
 use std::time::Instant;
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use persys_identity::Role;
 
 use crate::caller::{Caller, Secret};
 use crate::gateway::Gateway;
@@ -38,19 +37,10 @@ pub fn find(
     headers: &HeaderMap,
 ) -> Result<Who, Problem> {
     if let Some(said) = headers.get(header::AUTHORIZATION) {
-        return token(said.as_bytes()).map(|token| Who(Some(Caller::Token(token))));
+        return token(said.as_bytes()).map(|token| Who(Some(Caller::token(token))));
     }
-    if let Some(peer) = &origin.peer {
-        let (role, name) = (peer.role, peer.name.clone());
-        return match role {
-            Role::Operator | Role::User => {
-                let shown = peer.certificate.as_ref();
-                let serial = shown.map(|shown| std::sync::Arc::from(shown.serial.as_str()));
-                Ok(Who(Some(Caller::Certified { role, name, serial })))
-            }
-            // Known, but nobody who may ask for anything here: only pages that are for all.
-            Role::Scheduler | Role::Agent | Role::Gateway | Role::Metrics => Ok(Who(None)),
-        };
+    if origin.is_certified {
+        return Ok(Who(origin.caller.clone()));
     }
     if let Some(session) = cookie(headers, COOKIE)
         && let Some(caller) = gateway.sessions.find(session, Instant::now())
@@ -63,7 +53,7 @@ pub fn find(
         }
         return Ok(Who(Some(caller)));
     }
-    Ok(Who(gateway.is_open.then_some(Caller::Anonymous)))
+    Ok(Who(gateway.is_open.then(Caller::anonymous)))
 }
 
 fn token(said: &[u8]) -> Result<Secret, Problem> {

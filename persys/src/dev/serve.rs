@@ -243,7 +243,7 @@ async fn admin(scheduler: &scheduler::Running) -> Result<Caller, Error> {
     if !matches!(kept, Ok(Reply::Done { .. })) {
         tracing::warn!(?kept, "the dashboard's user has no rights yet; start again for a new link");
     }
-    Ok(Caller::Certified { role: Role::User, name: super::name(ADMIN)?, serial: None })
+    Ok(Caller::certified(Role::User, super::name(ADMIN)?, None))
 }
 
 /// What containers lack here, if anything: the other kinds come with later releases.

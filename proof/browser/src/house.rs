@@ -69,7 +69,7 @@ impl House {
     /// A link with which somebody can log in once.
     pub fn link(&self, user: &str) -> String {
         let name = Name::new(user).expect("a name");
-        let caller = Caller::Certified { role: Role::User, name, serial: None };
+        let caller = Caller::certified(Role::User, name, None);
         self.gateway.login_link(caller).expect("a link")
     }
 

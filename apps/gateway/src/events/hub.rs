@@ -94,12 +94,12 @@ impl Drop for Hub {
 
 /// All streams that are followed.
 #[derive(Debug, Default)]
-pub struct Hubs(Mutex<BTreeMap<(String, String), Weak<Hub>>>);
+pub struct Hubs(Mutex<BTreeMap<(String, Arc<str>), Weak<Hub>>>);
 
 impl Hubs {
     /// The stream of a caller from a cluster; it ends when nobody follows it any more.
     pub fn follow(&self, cluster: &Arc<Cluster>, caller: &Caller, rights: &Rights) -> Arc<Hub> {
-        let key = (cluster.id.clone(), caller.key());
+        let key = (cluster.id.clone(), Arc::clone(caller.key()));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hub) = all.get(&key).and_then(Weak::upgrade)
             && !matches!(*hub.state.borrow(), State::Refused(_))
@@ -176,7 +176,7 @@ impl Feed {
     }
 
     async fn once(&mut self) -> Result<(), Status> {
-        let keys = Keys { session: self.caller.key(), workload: String::new() };
+        let keys = Keys { session: self.caller.key().to_string(), workload: String::new() };
         let (scheduler, channel) = self.cluster.channel(&keys)?;
         let mut request =
             Request::new(WatchEventsRequest { after_id: self.last.clone(), ..Default::default() });

@@ -76,7 +76,7 @@ fn token_of(text: &str) -> Result<Caller, Problem> {
     {
         return Err(Problem::bad("token: is not one"));
     }
-    Ok(Caller::Token(Secret::new(token)))
+    Ok(Caller::token(Secret::new(token)))
 }
 
 /// Who a caller is and what they hold, as the usual cluster says.

@@ -120,13 +120,13 @@ mod tests {
     #[test]
     fn a_session_ends_when_it_is_not_used_and_after_a_week_at_the_latest() {
         let (sessions, start) = (Sessions::default(), Instant::now());
-        let secret = sessions.open(Caller::Anonymous, start).unwrap();
-        assert_eq!(sessions.find(&secret, start + IDLE / 2), Some(Caller::Anonymous));
-        assert_eq!(sessions.find(&secret, start + IDLE), Some(Caller::Anonymous));
+        let secret = sessions.open(Caller::anonymous(), start).unwrap();
+        assert_eq!(sessions.find(&secret, start + IDLE / 2), Some(Caller::anonymous()));
+        assert_eq!(sessions.find(&secret, start + IDLE), Some(Caller::anonymous()));
         assert_eq!(sessions.find(&secret, start + IDLE * 3), None);
         assert_eq!(sessions.find(&secret, start), None, "it is gone for good");
 
-        let secret = sessions.open(Caller::Anonymous, start).unwrap();
+        let secret = sessions.open(Caller::anonymous(), start).unwrap();
         let mut now = start;
         while now + IDLE / 2 < start + LONGEST {
             now += IDLE / 2;
@@ -138,18 +138,18 @@ mod tests {
     #[test]
     fn a_link_is_used_once_and_soon_or_not_at_all() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let link = sessions.link(Caller::Anonymous, now).unwrap();
+        let link = sessions.link(Caller::anonymous(), now).unwrap();
         assert_eq!(sessions.redeem("guess", now), None);
-        assert_eq!(sessions.redeem(&link, now), Some(Caller::Anonymous));
+        assert_eq!(sessions.redeem(&link, now), Some(Caller::anonymous()));
         assert_eq!(sessions.redeem(&link, now), None);
-        let link = sessions.link(Caller::Anonymous, now).unwrap();
+        let link = sessions.link(Caller::anonymous(), now).unwrap();
         assert_eq!(sessions.redeem(&link, now + LINK), None);
     }
 
     #[test]
     fn who_logs_out_is_out() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let secret = sessions.open(Caller::Anonymous, now).unwrap();
+        let secret = sessions.open(Caller::anonymous(), now).unwrap();
         sessions.close(&secret);
         assert_eq!(sessions.find(&secret, now), None);
         assert!(!format!("{sessions:?}").contains(&secret));

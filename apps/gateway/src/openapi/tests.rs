@@ -58,7 +58,7 @@ async fn every_route_that_is_described_is_served() {
                 .body(Body::empty())
                 .unwrap();
             let remote = "127.0.0.1:1".parse().unwrap();
-            request.extensions_mut().insert(Origin { remote, peer: None, is_private: false });
+            request.extensions_mut().insert(Origin::of(remote, None, false));
             let response = served.call(request).await.unwrap();
             let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
             let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -134,7 +134,7 @@ async fn answered(
     let key = key.to_str().unwrap_or_default();
     let cluster = asked.target.cluster.id.as_bytes();
     let request = fingerprint(&[row.path.as_bytes(), cluster, &asked.message]);
-    match gateway.answers.meet(&asked.target.caller.key(), key, &request, Instant::now())? {
+    match gateway.answers.meet(asked.target.caller.key(), key, &request, Instant::now())? {
         Met::Again(given) => Ok(repeated(given)),
         Met::New(under_way) => {
             let (status, body) = match asked.shown().await {

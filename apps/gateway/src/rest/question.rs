@@ -50,7 +50,7 @@ impl Question {
         let Target { cluster, caller, keys, .. } = &*self.target;
         Key {
             cluster: cluster.id.clone(),
-            caller: caller.key(),
+            caller: Arc::clone(caller.key()),
             way: cluster.routing.told_apart_by(keys).to_owned(),
             rpc: self.rpc,
             message: self.together.is_none().then(|| message.clone()),

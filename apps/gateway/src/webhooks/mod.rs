@@ -106,13 +106,9 @@ impl Beside {
 impl Settings {
     fn caller(&self, is_open: bool) -> Caller {
         if is_open {
-            return Caller::Anonymous;
+            return Caller::anonymous();
         }
-        Caller::Certified {
-            role: persys_identity::Role::User,
-            name: self.user.clone(),
-            serial: None,
-        }
+        Caller::certified(persys_identity::Role::User, self.user.clone(), None)
     }
 }
 

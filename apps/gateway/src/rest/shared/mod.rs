@@ -7,6 +7,9 @@
 //!   third  ──▶ waits ··· ············································▶ with the third
 //! ```
 //!
+//! Once as many wait as are asked for, a second task asks for them: while the scheduler works for one
+//! half, this process and its callers work for the other.
+//!
 //! Nobody gets an answer to a question that was sent before they asked theirs: what somebody changed
 //! before they asked is in what they read. Nothing is kept once it was answered.
 //!
@@ -27,6 +30,8 @@ use tonic::Status;
 
 /// How often all others have their turn before a question is sent.
 const ROUNDS: usize = 4;
+/// Questions under way at a time where different ones go together.
+const MOST_UNDER_WAY: usize = 2;
 
 /// What a scheduler answered.
 #[derive(Debug, Clone)]
@@ -53,7 +58,7 @@ pub struct Key {
     /// The cluster that is asked.
     pub cluster: String,
     /// For whom.
-    pub caller: String,
+    pub caller: Arc<str>,
     /// What tells which scheduler of it is asked; nothing where that does not depend on the request.
     pub way: String,
     /// The method.
@@ -69,8 +74,22 @@ struct Waiting<A> {
     to: oneshot::Sender<Given>,
 }
 
-/// Those of one key who are not asked for yet; it is there as long as a task asks.
-type Lane<A> = Vec<Waiting<A>>;
+/// Everybody of one key; it is there as long as a task asks.
+struct Lane<A> {
+    /// Those who are not asked for yet.
+    waiting: Vec<Waiting<A>>,
+    /// How many tasks ask.
+    tasks: usize,
+    /// For how many they ask.
+    asked: usize,
+}
+
+impl<A> Lane<A> {
+    /// Whether those who wait are enough for one more task.
+    fn is_enough(&self) -> bool {
+        self.asked > 0 && self.waiting.len() >= self.asked
+    }
+}
 
 type Lanes<A> = Mutex<HashMap<Arc<Key>, Lane<A>>>;
 
@@ -94,23 +113,23 @@ impl<A: Asker> Shared<A> {
     /// who asks the same, or something else together with it.
     pub async fn ask(&self, key: Key, message: Bytes, asker: A) -> Given {
         let (to, given) = oneshot::channel();
+        let most = if key.message.is_some() { 1 } else { MOST_UNDER_WAY };
         let key = Arc::new(key);
         let begins = {
             let mut all = locked(&self.0);
-            let one = Waiting { asker, message, to };
-            match all.entry(Arc::clone(&key)) {
-                Entry::Occupied(mut there) => {
-                    there.get_mut().push(one);
-                    false
-                }
+            let lane = match all.entry(Arc::clone(&key)) {
+                Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(free) => {
-                    free.insert(vec![one]);
-                    true
+                    free.insert(Lane { waiting: Vec::new(), tasks: 0, asked: 0 })
                 }
-            }
+            };
+            lane.waiting.push(Waiting { asker, message, to });
+            let begins = lane.tasks == 0 || lane.tasks < most && lane.is_enough();
+            lane.tasks += usize::from(begins);
+            begins
         };
         if begins {
-            let turn = Turn { lanes: Arc::clone(&self.0), key, is_over: false };
+            let turn = Turn { lanes: Arc::clone(&self.0), key, asked: 0, is_over: false };
             tokio::spawn(turn.run());
         }
         given.await.unwrap_or_else(|_| Err(broke_off()))
@@ -125,11 +144,13 @@ fn broke_off() -> Status {
     Status::unavailable("the question broke off; ask again")
 }
 
-/// The task that asks for those who wait until nobody does. However it ends, it leaves nobody waiting
-/// for it.
+/// A task that asks for those who wait until nobody does, or until there are too few for it beside another.
+/// However it ends, it leaves nobody waiting for it.
 struct Turn<A> {
     lanes: Arc<Lanes<A>>,
     key: Arc<Key>,
+    /// For how many it asks.
+    asked: usize,
     is_over: bool,
 }
 
@@ -161,24 +182,28 @@ impl<A: Asker> Turn<A> {
 }
 
 impl<A> Turn<A> {
-    /// Takes those who wait, as many as can be asked for at once. Where there are none, it is over.
+    /// Takes those who wait, as many as can be asked for at once. Where there are none, or another task
+    /// will take them, it is over.
     fn next(&mut self) -> Option<Round<A>> {
         let mut all = locked(&self.lanes);
         let lane = all.get_mut(&self.key)?;
-        lane.retain(|one| !one.to.is_closed());
-        let mut left = std::mem::take(lane).into_iter();
-        let Some(first) = left.next() else {
+        lane.asked = lane.asked.saturating_sub(std::mem::take(&mut self.asked));
+        lane.waiting.retain(|one| !one.to.is_closed());
+        let is_needed = if lane.tasks > 1 { lane.is_enough() } else { !lane.waiting.is_empty() };
+        if !is_needed {
             self.is_over = true;
-            all.remove(&self.key);
+            leave(&mut all, &self.key);
             return None;
-        };
+        }
+        let mut left = std::mem::take(&mut lane.waiting).into_iter();
+        let first = left.next()?;
         let mut messages = vec![first.message.clone()];
         let mut places = HashMap::from([(first.message, 0)]);
         let mut waiting = vec![(0, first.to)];
         for one in left {
             let place = places.get(&one.message).copied();
             if place.is_none() && messages.len() >= MOST {
-                lane.push(one);
+                lane.waiting.push(one);
                 continue;
             }
             let place = place.unwrap_or_else(|| {
@@ -188,7 +213,19 @@ impl<A> Turn<A> {
             });
             waiting.push((place, one.to));
         }
+        self.asked = waiting.len();
+        lane.asked += self.asked;
         Some(Round { asker: first.asker, messages, waiting })
+    }
+}
+
+/// One task less asks for this. Who still waits when it was the last is told that nobody asks.
+fn leave<A>(all: &mut HashMap<Arc<Key>, Lane<A>>, key: &Arc<Key>) {
+    if let Some(lane) = all.get_mut(key) {
+        lane.tasks = lane.tasks.saturating_sub(1);
+        if lane.tasks == 0 {
+            all.remove(key);
+        }
     }
 }
 
@@ -212,7 +249,11 @@ impl<A> Drop for Turn<A> {
         if self.is_over {
             return;
         }
-        // It was ended in the middle: who waits is told.
-        locked(&self.lanes).remove(&self.key);
+        // It was ended in the middle.
+        let mut all = locked(&self.lanes);
+        if let Some(lane) = all.get_mut(&self.key) {
+            lane.asked = lane.asked.saturating_sub(self.asked);
+        }
+        leave(&mut all, &self.key);
     }
 }

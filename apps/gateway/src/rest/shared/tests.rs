@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn key(caller: &str, message: Option<&'static str>) -> Key {
     Key {
         cluster: "c".to_owned(),
-        caller: caller.to_owned(),
+        caller: caller.into(),
         way: String::new(),
         rpc: "/x",
         message: message.map(Bytes::from),
@@ -181,10 +181,10 @@ async fn different_questions_that_wait_are_asked_together_and_each_gets_its_own_
     for message in ["a", "b", "c", "nobody", "d", "c"] {
         bench.come_with(&mut tasks, message).await;
     }
-    assert_eq!(*bench.server.together.lock().unwrap(), [1], "the first waited for nobody");
-    bench.server.answers.add_permits(1);
+    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1], "as many waited as were asked for");
+    bench.server.answers.add_permits(2);
     settled().await;
-    assert_eq!(*bench.server.together.lock().unwrap(), [1, 4], "those who wait are asked once");
+    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1, 3], "those who wait are asked once");
     bench.server.answers.add_permits(1);
     let mut count = 0;
     while let Some((asked, given)) = next(&mut tasks).await {
@@ -209,6 +209,40 @@ async fn those_who_come_at_the_same_time_are_asked_together() {
     bench.server.answers.add_permits(1);
     assert_eq!(ages(&mut tasks).await, [1, 1, 1]);
     assert_eq!(*bench.server.together.lock().unwrap(), [3]);
+}
+
+#[tokio::test]
+async fn a_second_question_goes_out_beside_the_first_once_as_many_wait() {
+    let (bench, mut tasks) = (Bench::new(), JoinSet::new());
+    let together = || bench.server.together.lock().unwrap().clone();
+    for message in ["a", "b", "c"] {
+        let asks = bench.asks(key("a", None), message);
+        tasks.spawn(async move { (Bytes::from(message), asks.await) });
+    }
+    settled().await;
+    bench.come_with(&mut tasks, "d").await;
+    bench.come_with(&mut tasks, "e").await;
+    assert_eq!(together(), [3], "two are fewer than three");
+    bench.come_with(&mut tasks, "f").await;
+    assert_eq!(together(), [3, 3]);
+    for message in ["g", "h", "i", "j", "k", "l", "m"] {
+        bench.come_with(&mut tasks, message).await;
+    }
+    assert_eq!(together(), [3, 3], "there are two at most");
+    bench.server.answers.add_permits(1);
+    settled().await;
+    assert_eq!(together(), [3, 3, 7]);
+    // The other one finds nobody left and ends; the one that goes on takes whoever comes.
+    bench.server.answers.add_permits(1);
+    bench.come_with(&mut tasks, "n").await;
+    assert_eq!(together(), [3, 3, 7], "one is fewer than seven");
+    bench.server.answers.add_permits(1);
+    settled().await;
+    assert_eq!(together(), [3, 3, 7, 1]);
+    bench.server.answers.add_permits(1);
+    while next(&mut tasks).await.is_some() {}
+    settled().await;
+    assert!(bench.is_empty());
 }
 
 #[tokio::test]
