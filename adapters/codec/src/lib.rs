@@ -4,6 +4,8 @@
 //! a larger one. Most of our messages have a few hundred bytes, and a transaction of etcd has a hundred
 //! thousand: there is too much memory for the one and six copies of the other.
 
+pub mod raw;
+
 use std::fmt;
 use std::marker::PhantomData;
 

@@ -7,7 +7,6 @@
 pub mod convert;
 mod generated;
 pub mod json;
-pub mod raw;
 mod secret;
 pub mod together;
 pub mod tunnel;

@@ -50,11 +50,12 @@ const LARGEST_FILE: u64 = 256 * 1024;
 pub(crate) const FILE_VARIABLE: &str = "PERSYS_CONFIG_FILE";
 
 /// Settings whose values nobody sees.
-const SECRET: [&str; 6] = [
+const SECRET: [&str; 7] = [
     "etcd-password",
     "gitea-webhook-secret",
     "github-webhook-secret",
     "gitlab-webhook-secret",
+    "otlp-headers",
     "vault-approle-secret-id",
     "vault-token",
 ];

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use persys_telemetry::log::{self, Directive, Format};
-use persys_telemetry::trace::{Sampling, Settings};
+use persys_telemetry::trace::{Pairs, Sampling, Settings};
 
 use super::read::Reader;
-use super::{Setting, Values};
+use super::{Origin, Setting, Values};
 
 pub(super) const ENDPOINT: Setting = setting!(
     "otlp-endpoint",
@@ -25,6 +25,18 @@ pub(super) const ROOTS: Setting = setting!(
     ["OTEL_EXPORTER_OTLP_CERTIFICATE"],
     "",
     "Roots to trust for a collector with TLS; the system's when not given"
+);
+pub(super) const HEADERS: Setting = setting!(
+    "otlp-headers",
+    ["OTEL_EXPORTER_OTLP_HEADERS"],
+    "",
+    "Sent with every message to the collector: name=value, several with commas, %20 and the like in values; not as a flag"
+);
+pub(super) const ATTRIBUTES: Setting = setting!(
+    "resource-attributes",
+    ["OTEL_RESOURCE_ATTRIBUTES"],
+    "",
+    "What else is said of this in traces: name=value, several with commas"
 );
 pub(super) const SERVICE: Setting = setting!(
     "service-name",
@@ -58,7 +70,8 @@ pub(super) const FORMAT: Setting = setting!(
 );
 
 /// The rows about traces, for what has no table of its own.
-pub(crate) const TRACES: &[Setting] = &[ENDPOINT, INSECURE, ROOTS, SERVICE, SAMPLER, SHARE];
+pub(crate) const TRACES: &[Setting] =
+    &[ENDPOINT, INSECURE, ROOTS, HEADERS, SERVICE, ATTRIBUTES, SAMPLER, SHARE];
 
 /// Where spans go, if anywhere; `service` is what it is called when nobody says so.
 pub(crate) fn traces(values: &Values, service: &str) -> Result<Option<Settings>, Vec<String>> {
@@ -79,12 +92,22 @@ pub(crate) fn traces(values: &Values, service: &str) -> Result<Option<Settings>,
         }
     });
     let roots = read.text("otlp-certificate").map(PathBuf::from);
+    if values.origin("otlp-headers") == Some(&Origin::Flag) {
+        let why = "a flag is seen by everybody on this machine: use OTEL_EXPORTER_OTLP_HEADERS";
+        read.fault("otlp-headers", why);
+    }
+    let headers = Pairs::parse_headers(values.text("otlp-headers"));
+    let headers = headers.map_err(|why| read.fault("otlp-headers", why));
+    let attributes = Pairs::parse(values.text("resource-attributes"));
+    let attributes = attributes.map_err(|why| read.fault("resource-attributes", why));
     let service = read.text("service-name").unwrap_or_else(|| service.to_owned());
     let made = endpoint.zip(sampling.ok()).map(|(endpoint, sampling)| Settings {
         endpoint,
         roots,
         service,
         instance: None,
+        attributes: attributes.unwrap_or_default(),
+        headers: headers.unwrap_or_default(),
         sampling,
     });
     read.finish(Some(made))
@@ -109,6 +132,8 @@ pub(super) const CASES: &[super::variables::Case] = &[
     ("OTEL_EXPORTER_JAEGER_ENDPOINT", "http://k:4317", "", "endpoint: http://k:4317/"),
     ("OTEL_EXPORTER_OTLP_INSECURE", "false", COLLECTOR, "endpoint: https://c:4317/"),
     ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/c.pem", COLLECTOR, "roots: Some(\"/c.pem\"), service"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "key=geheim", COLLECTOR, "headers: [\"key\"]"),
+    ("OTEL_RESOURCE_ATTRIBUTES", "rack=7", COLLECTOR, "attributes: [\"rack\"]"),
     ("OTEL_SERVICE_NAME", "own", COLLECTOR, "service: \"own\""),
     ("OTEL_TRACES_SAMPLER", "always_on", COLLECTOR, "ratio: 1.0, follows: false"),
     ("OTEL_TRACES_SAMPLER_ARG", "0.5", COLLECTOR, "ratio: 0.5, follows: true"),

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use persys_cluster::record::Head;
+use persys_codec::raw::Raw;
 use persys_e2e::stack::{Stack, Wire};
 use persys_identity::Role;
 use persys_proto::agent::v1 as agent;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::FailureReason;
-use persys_proto::raw::Raw;
 use persys_runtime::Runtime as _;
 use prost::Message as _;
 use tonic::codegen::http::uri::PathAndQuery;

@@ -1,22 +1,23 @@
 //! Where spans go: a collector, by OTLP over gRPC.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
-use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{SpanExporter, WithTonicConfig as _};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use percent_encoding::percent_decode_str;
+use prost::Message as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tonic::Request;
 use tonic::codegen::http::Uri;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
-use super::queue::{Counts, Flush, queue};
+use super::otlp::{self, Attribute};
+use super::queue::{Batch, Collector, Counts, Flush, Rest, queue};
 use super::trail::{Recorder, Trail};
 
 /// How long the collector may take to be reached.
@@ -24,6 +25,8 @@ const REACH: Duration = Duration::from_secs(5);
 
 /// Largest file of roots that is read.
 const LARGEST_ROOTS: u64 = 1024 * 1024;
+/// Largest answer that is read.
+const LARGEST_ANSWER: usize = 64 * 1024;
 
 /// What to write down of what nobody has decided about yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,9 +62,69 @@ impl Sampling {
         Ok(Self { ratio, follows })
     }
 
-    fn sampler(self) -> Sampler {
-        let own = Sampler::TraceIdRatioBased(self.ratio);
-        if self.follows { Sampler::ParentBased(Box::new(own)) } else { own }
+    /// Whether this trace is of those that are written down. Whoever has the same share says the same.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of all numbers of 63 bits; the last digits do not matter"
+    )]
+    pub(super) fn takes(self, trace: u128) -> bool {
+        let most = (self.ratio * (1_u64 << 63) as f64) as u64;
+        (trace as u64) >> 1 < most
+    }
+}
+
+/// Names and values that others gave: `name=value,name=value`, with `%20` and the like where needed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Pairs(Vec<(String, String)>);
+
+impl fmt::Debug for Pairs {
+    /// Values may be passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl Pairs {
+    /// Reads them; what is wrong is said without a value.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut pairs = Vec::new();
+        for (nth, pair) in text.split(',').map(str::trim).enumerate() {
+            if pair.is_empty() {
+                continue;
+            }
+            let bad = || format!("part {} is not name=value", nth + 1);
+            let (name, value) = pair.split_once('=').ok_or_else(bad)?;
+            let name = name.trim();
+            let value = percent_decode_str(value.trim()).decode_utf8().ok().ok_or_else(bad)?;
+            if name.is_empty() || value.chars().any(char::is_control) {
+                return Err(bad());
+            }
+            pairs.push((name.to_owned(), value.into_owned()));
+        }
+        Ok(Self(pairs))
+    }
+
+    /// The same, to be sent with every message.
+    pub fn parse_headers(text: &str) -> Result<Self, String> {
+        let pairs = Self::parse(text)?;
+        pairs.headers()?;
+        Ok(pairs)
+    }
+
+    fn headers(&self) -> Result<MetadataMap, String> {
+        let mut headers = MetadataMap::new();
+        for (name, value) in &self.0 {
+            let bad = |what: &str| format!("{name:?} is no header: {what}");
+            let key = AsciiMetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes())
+                .map_err(|_| bad("its name is not one"))?;
+            let value = AsciiMetadataValue::try_from(value.as_str())
+                .map_err(|_| bad("its value is not one"))?;
+            headers.insert(key, value);
+        }
+        Ok(headers)
     }
 }
 
@@ -76,6 +139,10 @@ pub struct Settings {
     pub service: String,
     /// Which of several of the same name it is.
     pub instance: Option<String>,
+    /// What else is said of it there.
+    pub attributes: Pairs,
+    /// What is sent with every message, such as a password.
+    pub headers: Pairs,
     /// What is written down.
     pub sampling: Sampling,
 }
@@ -114,7 +181,7 @@ pub enum BadSettings {
         /// Why.
         source: std::io::Error,
     },
-    /// The library does not take it.
+    /// The way to the collector is not one.
     #[error("spans cannot be exported: {0}")]
     Exporter(String),
 }
@@ -127,8 +194,8 @@ pub struct Exporting {
     work: JoinHandle<()>,
 }
 
-impl std::fmt::Debug for Exporting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Exporting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporting").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
@@ -168,35 +235,57 @@ impl Exporting {
 
 /// Begins to export. The collector is not waited for.
 pub fn export(settings: &Settings) -> Result<Exporting, BadSettings> {
-    let bad = |error: &dyn std::fmt::Display| BadSettings::Exporter(error.to_string());
+    let bad = |error: &dyn fmt::Display| BadSettings::Exporter(error.to_string());
     let mut endpoint = Endpoint::from(settings.endpoint.clone()).connect_timeout(REACH);
     if settings.endpoint.scheme_str() == Some("https") {
         endpoint = endpoint.tls_config(tls(settings)?).map_err(|error| bad(&error))?;
     }
-    let exporter = SpanExporter::builder()
-        .with_tonic()
-        .with_channel(endpoint.connect_lazy())
-        .build()
-        .map_err(|error| bad(&error))?;
-    let mut resource = Resource::builder()
-        .with_service_name(settings.service.clone())
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-    if let Some(instance) = &settings.instance {
-        resource = resource.with_attribute(KeyValue::new("service.instance.id", instance.clone()));
-    }
-    let resource = resource.build();
-    let mut exporter = exporter;
-    opentelemetry_sdk::trace::SpanExporter::set_resource(&mut exporter, &resource);
-    let (queue, flush, counts, work) = queue(exporter);
-    let provider = SdkTracerProvider::builder()
-        .with_sampler(settings.sampling.sampler())
-        .with_resource(resource)
-        .with_span_processor(queue)
-        .build();
-    let recorder =
-        Recorder { tracer: provider.tracer("persys"), follows: settings.sampling.follows };
+    let collector = Otlp {
+        channel: endpoint.connect_lazy(),
+        headers: settings.headers.headers().map_err(|error| bad(&error))?,
+        sender: otlp::Sender::new(resource(settings)),
+    };
+    let (queue, flush, counts, work) = queue(collector);
+    let recorder = Recorder::new(queue, settings.sampling);
     let work = tokio::spawn(work);
     Ok(Exporting { home: Trail::home(recorder), flush, counts, work })
+}
+
+/// Who sends spans. What is said of it elsewhere does not outdo what it is called.
+fn resource(settings: &Settings) -> Vec<Attribute> {
+    let mut own = vec![
+        ("service.name", settings.service.as_str()),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+    ];
+    own.extend(settings.instance.as_deref().map(|instance| ("service.instance.id", instance)));
+    let others = settings.attributes.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let others = others.filter(|(name, _)| own.iter().all(|(own, _)| own != name));
+    let all = own.iter().copied().chain(others);
+    all.map(|(name, value)| Attribute::new(name, value)).collect()
+}
+
+/// A collector that speaks OTLP over gRPC.
+struct Otlp {
+    channel: Channel,
+    headers: MetadataMap,
+    sender: otlp::Sender,
+}
+
+impl Collector for Otlp {
+    async fn take(&self, batch: &Batch) -> Result<Option<Rest>, String> {
+        let mut request = Request::new(self.sender.request(&batch.spans));
+        *request.metadata_mut() = self.headers.clone();
+        let channel = self.channel.clone();
+        let asked = persys_codec::raw::unary(channel, otlp::EXPORT, request, LARGEST_ANSWER);
+        let answer = asked.await.map_err(|status| status.to_string())?;
+        // An answer that is not understood is an answer all the same.
+        let taken = otlp::Taken::decode(answer.into_inner()).unwrap_or_default();
+        let rest = taken.partly.map(|partly| {
+            let count = u64::try_from(partly.rejected).unwrap_or(0);
+            Rest { count, why: partly.why }
+        });
+        Ok(rest.filter(|rest| rest.count > 0))
+    }
 }
 
 fn tls(settings: &Settings) -> Result<ClientTlsConfig, BadSettings> {
@@ -247,5 +336,59 @@ mod tests {
         assert_eq!(Sampling::parse("always_off", "x"), Ok(Sampling { ratio: 0.0, follows: false }));
         assert!(Sampling::parse("traceidratio", "2").unwrap_err().contains("\"2\""));
         assert!(Sampling::parse("sometimes", "").unwrap_err().contains("always_on"));
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_traces() {
+        let takes = |ratio, trace| Sampling { ratio, follows: true }.takes(trace);
+        for trace in [0, 1, 5 << 64, u128::MAX] {
+            assert!(takes(1.0, trace) && !takes(0.0, trace), "{trace}");
+        }
+        // The lower half of a number decides, as in every other program.
+        assert!(takes(0.5, u128::MAX << 64 | 1 << 62) && !takes(0.5, 1 << 63));
+        let keys = std::hash::RandomState::new();
+        let number = |nth: u32| u128::from(std::hash::BuildHasher::hash_one(&keys, nth));
+        let taken = (0..20_000).filter(|nth| takes(0.1, number(*nth))).count();
+        assert!((1_700..2_300).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn pairs_are_taken_as_they_are_usually_written() {
+        let pairs = Pairs::parse("a=b, Authorization=Bearer%20geheim=,,c = d").unwrap();
+        let [a, b, c] = pairs.0.as_slice() else { panic!("{pairs:?}") };
+        assert_eq!((a.0.as_str(), a.1.as_str()), ("a", "b"));
+        assert_eq!((b.0.as_str(), b.1.as_str()), ("Authorization", "Bearer geheim="));
+        assert_eq!((c.0.as_str(), c.1.as_str()), ("c", "d"));
+        assert!(!format!("{pairs:?}").contains("geheim"));
+        let headers = pairs.headers().unwrap();
+        assert_eq!(headers.get("authorization").unwrap(), "Bearer geheim=");
+        assert_eq!(Pairs::parse("").unwrap(), Pairs::default());
+        for (bad, why) in [
+            ("a=b,geheim", "part 2"),
+            ("=b", "part 1"),
+            ("a=%0d%0a", "part 1"),
+            ("a=%ff", "part 1"),
+        ] {
+            let said = Pairs::parse(bad).unwrap_err();
+            assert!(said.contains(why) && !said.contains("geheim"), "{bad}: {said}");
+        }
+        assert!(Pairs::parse_headers("a b=c").unwrap_err().contains("no header"));
+    }
+
+    #[test]
+    fn a_process_is_called_as_it_was_told_whatever_else_is_said_of_it() {
+        let settings = Settings {
+            endpoint: Settings::endpoint("c:4317", true).unwrap(),
+            roots: None,
+            service: "own".to_owned(),
+            instance: Some("n1".to_owned()),
+            attributes: Pairs::parse("deployment.environment=lab,service.name=other").unwrap(),
+            headers: Pairs::default(),
+            sampling: Sampling { ratio: 1.0, follows: true },
+        };
+        let names: Vec<_> = resource(&settings).into_iter().map(|one| one.key).collect();
+        let wanted =
+            ["service.name", "service.version", "service.instance.id", "deployment.environment"];
+        assert_eq!(names, wanted);
     }
 }

@@ -4,22 +4,25 @@
 //!   span ends ──► room? ──► queue ──► every half second, so many at a time ──► collector
 //!                  └ no: dropped, counted                     └ no answer in time: dropped, counted
 //! ```
+//!
+//! A span is kept as the bytes that are sent of it: a few hundred, one after the other.
 
-use std::fmt;
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::Context;
-use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
-use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter, SpanProcessor};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Spans that may wait; beyond that they are dropped.
+use super::otlp::Span;
+
+/// Spans that may wait, and their bytes; beyond that they are dropped.
 const MOST_WAITING: usize = 16 * 1024;
-/// Most spans in one message to the collector.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Most spans in one message to the collector, and bytes from which it is long enough.
 const MOST_AT_ONCE: usize = 512;
+const ENOUGH_AT_ONCE: usize = 256 * 1024;
 /// How often what waits is sent.
 const EVERY: Duration = Duration::from_millis(500);
 /// How long the collector may take for one message.
@@ -34,62 +37,113 @@ pub(super) struct Counts {
     pub(super) dropped: AtomicU64,
 }
 
+/// Spans that are sent together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// As they are written, one after the other.
+    pub(super) spans: Vec<u8>,
+    count: usize,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.count >= MOST_AT_ONCE || self.spans.len() >= ENOUGH_AT_ONCE
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// All but the last of them are full.
+    batches: VecDeque<Batch>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Whether there was room.
+    fn push(&mut self, span: &[u8]) -> bool {
+        if self.count >= MOST_WAITING || self.bytes + span.len() > MOST_BYTES {
+            return false;
+        }
+        self.count += 1;
+        self.bytes += span.len();
+        match self.batches.back_mut().filter(|last| !last.is_full()) {
+            Some(last) => {
+                last.spans.extend_from_slice(span);
+                last.count += 1;
+            }
+            None => self.batches.push_back(Batch { spans: span.to_vec(), count: 1 }),
+        }
+        true
+    }
+
+    fn pop(&mut self) -> Option<Batch> {
+        let batch = self.batches.pop_front()?;
+        self.count -= batch.count;
+        self.bytes -= batch.spans.len();
+        Some(batch)
+    }
+}
+
 /// Where spans go when they end.
+#[derive(Debug, Clone)]
 pub(super) struct Queue {
-    to: mpsc::Sender<SpanData>,
+    waiting: Arc<Mutex<Waiting>>,
     counts: Arc<Counts>,
 }
 
-impl fmt::Debug for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("counts", &self.counts).finish_non_exhaustive()
+impl Queue {
+    /// Takes one that has ended.
+    pub(super) fn push(&self, span: &Span) {
+        let written = span.written();
+        if !self.locked().push(&written) {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
+
+    fn locked(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing is ever half pushed.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever takes spans.
+pub(super) trait Collector: Send + 'static {
+    /// Takes these; says how many of them it did not want, and why, or why it took none.
+    fn take(&self, batch: &Batch) -> impl Future<Output = Result<Option<Rest>, String>> + Send;
+}
+
+/// Spans a collector did not want.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) count: u64,
+    pub(super) why: String,
 }
 
 /// Has everything that waits sent, and says when that is done.
 pub(super) type Flush = mpsc::Sender<oneshot::Sender<()>>;
 
-/// A queue to this exporter. The work it gives goes on until the queue and the flush are gone.
-pub(super) fn queue<E: SpanExporter + 'static>(
-    exporter: E,
+/// A queue to this collector. The work it gives goes on until the flush is gone.
+pub(super) fn queue(
+    collector: impl Collector,
 ) -> (Queue, Flush, Arc<Counts>, impl Future<Output = ()> + Send + 'static) {
-    let (to, waiting) = mpsc::channel(MOST_WAITING);
     let (flush, flushes) = mpsc::channel(1);
     let counts = Arc::<Counts>::default();
-    let queue = Queue { to, counts: Arc::clone(&counts) };
-    let sender = Sender { exporter, waiting, counts: Arc::clone(&counts), told: None, why: None };
+    let queue = Queue { waiting: Arc::default(), counts: Arc::clone(&counts) };
+    let sender = Sender { collector, queue: queue.clone(), told: None, why: None };
     (queue, flush, counts, sender.run(flushes))
 }
 
-impl SpanProcessor for Queue {
-    fn on_start(&self, _span: &mut Span, _context: &Context) {}
-
-    fn on_end(&self, span: SpanData) {
-        if span.span_context.is_sampled() && self.to.try_send(span).is_err() {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        Err(OTelSdkError::InternalFailure("flushed by whoever began to export".to_owned()))
-    }
-
-    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
-        Ok(())
-    }
-}
-
-struct Sender<E> {
-    exporter: E,
-    waiting: mpsc::Receiver<SpanData>,
-    counts: Arc<Counts>,
+struct Sender<C> {
+    collector: C,
+    queue: Queue,
     /// When it was last told that spans are dropped, and how many there were then.
     told: Option<(Instant, u64)>,
     /// What the collector last said.
     why: Option<String>,
 }
 
-impl<E: SpanExporter> Sender<E> {
+impl<C: Collector> Sender<C> {
     async fn run(mut self, mut flushes: mpsc::Receiver<oneshot::Sender<()>>) {
         let mut every = interval(EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -111,38 +165,31 @@ impl<E: SpanExporter> Sender<E> {
 
     /// Sends what waits now, and not what comes meanwhile.
     async fn send_all(&mut self) {
-        let mut left = self.waiting.len();
+        let mut left = self.queue.locked().count;
         while left > 0 {
-            let mut batch = Vec::with_capacity(left.min(MOST_AT_ONCE));
-            while batch.len() < MOST_AT_ONCE
-                && let Ok(span) = self.waiting.try_recv()
-            {
-                batch.push(span);
-            }
-            let count = batch.len();
-            left = left.saturating_sub(count.max(1));
-            if count > 0 {
-                self.send(batch, u64::try_from(count).unwrap_or(u64::MAX)).await;
-            }
+            let Some(batch) = self.queue.locked().pop() else { return };
+            left = left.saturating_sub(batch.count);
+            self.send(&batch).await;
         }
     }
 
-    async fn send(&mut self, batch: Vec<SpanData>, count: u64) {
-        let why = match timeout(PATIENCE, self.exporter.export(batch)).await {
-            Ok(Ok(())) => {
-                self.counts.sent.fetch_add(count, Ordering::Relaxed);
-                return;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {PATIENCE:?}"),
+    async fn send(&mut self, batch: &Batch) {
+        let all = u64::try_from(batch.count).unwrap_or(u64::MAX);
+        let (dropped, why) = match timeout(PATIENCE, self.collector.take(batch)).await {
+            Ok(Ok(None)) => (0, None),
+            Ok(Ok(Some(rest))) => (rest.count.min(all), Some(rest.why)),
+            Ok(Err(why)) => (all, Some(why)),
+            Err(_) => (all, Some(format!("no answer within {PATIENCE:?}"))),
         };
-        self.counts.dropped.fetch_add(count, Ordering::Relaxed);
-        self.why = Some(why);
+        let counts = &self.queue.counts;
+        counts.sent.fetch_add(all - dropped, Ordering::Relaxed);
+        counts.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.why = why.or_else(|| self.why.take());
     }
 
     /// Tells that spans are dropped, once a minute at most.
     fn tell(&mut self) {
-        let dropped = self.counts.dropped.load(Ordering::Relaxed);
+        let dropped = self.queue.counts.dropped.load(Ordering::Relaxed);
         let (at, before) = self.told.map_or((None, 0), |(at, before)| (Some(at), before));
         if dropped == before || at.is_some_and(|at| at.elapsed() < TELL_EVERY) {
             return;
@@ -156,39 +203,35 @@ impl<E: SpanExporter> Sender<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
-    use opentelemetry::trace::{Span as _, Tracer as _, TracerProvider as _};
-    use opentelemetry_sdk::trace::SdkTracerProvider;
-
     use super::*;
 
     /// A collector that takes so long, and remembers how many it was sent at a time.
     #[derive(Debug, Clone)]
     struct Slow {
         takes: Duration,
+        rejects: u64,
         got: Arc<Mutex<Vec<usize>>>,
     }
 
-    impl SpanExporter for Slow {
-        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+    impl Collector for Slow {
+        async fn take(&self, batch: &Batch) -> Result<Option<Rest>, String> {
             tokio::time::sleep(self.takes).await;
-            self.got.lock().unwrap().push(batch.len());
-            Ok(())
+            self.got.lock().unwrap().push(batch.count);
+            let why = "too old".to_owned();
+            Ok((self.rejects > 0).then_some(Rest { count: self.rejects, why }))
         }
     }
 
-    fn started(takes: Duration) -> (SdkTracerProvider, Flush, Arc<Counts>, Slow) {
-        let slow = Slow { takes, got: Arc::default() };
+    fn started(takes: Duration, rejects: u64) -> (Queue, Flush, Arc<Counts>, Slow) {
+        let slow = Slow { takes, rejects, got: Arc::default() };
         let (queue, flush, counts, work) = queue(slow.clone());
         tokio::spawn(work);
-        (SdkTracerProvider::builder().with_span_processor(queue).build(), flush, counts, slow)
+        (queue, flush, counts, slow)
     }
 
-    fn spans(provider: &SdkTracerProvider, count: usize) {
-        let tracer = provider.tracer("test");
+    fn spans(queue: &Queue, count: usize) {
         for _ in 0..count {
-            tracer.start("one").end();
+            queue.push(&Span { name: "one".to_owned(), ..Span::default() });
         }
     }
 
@@ -198,24 +241,52 @@ mod tests {
         until.await.unwrap();
     }
 
+    fn known(counts: &Counts) -> (u64, u64) {
+        (counts.sent.load(Ordering::Relaxed), counts.dropped.load(Ordering::Relaxed))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_ended_is_sent_in_messages_of_a_bounded_size() {
-        let (provider, flush, counts, slow) = started(Duration::ZERO);
-        spans(&provider, 1_300);
+        let (queue, flush, counts, slow) = started(Duration::ZERO, 0);
+        spans(&queue, 1_300);
         flushed(&flush).await;
         assert_eq!(*slow.got.lock().unwrap(), [512, 512, 276]);
-        assert_eq!(counts.sent.load(Ordering::Relaxed), 1_300);
+        assert_eq!(known(&counts), (1_300, 0));
+        let long = Span { name: "x".repeat(100_000), ..Span::default() };
+        for _ in 0..4 {
+            queue.push(&long);
+        }
+        flushed(&flush).await;
+        assert_eq!(slow.got.lock().unwrap().split_off(3), [3, 1]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_collector_that_stands_still_costs_its_spans_and_nobody_waits() {
-        let (provider, flush, counts, _) = started(Duration::from_hours(1));
+        let (queue, flush, counts, _) = started(Duration::from_hours(1), 0);
         let begun = std::time::Instant::now();
-        spans(&provider, MOST_WAITING + 100);
-        assert_eq!(counts.dropped.load(Ordering::Relaxed), 100, "those without room");
+        spans(&queue, MOST_WAITING + 100);
+        assert_eq!(known(&counts), (0, 100), "those without room");
         flushed(&flush).await;
         let all = u64::try_from(MOST_WAITING + 100).unwrap();
-        assert_eq!(counts.dropped.load(Ordering::Relaxed), all, "and those without an answer");
+        assert_eq!(known(&counts), (0, all), "and those without an answer");
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_spans_are_held_to_their_bytes() {
+        let (queue, _flush, counts, _) = started(Duration::from_hours(1), 0);
+        let long = Span { name: "x".repeat(1024 * 1024), ..Span::default() };
+        for _ in 0..20 {
+            queue.push(&long);
+        }
+        assert_eq!(known(&counts), (0, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_collector_does_not_want_counts_as_dropped() {
+        let (queue, flush, counts, _) = started(Duration::ZERO, 3);
+        spans(&queue, 10);
+        flushed(&flush).await;
+        assert_eq!(known(&counts), (7, 3));
     }
 }

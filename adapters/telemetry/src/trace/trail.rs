@@ -5,21 +5,19 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{
-    Span as _, SpanBuilder, SpanContext, SpanId, Status as SpanStatus, TraceContextExt as _,
-    TraceFlags, TraceId, TraceState, Tracer as _,
-};
-use opentelemetry::{Context, KeyValue, Value};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{SdkTracer, Span as Recorded};
+use persys_model::failure::clip;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::{Request, Status};
 
-pub use opentelemetry::trace::SpanKind as Kind;
+use super::export::Sampling;
+use super::otlp::{self, Attribute, Value};
+use super::place::Place;
+use super::queue::Queue;
 
 /// The headers in which a trail is told.
 const PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -27,6 +25,10 @@ const STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Longest part of an error that is written down with a span.
 const LONGEST_WHY: usize = 256;
+/// Longest name, and longest text that is said about something.
+const LONGEST_TEXT: usize = 1024;
+/// Most that is said about one span.
+const MOST_ATTRIBUTES: usize = 32;
 
 tokio::task_local! {
     static TRAIL: Trail;
@@ -50,29 +52,77 @@ pub fn attach(mut request: Request<()>) -> Result<Request<()>, Status> {
     Ok(request)
 }
 
+/// What a span is to whom it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A part of the work.
+    Internal,
+    /// Somebody asked for it.
+    Server,
+    /// Somebody else is asked for it.
+    Client,
+}
+
+impl Kind {
+    fn number(self) -> i32 {
+        match self {
+            Self::Internal => 1,
+            Self::Server => 2,
+            Self::Client => 3,
+        }
+    }
+}
+
 /// Who writes spans down.
 pub(super) struct Recorder {
-    pub(super) tracer: SdkTracer,
-    /// Whether nothing is written down that whoever asked does not want written down.
-    pub(super) follows: bool,
+    queue: Queue,
+    sampling: Sampling,
+    /// Numbers are made from a count, under keys that no other process has.
+    keys: RandomState,
+    count: AtomicU64,
+}
+
+impl Recorder {
+    pub(super) fn new(queue: Queue, sampling: Sampling) -> Self {
+        Self { queue, sampling, keys: RandomState::new(), count: AtomicU64::new(0) }
+    }
+
+    /// A number that nobody had before; never 0.
+    fn number(&self) -> u64 {
+        self.keys.hash_one(self.count.fetch_add(1, Ordering::Relaxed)).max(1)
+    }
+
+    /// The place of what begins at `parent`, or of a new trace.
+    fn place(&self, parent: Option<&Place>) -> Place {
+        let trace = match parent {
+            Some(parent) => parent.trace,
+            None => u128::from(self.number()) << 64 | u128::from(self.number()),
+        };
+        let is_sampled = match parent {
+            Some(parent) if self.sampling.follows => parent.is_sampled,
+            Some(_) | None => self.sampling.takes(trace),
+        };
+        let state = parent.and_then(|parent| parent.state.clone());
+        Place { trace, span: self.number(), is_sampled, state }
+    }
 }
 
 /// Where in which trace something happens, and who writes it down. Copies are the same.
 #[derive(Clone, Default)]
 pub struct Trail {
     recorder: Option<Arc<Recorder>>,
-    context: Option<SpanContext>,
+    place: Option<Place>,
 }
 
 impl fmt::Debug for Trail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Trail").field(&self.context).finish()
+        f.debug_tuple("Trail").field(&self.place).finish()
     }
 }
 
 impl Trail {
     pub(super) fn home(recorder: Recorder) -> Self {
-        Self { recorder: Some(Arc::new(recorder)), context: None }
+        Self { recorder: Some(Arc::new(recorder)), place: None }
     }
 
     /// Whether anything is written down here.
@@ -84,14 +134,14 @@ impl Trail {
     /// The same recorder, in no trace yet.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        Self { recorder: self.recorder.clone(), context: None }
+        Self { recorder: self.recorder.clone(), place: None }
     }
 
     /// The trace, as people look for it; nothing where none is written down.
     #[must_use]
     pub fn trace_id(&self) -> Option<String> {
-        let context = self.context.as_ref().filter(|context| context.is_sampled());
-        context.map(|context| context.trace_id().to_string())
+        let place = self.place.as_ref().filter(|place| place.is_sampled);
+        place.map(|place| format!("{:032x}", place.trace))
     }
 
     /// Begins a span, which ends when it is dropped.
@@ -107,103 +157,99 @@ impl Trail {
         at: Option<SystemTime>,
     ) -> Span {
         let unwanted = |recorder: &&Arc<Recorder>| {
-            recorder.follows && self.context.as_ref().is_some_and(|context| !context.is_sampled())
+            recorder.sampling.follows && self.place.as_ref().is_some_and(|place| !place.is_sampled)
         };
         let Some(recorder) = self.recorder.as_ref().filter(|recorder| !unwanted(recorder)) else {
-            return Span { recorded: None, trail: self.clone() };
+            return Span { open: None, trail: self.clone() };
         };
-        let mut builder = SpanBuilder::from_name(name).with_kind(kind);
-        builder.start_time = at;
-        let parent = match &self.context {
-            Some(context) => Context::new().with_remote_span_context(context.clone()),
-            None => Context::new(),
-        };
-        let span = recorder.tracer.build_with_context(builder, &parent);
-        let context = Some(span.span_context().clone()).filter(SpanContext::is_valid);
-        let trail = Self { recorder: self.recorder.clone(), context };
-        Span { recorded: Some(span).filter(Recorded::is_recording), trail }
+        let place = recorder.place(self.place.as_ref());
+        let open = place.is_sampled.then(|| {
+            let parent = self.place.as_ref().map(|parent| parent.span);
+            Box::new(otlp::Span {
+                trace_id: place.trace.to_be_bytes().to_vec(),
+                span_id: place.span.to_be_bytes().to_vec(),
+                trace_state: place.state.as_deref().unwrap_or_default().to_owned(),
+                parent_span_id: parent.map(|span| span.to_be_bytes().to_vec()).unwrap_or_default(),
+                name: clip(&name.into(), LONGEST_TEXT).to_owned(),
+                kind: kind.number(),
+                start: nanos(at.unwrap_or_else(SystemTime::now)),
+                flags: 1,
+                ..otlp::Span::default()
+            })
+        });
+        Span { open, trail: Self { recorder: self.recorder.clone(), place: Some(place) } }
     }
 
     /// The trail that the headers of a request tell of, in `traceparent`; this one where they tell of
     /// none or of nonsense.
     #[must_use]
     pub fn told(&self, headers: &HeaderMap) -> Self {
-        let Some(parent) = headers.get(PARENT) else { return self.clone() };
-        if let (Ok(parent), false) = (parent.to_str(), headers.contains_key(STATE)) {
-            return self.told_by(parent);
-        }
-        let context = TraceContextPropagator::new()
-            .extract_with_context(&Context::new(), &Headers(headers))
-            .span()
-            .span_context()
-            .clone();
-        if context.is_valid() {
-            Self { recorder: self.recorder.clone(), context: Some(context) }
-        } else {
-            self.clone()
-        }
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let place = text(PARENT).and_then(|parent| Place::read(parent.trim()));
+        let place = place.map(|place| match text(STATE) {
+            Some(state) => place.with_state(state),
+            None => place,
+        });
+        self.at(place)
     }
 
     /// The same, told in one text, such as the variable `TRACEPARENT`.
     #[must_use]
     pub fn told_by(&self, traceparent: &str) -> Self {
-        match read(traceparent.trim()).filter(SpanContext::is_valid) {
-            Some(context) => Self { recorder: self.recorder.clone(), context: Some(context) },
-            None => self.clone(),
-        }
+        self.at(Place::read(traceparent.trim()))
+    }
+
+    fn at(&self, place: Option<Place>) -> Self {
+        let place = place.or_else(|| self.place.clone());
+        Self { recorder: self.recorder.clone(), place }
     }
 
     /// This trail in one text; nothing where it leads nowhere.
     #[must_use]
     pub fn traceparent(&self) -> Option<String> {
-        let context = self.context.as_ref()?;
-        let (trace, span) = (context.trace_id(), context.span_id());
-        Some(format!("00-{trace}-{span}-{:02x}", context.trace_flags().to_u8() & 1))
+        self.place.as_ref().map(ToString::to_string)
     }
 
     /// Writes this trail into the headers of a request, in place of any other.
     pub fn tell(&self, headers: &mut HeaderMap) {
-        let Some(context) = &self.context else { return };
-        let Some(Ok(told)) = self.traceparent().map(HeaderValue::try_from) else { return };
+        let Some(place) = &self.place else { return };
+        let Ok(told) = HeaderValue::try_from(place.to_string()) else { return };
         headers.insert(PARENT, told);
-        match HeaderValue::try_from(context.trace_state().header()) {
-            Ok(state) if !state.is_empty() => headers.insert(STATE, state),
-            // Without a state to tell of there is nothing to say.
-            Ok(_) | Err(_) => headers.remove(STATE),
+        let state = place.state.as_deref().and_then(|state| HeaderValue::from_str(state).ok());
+        match state {
+            Some(state) => headers.insert(STATE, state),
+            None => headers.remove(STATE),
         };
     }
 }
 
-/// Reads `00-<trace>-<span>-<flags>`. What a later version says after that is left out, as the
-/// recommendation has it.
-fn read(text: &str) -> Option<SpanContext> {
-    let mut parts = text.split('-');
-    let mut hex = |digits: usize| {
-        let part = parts.next().filter(|part| part.len() == digits)?;
-        let plain = part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        plain.then_some(part)
-    };
-    let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
-    let is_last = parts.next().is_none();
-    if version == "ff" || version == "00" && !is_last {
-        return None;
-    }
-    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
-    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
-    let is_remote = true;
-    Some(SpanContext::new(trace, span, flags, is_remote, TraceState::NONE))
+/// Nanoseconds since 1970.
+fn nanos(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Something that takes time. It ends when it is dropped.
 #[derive(Default)]
 pub struct Span {
-    recorded: Option<Recorded>,
+    /// What is written down of it, if anything is.
+    open: Option<Box<otlp::Span>>,
     trail: Trail,
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if let (Some(mut span), Some(recorder)) = (self.open.take(), &self.trail.recorder) {
+            // A clock that was set back does not make it end before it began.
+            span.end = nanos(SystemTime::now()).max(span.start);
+            recorder.queue.push(&span);
+        }
+    }
 }
 
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Span").field(&self.trail.context).finish()
+        f.debug_tuple("Span").field(&self.trail.place).finish()
     }
 }
 
@@ -211,13 +257,19 @@ impl Span {
     /// Whether it is written down; what is expensive to find out is left out otherwise.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.recorded.is_some()
+        self.open.is_some()
     }
 
     /// Says more about it.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        if let Some(recorded) = &mut self.recorded {
-            recorded.set_attribute(KeyValue::new(key, value));
+        if let Some(open) =
+            self.open.as_mut().filter(|open| open.attributes.len() < MOST_ATTRIBUTES)
+        {
+            let value = match value.into() {
+                Value::Text(text) if text.len() > LONGEST_TEXT => clip(&text, LONGEST_TEXT).into(),
+                short => short,
+            };
+            open.attributes.push(Attribute::new(key, value));
         }
     }
 
@@ -230,10 +282,10 @@ impl Span {
 
     /// It did not go well.
     pub fn fail(&mut self, why: &dyn fmt::Display) {
-        if let Some(recorded) = &mut self.recorded {
+        if let Some(open) = &mut self.open {
             let why = why.to_string();
-            let why = persys_model::failure::clip(&why, LONGEST_WHY).to_owned();
-            recorded.set_status(SpanStatus::error(why));
+            let message = clip(&why, LONGEST_WHY).to_owned();
+            open.status = Some(otlp::Status { message, code: otlp::FAILED });
         }
     }
 
@@ -241,18 +293,6 @@ impl Span {
     #[must_use]
     pub fn trail(&self) -> &Trail {
         &self.trail
-    }
-}
-
-struct Headers<'a>(&'a HeaderMap);
-
-impl Extractor for Headers<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key)?.to_str().ok()
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(HeaderName::as_str).collect()
     }
 }
 
@@ -279,38 +319,21 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_trail() {
-        for bad in
-            ["", "00", "00-0-0-01", "zz-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]
-        {
-            assert_eq!(sent(&Trail::default().told_by(bad)), None, "{bad}");
-        }
-        for bad in [
-            "00-1-2-3".to_owned(),
-            SAMPLED.to_uppercase(),
-            SAMPLED.replacen("00-", "ff-", 1),
-            format!("{SAMPLED}-more"),
-            SAMPLED.replace("b7ad6b7169203331", "0000000000000000"),
-        ] {
-            assert_eq!(sent(&Trail::default().told_by(&bad)), None, "{bad}");
-        }
+        assert_eq!(sent(&Trail::default().told_by("00-0-0-01")), None);
         assert_eq!(sent(&Trail::default()), None);
     }
 
     #[test]
-    fn a_text_is_read_as_the_library_reads_it() {
-        let later = format!("{}-more", SAMPLED.replacen("00-", "01-", 1));
-        let unsampled = SAMPLED.replace("-01", "-00");
-        for text in [SAMPLED, &later, &unsampled, ""] {
-            let mut headers = HeaderMap::new();
-            headers.insert(PARENT, HeaderValue::from_str(text).unwrap());
-            let library = TraceContextPropagator::new()
-                .extract_with_context(&Context::new(), &Headers(&headers))
-                .span()
-                .span_context()
-                .clone();
-            let ours = Trail::default().told(&headers).context;
-            assert_eq!(ours, Some(library).filter(SpanContext::is_valid), "{text}");
-        }
+    fn what_others_keep_in_a_trace_is_passed_on_with_it_and_not_with_another() {
+        let mut headers = HeaderMap::new();
+        headers.insert(PARENT, HeaderValue::from_static(SAMPLED));
+        headers.insert(STATE, HeaderValue::from_static("a=b"));
+        let trail = Trail::default().told(&headers);
+        let mut passed = HeaderMap::new();
+        trail.tell(&mut passed);
+        assert_eq!(passed, headers);
+        Trail::default().told_by(SAMPLED).tell(&mut passed);
+        assert!(!passed.contains_key(STATE));
     }
 
     #[tokio::test]

@@ -175,7 +175,7 @@ impl Cluster {
         let mut span = trace::current().begin(call.path.trim_start_matches('/'), Kind::Client);
         span.show("persys.cluster", &self.id);
         let request = call.request(self.longest, span.trail());
-        let question = persys_proto::raw::unary(channel, call.path, request, LARGEST_ANSWER);
+        let question = persys_codec::raw::unary(channel, call.path, request, LARGEST_ANSWER);
         let status = match timeout(self.longest, question).await {
             Ok(Ok(answer)) => {
                 scheduler.answered();

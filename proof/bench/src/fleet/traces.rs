@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use persys_collector::Collector;
-use persys_telemetry::trace::{self, Exporting, Sampling, Settings};
+use persys_telemetry::trace::{self, Exporting, Pairs, Sampling, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -34,7 +34,16 @@ pub(super) fn export(at: &str, service: &str, share: f64) -> Result<Exporting, F
     let endpoint = Settings::endpoint(at, true)?;
     let sampling = Sampling { ratio: share, follows: true };
     let service = service.to_owned();
-    Ok(trace::export(&Settings { endpoint, roots: None, service, instance: None, sampling })?)
+    let (attributes, headers) = (Pairs::default(), Pairs::default());
+    Ok(trace::export(&Settings {
+        endpoint,
+        roots: None,
+        service,
+        instance: None,
+        attributes,
+        headers,
+        sampling,
+    })?)
 }
 
 /// Takes spans until standard input ends; says where, and then how many.

@@ -106,7 +106,7 @@ impl One {
             Self::Grpc(channel) => {
                 let request = Request::new(kind.message(nth));
                 let asked =
-                    persys_proto::raw::unary(channel.clone(), kind.method(), request, LARGEST);
+                    persys_codec::raw::unary(channel.clone(), kind.method(), request, LARGEST);
                 Ok(asked.await?.into_inner())
             }
             Self::Rest(client, base) => {

@@ -139,7 +139,7 @@ async fn a_link_lets_a_browser_in_once_and_other_sites_cannot_use_its_cookie() {
     let secure = Secure::start().await;
     let public = secure.gateway.public;
     let client = secure.client(public, None);
-    let ada = Caller::Certified { role: Role::User, name: Name::new("ada").unwrap(), serial: None };
+    let ada = Caller::certified(Role::User, Name::new("ada").unwrap(), None);
     let link = secure.gateway.login_link(ada).unwrap();
     let code = link.rsplit('/').next().unwrap();
     let enter = |code: &str| {

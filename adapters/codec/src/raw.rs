@@ -60,7 +60,7 @@ impl Encoder for Raw {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        persys_codec::settings()
+        crate::settings()
     }
 }
 
@@ -73,6 +73,6 @@ impl Decoder for Raw {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        persys_codec::settings()
+        crate::settings()
     }
 }
