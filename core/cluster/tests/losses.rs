@@ -157,6 +157,34 @@ fn nodes_that_disagree_and_nodes_not_heard_are_named() {
     assert!(plan.conflicts.contains(&twice), "{:?}", plan.conflicts);
 }
 
+/// The store knows a later decision than any node holds, and the node it names holds an earlier one than
+/// another node: the place that is recorded counts, and what is there is not ordered away.
+#[test]
+fn a_place_that_nobody_outdoes_is_not_taken_for_an_earlier_copy() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let (mut copy, web) = (c.store.snapshot.clone(), workload_id("web"));
+    let place = c.node_of("web").unwrap();
+    let other = (0..2).map(node_id).find(|node| *node != place).unwrap();
+    let mut later = c.agents[&place].held[&web].clone();
+    later.report.epoch = Epoch(40);
+    c.agents.get_mut(&other).unwrap().held.insert(web.clone(), later);
+    let decided = copy.assignments.iter_mut().find(|decided| decided.workload == web).unwrap();
+    Arc::make_mut(decided).place.as_mut().unwrap().epoch = Epoch(77);
+    copy.head.as_mut().unwrap().epoch = Epoch(77);
+    put_back(&mut c, copy);
+    let plan = c.world.recovery_plan(&Recovery::FromAgents);
+    assert_eq!((plan.kept, plan.restored), (ids(&["web"]), BTreeMap::new()));
+    assert_eq!(plan.superseded, BTreeSet::from([(web.clone(), other.clone())]));
+
+    assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
+    c.pass(10_000);
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(place.clone())));
+    assert!(c.assignment("web").former.is_empty());
+    assert!(!c.agents[&place].tombstones.contains_key(&web), "its copy was not ordered away");
+    assert!(!c.agents[&other].held.contains_key(&web));
+}
+
 /// Work that moved leaves a removal behind where it was, under a later decision than an older store
 /// knows. Its data is still wanted.
 #[test]

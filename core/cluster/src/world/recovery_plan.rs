@@ -194,13 +194,19 @@ fn from_agents(stored: &Basis, heard: &BTreeMap<NodeId, Registration>) -> Recove
             continue;
         }
         let Some((winner, newest)) = winner else { continue };
-        if *winner != node {
+        // Nobody may hold a decision as late as the recorded one: then its place stays, whoever of
+        // those heard holds the latest.
+        let later = newest.report.epoch > stored.epoch(id);
+        let home = stored.place(id).map(|(place, _)| place).filter(|_| !later);
+        if home.unwrap_or(*winner) != node {
             plan.superseded.insert((id.clone(), node.clone()));
+        }
+        if *winner != node {
             if newest.report.epoch == held.report.epoch {
                 let what = Disagreement::HeldTwice((*winner).clone(), node.clone());
                 plan.conflicts.insert(Conflict { workload: id.clone(), what });
             }
-        } else if held.report.epoch > stored.epoch(id) {
+        } else if later {
             plan.restored.insert(id.clone(), node.clone());
             if let Some((from, _)) = stored.place(id).filter(|(from, _)| from != node) {
                 let what = Disagreement::Moved { from: from.clone(), to: node.clone() };
