@@ -247,7 +247,7 @@ impl World {
     }
 
     /// Turns the place into a former copy, which its node is told to remove.
-    fn retire(&mut self, at: WorkloadIndex) {
+    pub(super) fn retire(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(place) = slot.assignment.place.clone() else { return };
         self.drop_place(at);

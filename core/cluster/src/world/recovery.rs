@@ -285,6 +285,7 @@ impl World {
             self.touch_decision(at);
             self.close_unit();
         }
+        self.leave_volumes(plan);
     }
 
     fn rebuild_node(&mut self, registration: &Registration) {

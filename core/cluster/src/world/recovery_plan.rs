@@ -11,6 +11,7 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, Tombstone};
 use persys_model::link::Registration;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumeKey;
 
 use super::World;
 use crate::input::Recovery;
@@ -79,6 +80,16 @@ pub enum Disagreement {
     ComesBack(NodeId),
     /// The store knows a later decision than the snapshot, which would be forgotten.
     StoreIsNewer,
+    /// It names a volume that one node at a time may have, and another workload has it elsewhere: it
+    /// would leave its node, and be started where the volume is once it is gone there.
+    VolumeElsewhere {
+        /// The volume.
+        volume: VolumeKey,
+        /// The node it would leave.
+        from: NodeId,
+        /// Where the volume is.
+        to: NodeId,
+    },
 }
 
 impl fmt::Display for Conflict {
@@ -109,6 +120,11 @@ impl fmt::Display for Conflict {
             Disagreement::ComesBack(node) => write!(
                 f,
                 "{id}: {node} proves that it was deleted after the snapshot; it is started again"
+            ),
+            Disagreement::VolumeElsewhere { volume, from, to } => write!(
+                f,
+                "{id}: one node at a time may have {volume}, and {to} has it for another; it leaves \
+                 {from}, and runs on {to} once it is gone there"
             ),
             Disagreement::StoreIsNewer => {
                 write!(
@@ -156,7 +172,11 @@ impl World {
         let stored = self.stored_basis();
         let heard = &self.heard;
         let (mut plan, known) = match way {
-            Recovery::FromAgents => (from_agents(&stored, heard), stored.nodes),
+            Recovery::FromAgents => {
+                let mut plan = from_agents(&stored, heard);
+                self.part_volumes(&mut plan);
+                (plan, stored.nodes)
+            }
             Recovery::AcceptEmpty => (from_basis(&Basis::default(), &stored, heard), stored.nodes),
             Recovery::FromSnapshot(snapshot) => {
                 let basis = Basis::of_snapshot(snapshot);

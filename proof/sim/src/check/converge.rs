@@ -274,8 +274,28 @@ impl Sim {
             return Some("was submitted and never looked at".to_owned());
         }
         let home = room::home_for(&self.store.contents, &workload.id, &workload.spec)?;
+        if self.orphan_has_volume_of(workload) {
+            // It can only be where the orphan is, and how much room there is beside that is not told.
+            return None;
+        }
         let why = &assignment.reason.message;
         Some(format!("waits ({:?}: {why}), but {home} has room", assignment.reason.code))
+    }
+
+    /// Whether what nobody knows has a volume of this workload that one node at a time may have.
+    fn orphan_has_volume_of(&self, workload: &Workload) -> bool {
+        let singles = super::volumes::singles(&workload.spec);
+        self.hosts.iter().any(|host| {
+            let intents = host.disk.ledger.intents.iter();
+            let mut orphans = intents.filter(|(id, _)| {
+                let key = (host.id.clone(), (*id).clone(), DriftKind::OrphanOnAgent);
+                **id != workload.id && self.store.contents.drifts.contains_key(&key)
+            });
+            orphans.any(|(_, intent)| {
+                let spec = intent.spec.as_deref();
+                spec.is_some_and(|spec| !super::volumes::singles(spec).is_disjoint(&singles))
+            })
+        })
     }
 
     fn running_on(&self, id: &WorkloadId) -> Vec<usize> {
