@@ -24,7 +24,7 @@ use persys_model::labels::{Taint, TaintEffect};
 use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::spec::Spec;
-use persys_model::spec::volume::VolumeDriver::CephRbd;
+use persys_model::spec::volume::VolumeDriver::{CephRbd, Local};
 use persys_model::time::Millis;
 use persys_model::token::{Epoch, Term};
 use persys_model::volume::VolumeKey;
@@ -137,6 +137,47 @@ fn a_volume_of_an_orphan_that_is_to_go_is_free_when_it_is_gone() {
     c.pass(20_000);
     assert_eq!((c.phase("new"), c.node_of("new")), (Some(Phase::Running), Some(node_id(1))));
     assert_eq!(c.store.snapshot.attachments.len(), 1);
+}
+
+#[test]
+fn data_is_not_deleted_under_an_orphan() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let local = || with_volume(volume(Local, "data", true));
+    let key = VolumeKey::of(&volume(Local, "data", true));
+    let n0 = node_id(0);
+    c.apply("db", local(), "r1");
+    c.ask(Ask::Delete(workload_id("db")));
+    // One that names the disk, and one of which nobody can say what it has.
+    for (name, spec) in [("old", Some(local())), ("bare", None)] {
+        strand(&mut c, &n0, name, spec);
+        let (code, why) = refusal(&c.ask(Ask::DeleteVolume(key.clone())));
+        assert_eq!(code, RefusalCode::Conflict);
+        assert!(why.contains(&format!("n0 has a workload {name} that nobody here knows")), "{why}");
+        judge(&mut c, &n0, name, OrphanVerdict::Delete);
+        c.pass(2_000);
+    }
+    strand(&mut c, &n0, "other", Some(with_volume(volume(Local, "else", true))));
+    assert!(matches!(c.ask(Ask::DeleteVolume(key.clone())), Reply::Done { .. }));
+    c.pass(2_000);
+    assert!(c.world.volume(&key).is_none());
+}
+
+#[test]
+fn an_orphan_is_not_left_alone_with_data_that_is_to_go() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let local = || with_volume(volume(Local, "data", true));
+    let key = VolumeKey::of(&volume(Local, "data", true));
+    let n0 = node_id(0);
+    c.apply("db", local(), "r1");
+    c.ask(Ask::Delete(workload_id("db")));
+    c.deaf.push(n0.clone());
+    c.ask(Ask::DeleteVolume(key.clone()));
+    strand(&mut c, &n0, "old", Some(local()));
+    let (code, why) = refusal(&judge(&mut c, &n0, "old", OrphanVerdict::Ignore));
+    assert_eq!(code, RefusalCode::Conflict);
+    assert!(why.contains("disk local:data is being deleted, and old may use it"), "{why}");
+    assert!(matches!(judge(&mut c, &n0, "old", OrphanVerdict::Adopt), Reply::Done { .. }));
+    assert!(c.store.snapshot.graves.is_empty(), "adopted, its data stays");
 }
 
 fn no_new_work() -> Taint {

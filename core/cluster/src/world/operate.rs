@@ -352,6 +352,9 @@ impl World {
     }
 
     fn ignore_orphan(&mut self, request: RequestId, at: NodeIndex, id: &WorkloadId) {
+        if let Some(why) = self.in_the_way(id, at) {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         let key = (id.clone(), DriftKind::OrphanOnAgent);
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         if let Some(drift) = slot.drifts.get_mut(&key) {

@@ -11,21 +11,62 @@ use super::World;
 use crate::placement::NodeIndex;
 
 impl World {
-    /// Nodes that have a volume for what nobody knows: it may be in use there all the same. Before its
-    /// node has said what it is, it may have any.
+    /// Nodes that have a volume for what nobody knows: it may be in use there all the same.
     pub(super) fn held_by_orphans(
         &self,
         id: &WorkloadId,
         key: &VolumeKey,
     ) -> impl Iterator<Item = NodeId> {
-        let others = self.orphans.iter().filter(move |(other, _)| *other != id);
-        let nodes = others.flat_map(|(other, nodes)| nodes.iter().map(move |at| (other, at)));
-        nodes.filter_map(move |(other, at)| {
-            let slot = self.nodes.get(at.0).filter(|slot| !slot.confirmed_gone)?;
-            let orphan = slot.orphans.get(other).map(|orphan| orphan.held.spec.as_deref());
-            let has = orphan.is_none_or(|spec| spec.is_some_and(|spec| names(spec, key)));
-            has.then(|| slot.node.facts.id.clone())
-        })
+        let others = self.orphan_spots().filter(move |(other, _)| *other != id);
+        let off = |at: NodeIndex| self.nodes.get(at.0).is_none_or(|slot| slot.confirmed_gone);
+        let may_have =
+            others.filter(move |(other, at)| !off(*at) && self.may_have(other, *at, key));
+        may_have.map(|(_, at)| self.node_id(at))
+    }
+
+    fn orphan_spots(&self) -> impl Iterator<Item = (&WorkloadId, NodeIndex)> {
+        self.orphans.iter().flat_map(|(id, nodes)| nodes.iter().map(move |at| (id, *at)))
+    }
+
+    /// Whether an orphan may have a volume. Before its node has said what it is, it may have any. Of one
+    /// that is known by its labels alone nobody will ever say: it may have what is on its node, and
+    /// shared storage does not let itself be taken or deleted under anybody.
+    fn may_have(&self, id: &WorkloadId, at: NodeIndex, key: &VolumeKey) -> bool {
+        let Some(orphan) = self.nodes.get(at.0).and_then(|slot| slot.orphans.get(id)) else {
+            return true;
+        };
+        match &orphan.held.spec {
+            Some(spec) => spec.managed_volumes().iter().any(|one| VolumeKey::of(one) == *key),
+            None => key.driver.is_local(),
+        }
+    }
+
+    /// Which orphan may use a volume that is to be deleted, in words, if any does.
+    pub(super) fn used_by_orphan(&self, volume: &Volume) -> Option<String> {
+        let key = &volume.key;
+        let told = self.who_deletes(volume);
+        let mut near =
+            self.orphan_spots().filter(|(_, at)| !key.driver.is_local() || told.contains(at));
+        let (id, at) = near.find(|(id, at)| self.may_have(id, *at, key))?;
+        let node = self.node_id(at);
+        Some(format!(
+            "{node} has a workload {id} that nobody here knows and that may use disk {key}: adopt it \
+             or delete it first"
+        ))
+    }
+
+    /// What keeps an orphan from being left alone: somebody wants data gone that it may use, and neither
+    /// would ever come to an end.
+    pub(super) fn in_the_way(&self, id: &WorkloadId, at: NodeIndex) -> Option<String> {
+        let ordered = self.buried.iter().filter_map(|(name, nodes)| {
+            let key = VolumeKey::ordered_by(name)?;
+            (!key.driver.is_local() || nodes.contains(&at)).then_some(key)
+        });
+        let key = ordered.into_iter().find(|key| self.may_have(id, at, key))?;
+        Some(format!(
+            "disk {key} is being deleted, and {id} may use it: adopt it, and the data stays, or \
+             delete it"
+        ))
     }
 
     /// What keeps this spec from a node: a volume that one node at a time may have, and who has it.
@@ -75,9 +116,4 @@ impl World {
             }));
         }
     }
-}
-
-/// Whether a spec names this volume.
-fn names(spec: &Spec, key: &VolumeKey) -> bool {
-    spec.managed_volumes().iter().any(|one| VolumeKey::of(one) == *key)
 }

@@ -351,7 +351,9 @@ impl World {
                 "disk {key} is used by {all}: delete them first (persys delete {first}); {after}"
             ));
         }
-        let held = self.volumes.spots(key).next()?;
+        let Some(held) = self.volumes.spots(key).next() else {
+            return self.used_by_orphan(volume);
+        };
         let Attachment { node, workload, .. } = &**held;
         Some(format!(
             "disk {key} is still attached on {node} for {workload}, which is deleted: {node} has to \
