@@ -28,6 +28,7 @@ use persys_model::spec::volume::VolumeDriver::{CephRbd, Local};
 use persys_model::time::Millis;
 use persys_model::token::{Epoch, Term};
 use persys_model::volume::VolumeKey;
+use persys_model::workload::Desired;
 
 use support::{Cluster, container, node_id, volume, with_volume, workload_id};
 
@@ -237,4 +238,32 @@ fn a_recovery_gives_a_volume_for_one_node_to_one() {
         let is = (c.phase(name), c.node_of(name));
         assert_eq!(is, (Some(Phase::Running), Some(after.clone())), "{name}");
     }
+}
+
+/// A workload that rests does not keep its volume on a machine that is off, once another has it elsewhere.
+#[test]
+fn what_rests_on_a_machine_that_is_off_lets_its_volume_go() {
+    let mut c = Cluster::with_nodes(3, 4000, 8192);
+    c.apply("runs", shared(), "r1");
+    c.apply("rests", shared(), "r1");
+    c.apply("stops", shared(), "r1");
+    let first = c.node_of("runs").unwrap();
+    c.set_desired("rests", Desired::Stopped);
+    c.deaf.push(first.clone());
+    c.pass(60_000);
+    c.set_desired("stops", Desired::Stopped);
+    assert_eq!(c.node_of("rests"), Some(first.clone()), "nobody vouches for anything yet");
+    c.ask(Ask::ConfirmGone(first.clone()));
+    let now = c.node_of("runs").unwrap();
+    assert_ne!(now, first);
+    for name in ["rests", "stops"] {
+        assert_eq!((c.phase(name), c.node_of(name)), (Some(Phase::Stopped), None), "{name}");
+    }
+    // The machine is back: it gives up what it had, and who starts again goes to the volume.
+    c.deaf.clear();
+    c.pass(20_000);
+    assert!(c.agents[&first].held.is_empty());
+    c.set_desired("rests", Desired::Running);
+    c.pass(5_000);
+    assert_eq!((c.phase("rests"), c.node_of("rests")), (Some(Phase::Running), Some(now)));
 }
