@@ -404,6 +404,26 @@ fn another_decision_is_a_drift_until_the_node_holds_ours() {
     assert!(c.store.snapshot.drifts.is_empty());
 }
 
+/// A late answer to a beat of the last session makes an agent register once more: it is given the session
+/// it has, in which it was told everything, and needs every word again.
+#[test]
+fn what_an_agent_doubts_is_told_again_in_the_same_session() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let doubted = |c: &mut Cluster| {
+        let agent = c.agents.get_mut(&node_id(0)).unwrap();
+        let report = &mut agent.held.get_mut(&workload_id("web")).unwrap().report;
+        (report.confirmed, report.state) = (false, State::Stopped);
+    };
+    doubted(&mut c);
+    c.beat(&node_id(0));
+    c.obey();
+    assert_eq!(c.phase("web"), Some(Phase::Running), "it was told by a beat");
+    doubted(&mut c);
+    c.tell_all(&node_id(0));
+    assert_eq!(c.phase("web"), Some(Phase::Running), "it was told by an inventory");
+}
+
 #[test]
 fn a_comparison_is_made_every_thirty_seconds_and_when_asked_for() {
     let mut c = Cluster::with_nodes(2, 4000, 8192);
