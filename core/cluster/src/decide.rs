@@ -29,6 +29,9 @@ pub(crate) struct Situation<'a> {
     pub(crate) formers_stopped: bool,
     /// Its copy on a lost node can no longer run.
     pub(crate) fenced: bool,
+    /// It names a volume that one node at a time may have, and somebody vouches that its node is off:
+    /// others may have the volume elsewhere now.
+    pub(crate) volume_free: bool,
     /// The next attempt is due.
     pub(crate) retry_due: bool,
     /// A new revision was tried and fits nowhere: carry on with the old one.
@@ -100,6 +103,8 @@ pub(crate) fn decide(now: &Situation<'_>) -> Action {
             NodeState::Ready => renew_or(now, place, at_rest(now)),
             NodeState::Draining if now.phase == Phase::Stopped && !now.stays => Action::Release,
             NodeState::Draining => renew_or(now, place, at_rest(now)),
+            // At rest it would hold the volume to a node that does not have it.
+            NodeState::Lost if now.volume_free && !now.stays => Action::Release,
             NodeState::NotReady | NodeState::Lost => Action::Rest,
         },
         (Desired::Running, None) => unplaced(now),
@@ -200,7 +205,7 @@ fn draining(now: &Situation<'_>, place: &Place) -> Action {
 fn lost(now: &Situation<'_>, place: &Place) -> Action {
     let resting = !now.phase.holds_compute() && now.phase != Phase::Pending;
     if resting && place.generation == now.generation {
-        Action::Rest
+        if now.volume_free && !now.stays { Action::Release } else { Action::Rest }
     } else if now.stays {
         Action::Stay(ReasonCode::DataOnNode)
     } else if now.exclusive && !now.fenced {

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_cluster::effects::Reply;
-use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
+use persys_cluster::input::{Ask, Input, OrphanVerdict, Recovery};
 use persys_cluster::record::Snapshot;
 use persys_cluster::settings::Settings;
 use persys_cluster::world::{Conflict, Disagreement, RecoveryPlan, World};
 use persys_model::drift::DriftKind;
-use persys_model::event::{Event, Happening};
+use persys_model::event::{Author, Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::link::BeatAnswer;
@@ -157,6 +157,34 @@ fn nodes_that_disagree_and_nodes_not_heard_are_named() {
     assert!(plan.conflicts.contains(&twice), "{:?}", plan.conflicts);
 }
 
+/// The store knows a later decision than any node holds, and the node it names holds an earlier one than
+/// another node: the place that is recorded counts, and what is there is not ordered away.
+#[test]
+fn a_place_that_nobody_outdoes_is_not_taken_for_an_earlier_copy() {
+    let mut c = Cluster::with_nodes(2, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let (mut copy, web) = (c.store.snapshot.clone(), workload_id("web"));
+    let place = c.node_of("web").unwrap();
+    let other = (0..2).map(node_id).find(|node| *node != place).unwrap();
+    let mut later = c.agents[&place].held[&web].clone();
+    later.report.epoch = Epoch(40);
+    c.agents.get_mut(&other).unwrap().held.insert(web.clone(), later);
+    let decided = copy.assignments.iter_mut().find(|decided| decided.workload == web).unwrap();
+    Arc::make_mut(decided).place.as_mut().unwrap().epoch = Epoch(77);
+    copy.head.as_mut().unwrap().epoch = Epoch(77);
+    put_back(&mut c, copy);
+    let plan = c.world.recovery_plan(&Recovery::FromAgents);
+    assert_eq!((plan.kept, plan.restored), (ids(&["web"]), BTreeMap::new()));
+    assert_eq!(plan.superseded, BTreeSet::from([(web.clone(), other.clone())]));
+
+    assert!(is_done(&c.ask(Ask::Recover(Recovery::FromAgents))));
+    c.pass(10_000);
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Running), Some(place.clone())));
+    assert!(c.assignment("web").former.is_empty());
+    assert!(!c.agents[&place].tombstones.contains_key(&web), "its copy was not ordered away");
+    assert!(!c.agents[&other].held.contains_key(&web));
+}
+
 /// Work that moved leaves a removal behind where it was, under a later decision than an older store
 /// knows. Its data is still wanted.
 #[test]
@@ -292,6 +320,29 @@ fn a_snapshot_becomes_the_truth_and_everything_of_it_is_stored() {
     assert_eq!(world.workloads().count(), 3);
 }
 
+/// What would be decided about a snapshot before the new incarnation begins is not stored like that, so
+/// nobody hears of it. A node that was not heard during the recovery would have obeyed.
+#[test]
+fn nothing_is_ordered_that_was_decided_before_the_new_incarnation() {
+    let (mut c, mut copy) = moved_on();
+    // In the snapshot something waits for room that is there now.
+    let waits = copy.assignments.iter_mut().find(|one| one.workload == workload_id("old")).unwrap();
+    let waits = Arc::make_mut(waits);
+    (waits.phase, waits.place) = (Phase::Pending, None);
+    let stored = c.store.snapshot.clone();
+    put_back(&mut c, stored);
+    c.commands.clear();
+    let (request, author) = (c.request(), Arc::new(Author::new("operator ann")));
+    let way = Recovery::FromSnapshot(Box::new(copy));
+    c.step(Input::Ask(request, author, Ask::Recover(way)));
+    let incarnation = c.world.head().incarnation;
+    assert!(!c.commands.is_empty());
+    for (node, command) in &c.commands {
+        assert_eq!(command.term.incarnation(), incarnation, "{node}: {command:?}");
+        assert!(command.epoch >= Epoch(Term(1).in_incarnation(incarnation).0), "{command:?}");
+    }
+}
+
 fn drift_events(c: &Cluster) -> Vec<(DriftKind, bool)> {
     let events = c.store.events.iter().filter_map(|event| match &event.what {
         Happening::Drift { kind, resolved, .. } => Some((*kind, *resolved)),
@@ -351,6 +402,26 @@ fn another_decision_is_a_drift_until_the_node_holds_ours() {
     assert_eq!(drift_events(&c), [(kind, false), (kind, true)]);
     assert!(c.assignment("web").place.unwrap().epoch > Epoch(99), "decided anew above it");
     assert!(c.store.snapshot.drifts.is_empty());
+}
+
+/// A late answer to a beat of the last session makes an agent register once more: it is given the session
+/// it has, in which it was told everything, and needs every word again.
+#[test]
+fn what_an_agent_doubts_is_told_again_in_the_same_session() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    let doubted = |c: &mut Cluster| {
+        let agent = c.agents.get_mut(&node_id(0)).unwrap();
+        let report = &mut agent.held.get_mut(&workload_id("web")).unwrap().report;
+        (report.confirmed, report.state) = (false, State::Stopped);
+    };
+    doubted(&mut c);
+    c.beat(&node_id(0));
+    c.obey();
+    assert_eq!(c.phase("web"), Some(Phase::Running), "it was told by a beat");
+    doubted(&mut c);
+    c.tell_all(&node_id(0));
+    assert_eq!(c.phase("web"), Some(Phase::Running), "it was told by an inventory");
 }
 
 #[test]

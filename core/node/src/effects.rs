@@ -57,7 +57,8 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verb {
     /// Make it with these labels, from this spec, and start it. If it exists with this revision it
-    /// is only started.
+    /// is only started. With another one it is brought over if that is done in place; anything else
+    /// is left alone, and this fails.
     Start {
         /// Label.
         epoch: Epoch,

@@ -128,11 +128,13 @@ impl World {
         let workload = report.workload.clone();
         let word = Report { epoch, ..report };
         let confirmed = word.confirmed;
-        if slot.seen.as_ref() != Some(&word) {
+        // What an agent merely remembers it does not act on: tell it again. It may have been told in
+        // this very session and have doubted it since, by a late word about the session before.
+        let doubts = !confirmed && slot.told.take_if(|told| *told == (session, epoch)).is_some();
+        if doubts || slot.seen.as_ref() != Some(&word) {
             slot.seen = Some(word);
             self.mark_dirty(index);
         }
-        // What an agent merely remembers from an earlier life it does not act on: tell it again.
         if confirmed {
             self.taken_in(at, session, &workload, epoch);
         }

@@ -13,11 +13,12 @@ use crate::placement::NodeIndex;
 /// What is checked, and the word for it in metrics.
 type Check = (&'static str, fn(&World, &mut Vec<String>));
 
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check; 5] = [
     ("unsettled", World::check_settled),
     ("amounts", World::check_amounts),
     ("waiting", World::check_waiting),
     ("volumes", World::check_volumes),
+    ("copies", World::check_copies),
 ];
 
 impl World {
@@ -81,6 +82,21 @@ impl World {
             let taken = self.index.taken(*at);
             if sum != taken {
                 wrong.push(format!("node {id}: {taken:?} counted as taken, {sum:?} held"));
+            }
+        }
+    }
+
+    /// No node is told both to have a workload and to remove it.
+    fn check_copies(&self, wrong: &mut Vec<String>) {
+        for (id, at) in &self.workload_by_id {
+            let Some(slot) = self.workloads.get(at.0) else { continue };
+            let Some(place) = &slot.assignment.place else { continue };
+            if slot.assignment.former.contains_key(&place.node) {
+                wrong.push(format!("{id} has its place on {} and is to leave it", place.node));
+            }
+            let node = self.node_at(&place.node).and_then(|at| self.nodes.get(at.0));
+            if node.is_some_and(|node| node.graves.contains_key(id)) {
+                wrong.push(format!("{id} has its place on {} and a grave there", place.node));
             }
         }
     }

@@ -232,8 +232,10 @@ impl World {
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         self.orphans.entry(id.clone()).or_default().insert(at);
         let before = slot.orphans.insert(id, Orphan { held, taken: taken.clone() });
-        if let Some(before) = before {
-            self.give_for_orphan(at, &before.taken);
+        match before {
+            Some(before) => self.give_for_orphan(at, &before.taken),
+            // Work may have waited to hear which volumes it has.
+            None => self.room_changed = true,
         }
         self.take_for_orphan(at, &taken);
     }
@@ -241,19 +243,23 @@ impl World {
     /// An orphan is gone, or is one no more.
     pub(super) fn forget_orphan(&mut self, at: NodeIndex, id: &WorkloadId) -> Option<Held> {
         self.settle_drift(at, id, DriftKind::OrphanOnAgent);
-        let orphan = self.nodes.get_mut(at.0)?.orphans.remove(id)?;
         self.not_an_orphan(at, id);
+        let orphan = self.nodes.get_mut(at.0)?.orphans.remove(id)?;
         self.give_for_orphan(at, &orphan.taken);
         Some(orphan.held)
     }
 
-    /// A node no longer has an unknown workload of this name.
+    /// A node no longer has an unknown workload of this name. Work may have waited for that: of its name,
+    /// or with a volume of it.
     pub(super) fn not_an_orphan(&mut self, at: NodeIndex, id: &WorkloadId) {
-        if let Some(nodes) = self.orphans.get_mut(id) {
-            nodes.remove(&at);
-            if nodes.is_empty() {
-                self.orphans.remove(id);
-            }
+        let Some(nodes) = self.orphans.get_mut(id) else { return };
+        nodes.remove(&at);
+        if nodes.is_empty() {
+            self.orphans.remove(id);
+        }
+        self.room_changed = true;
+        if let Some(index) = self.workload_by_id.get(id).copied() {
+            self.mark_dirty(index);
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use persys_model::audit::AuditHead;
+use persys_model::drift::DriftKind;
 use persys_model::event::Happening;
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -217,6 +218,10 @@ impl World {
             if let Some(at) = self.node_by_id.get(&drift.node).copied()
                 && let Some(slot) = self.nodes.get_mut(at.0)
             {
+                if drift.kind == DriftKind::OrphanOnAgent {
+                    // What it is its node says again; that it is there counts until then.
+                    self.orphans.entry(drift.workload.clone()).or_default().insert(at);
+                }
                 slot.drifts.insert((drift.workload.clone(), drift.kind), drift);
             }
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
+use persys_model::drift::DriftKind;
 use persys_model::event::{Happening, NodeChange};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::Held;
@@ -145,12 +146,10 @@ impl World {
         let (assigned, formers) = (slot.assigned.clone(), slot.formers.clone());
         let graves: Vec<_> = slot.graves.keys().cloned().collect();
         let drifts: Vec<_> = slot.drifts.keys().cloned().collect();
-        let orphans: Vec<_> = slot.orphans.keys().cloned().collect();
-        for workload in orphans {
-            self.not_an_orphan(at, &workload);
-            self.mark_named_dirty(&workload);
-        }
         for (workload, kind) in drifts {
+            if kind == DriftKind::OrphanOnAgent {
+                self.not_an_orphan(at, &workload);
+            }
             self.write(Write::DeleteDrift(id.clone(), workload, kind));
         }
         for workload in graves {
@@ -253,14 +252,22 @@ impl World {
             return self.refuse(request, RefusalCode::NotFound, why);
         };
         match verdict {
-            OrphanVerdict::Adopt => match held.spec.as_ref().and_then(|spec| self.unfit(spec)) {
-                Some((code, why)) => self.refuse(request, code, why),
-                None => self.adopt(request, at, id, held),
-            },
+            OrphanVerdict::Adopt => {
+                let elsewhere = |spec| self.had_elsewhere(id, spec, node);
+                let taken = |spec| elsewhere(spec).map(|why| (RefusalCode::Conflict, why));
+                let unfit = |spec| self.unfit(spec).or_else(|| taken(spec));
+                match held.spec.as_deref().and_then(unfit) {
+                    Some((code, why)) => self.refuse(request, code, why),
+                    None => self.adopt(request, at, id, held),
+                }
+            }
             OrphanVerdict::Delete => {
                 self.forget_orphan(at, id);
                 let epoch = self.draw_epoch(Some(held.report.epoch));
                 let (workload, node) = (id.clone(), node.clone());
+                if let Some(spec) = &held.spec {
+                    self.orphan_leaves(at, id, spec);
+                }
                 let reserved = held.spec.map(|spec| spec.resources.clone()).unwrap_or_default();
                 self.dig(Grave { workload, node, epoch, reserved });
                 self.close_unit();
@@ -345,7 +352,10 @@ impl World {
     }
 
     fn ignore_orphan(&mut self, request: RequestId, at: NodeIndex, id: &WorkloadId) {
-        let key = (id.clone(), persys_model::drift::DriftKind::OrphanOnAgent);
+        if let Some(why) = self.in_the_way(id, at) {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        let key = (id.clone(), DriftKind::OrphanOnAgent);
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         if let Some(drift) = slot.drifts.get_mut(&key) {
             Arc::make_mut(drift).ignored = true;

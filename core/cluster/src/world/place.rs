@@ -233,9 +233,14 @@ impl World {
         self.fall_back_to_pending(at, code);
     }
 
-    /// Gives up the place of a workload at rest on a draining node.
+    /// Gives up the place of a workload at rest: its node is drained, or surely off while others may
+    /// have its volume.
     pub(super) fn release_at_rest(&mut self, at: WorkloadIndex) {
-        self.mark(Mark::MovedByDrain);
+        let place = self.workloads.get(at.0).and_then(|slot| slot.assignment.place.as_ref());
+        let node = place.and_then(|place| self.nodes.get(self.node_at(&place.node)?.0));
+        if node.is_some_and(|slot| slot.node.drain.is_some()) {
+            self.mark(Mark::MovedByDrain);
+        }
         self.retire(at);
     }
 
@@ -247,7 +252,7 @@ impl World {
     }
 
     /// Turns the place into a former copy, which its node is told to remove.
-    fn retire(&mut self, at: WorkloadIndex) {
+    pub(super) fn retire(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(place) = slot.assignment.place.clone() else { return };
         self.drop_place(at);

@@ -111,9 +111,11 @@ impl World {
         let known = self.high_water();
         let (event, chain) = (self.head.event, self.head.audit);
         let cluster = Arc::clone(&self.head.cluster);
-        let settings = self.settings.clone();
-        let (fresh, _) = Self::open(settings, self.lease_term, snapshot, None, cluster, self.now);
-        *self = fresh;
+        let (settings, counters) = (self.settings.clone(), snapshot.head.clone());
+        *self = Self::empty(settings, self.lease_term, counters, None, cluster, self.now);
+        // Nothing is settled yet: what is decided before the new incarnation begins is never stored as
+        // it was decided, and an order about it would carry a life that has ended.
+        self.fill(snapshot);
         self.effects = effects;
         self.audit = audit;
         self.leads_until = leads_until;
@@ -285,6 +287,7 @@ impl World {
             self.touch_decision(at);
             self.close_unit();
         }
+        self.leave_volumes(plan);
     }
 
     fn rebuild_node(&mut self, registration: &Registration) {

@@ -11,6 +11,7 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, Tombstone};
 use persys_model::link::Registration;
 use persys_model::token::Epoch;
+use persys_model::volume::VolumeKey;
 
 use super::World;
 use crate::input::Recovery;
@@ -79,6 +80,16 @@ pub enum Disagreement {
     ComesBack(NodeId),
     /// The store knows a later decision than the snapshot, which would be forgotten.
     StoreIsNewer,
+    /// It names a volume that one node at a time may have, and another workload has it elsewhere: it
+    /// would leave its node, and be started where the volume is once it is gone there.
+    VolumeElsewhere {
+        /// The volume.
+        volume: VolumeKey,
+        /// The node it would leave.
+        from: NodeId,
+        /// Where the volume is.
+        to: NodeId,
+    },
 }
 
 impl fmt::Display for Conflict {
@@ -109,6 +120,11 @@ impl fmt::Display for Conflict {
             Disagreement::ComesBack(node) => write!(
                 f,
                 "{id}: {node} proves that it was deleted after the snapshot; it is started again"
+            ),
+            Disagreement::VolumeElsewhere { volume, from, to } => write!(
+                f,
+                "{id}: one node at a time may have {volume}, and {to} has it for another; it leaves \
+                 {from}, and runs on {to} once it is gone there"
             ),
             Disagreement::StoreIsNewer => {
                 write!(
@@ -156,7 +172,11 @@ impl World {
         let stored = self.stored_basis();
         let heard = &self.heard;
         let (mut plan, known) = match way {
-            Recovery::FromAgents => (from_agents(&stored, heard), stored.nodes),
+            Recovery::FromAgents => {
+                let mut plan = from_agents(&stored, heard);
+                self.part_volumes(&mut plan);
+                (plan, stored.nodes)
+            }
             Recovery::AcceptEmpty => (from_basis(&Basis::default(), &stored, heard), stored.nodes),
             Recovery::FromSnapshot(snapshot) => {
                 let basis = Basis::of_snapshot(snapshot);
@@ -194,13 +214,19 @@ fn from_agents(stored: &Basis, heard: &BTreeMap<NodeId, Registration>) -> Recove
             continue;
         }
         let Some((winner, newest)) = winner else { continue };
-        if *winner != node {
+        // Nobody may hold a decision as late as the recorded one: then its place stays, whoever of
+        // those heard holds the latest.
+        let later = newest.report.epoch > stored.epoch(id);
+        let home = stored.place(id).map(|(place, _)| place).filter(|_| !later);
+        if home.unwrap_or(*winner) != node {
             plan.superseded.insert((id.clone(), node.clone()));
+        }
+        if *winner != node {
             if newest.report.epoch == held.report.epoch {
                 let what = Disagreement::HeldTwice((*winner).clone(), node.clone());
                 plan.conflicts.insert(Conflict { workload: id.clone(), what });
             }
-        } else if held.report.epoch > stored.epoch(id) {
+        } else if later {
             plan.restored.insert(id.clone(), node.clone());
             if let Some((from, _)) = stored.place(id).filter(|(from, _)| from != node) {
                 let what = Disagreement::Moved { from: from.clone(), to: node.clone() };

@@ -122,6 +122,8 @@ impl World {
             exclusive: self.at_most_once(spec),
             formers_stopped: self.formers_stopped(assignment, spec),
             fenced: node.is_none_or(|node| self.surely_stopped(node, spec)),
+            volume_free: has_single(spec)
+                && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
             move_blocked: tried.moving,
@@ -157,10 +159,8 @@ impl World {
     /// Whether two copies may not exist at once: its user says so, or it has a volume that only one
     /// node may have.
     pub(super) fn at_most_once(&self, spec: &Spec) -> bool {
-        let single = |volume: &ManagedVolume| single_attach(volume.driver, volume.access);
         spec.placement.class == Class::Exclusive
-            || (spec.managed_volumes().iter().any(single)
-                && !self.settings.zoo.has(Bug::TwoNodesAttach))
+            || (has_single(spec) && !self.settings.zoo.has(Bug::TwoNodesAttach))
     }
 
     /// Whether a copy of this on a silent node can no longer run. Watchdogs stop exclusive work only:
@@ -362,4 +362,10 @@ impl World {
     pub(super) fn capacity_leaks(&self) -> bool {
         self.settings.zoo.has(Bug::CapacityNotReleased)
     }
+}
+
+/// Whether it names a volume that one node at a time may have.
+fn has_single(spec: &Spec) -> bool {
+    let single = |volume: &ManagedVolume| single_attach(volume.driver, volume.access);
+    spec.managed_volumes().iter().any(single)
 }

@@ -58,17 +58,18 @@ impl World {
         if let Some(home) = &slot.assignment.data_on {
             homes.insert(home.clone(), None);
         }
+        let id = &slot.workload.id;
         for asked in slot.workload.spec.managed_volumes() {
             let key = VolumeKey::of(asked);
-            let Some(volume) = self.volumes.get(&key) else { continue };
-            if asked.driver.is_local() {
-                if let Some(home) = self.local_home(slot, volume) {
-                    homes.entry(home).or_insert(Some(key));
-                }
-            } else if single_attach(asked.driver, asked.access) {
-                for node in self.held_by_others(&slot.workload.id, &key) {
+            if single_attach(asked.driver, asked.access) {
+                // An orphan may have it without a record of it.
+                for node in self.held_by_others(id, &key).chain(self.held_by_orphans(id, &key)) {
                     homes.entry(node).or_insert_with(|| Some(key.clone()));
                 }
+            } else if let Some(volume) = self.volumes.get(&key).filter(|_| key.driver.is_local())
+                && let Some(home) = self.local_home(slot, volume)
+            {
+                homes.entry(home).or_insert(Some(key));
             }
         }
         homes
@@ -95,6 +96,12 @@ impl World {
         };
         let others = self.volumes.spots(key).filter(move |one| one.workload != *id);
         others.map(|one| one.node.clone()).filter(move |node| !off(node))
+    }
+
+    /// Whether a node has said all it holds.
+    fn has_told(&self, node: &NodeId) -> bool {
+        let slot = self.node_at(node).and_then(|at| self.nodes.get(at.0));
+        slot.is_none_or(|slot| slot.known)
     }
 
     /// Whether a node is neither lost nor being emptied.
@@ -125,6 +132,10 @@ impl World {
             return Some(format!("no node has all of its data: {}", said.join(", ")));
         }
         Some(match volume {
+            Some(key) if !key.driver.is_local() && !self.has_told(home) => format!(
+                "one node at a time may have {key}, and {home}, which has not yet said what it \
+                 holds, may have it"
+            ),
             Some(key) if !key.driver.is_local() => format!(
                 "one node at a time may have {key}, and {home} has it, where there is no room now"
             ),
@@ -340,7 +351,9 @@ impl World {
                 "disk {key} is used by {all}: delete them first (persys delete {first}); {after}"
             ));
         }
-        let held = self.volumes.spots(key).next()?;
+        let Some(held) = self.volumes.spots(key).next() else {
+            return self.used_by_orphan(volume);
+        };
         let Attachment { node, workload, .. } = &**held;
         Some(format!(
             "disk {key} is still attached on {node} for {workload}, which is deleted: {node} has to \

@@ -267,7 +267,11 @@ impl World {
             volume.size_gib = if fresh { asked.size_gib } else { larger };
         }
         if let Some(slot) = slot.filter(|_| asked.is_some()) {
-            note_home(&mut volume, slot);
+            // A node that is no more has nothing, whatever was decided when it was.
+            let home = home_of(&volume, slot).filter(|home| self.node_by_id.contains_key(*home));
+            if let Some(home) = home {
+                volume.home = Some(home.clone());
+            }
             volume.namespace.get_or_insert_with(|| slot.workload.spec.namespace());
         }
         self.put_volume(volume);
@@ -461,16 +465,13 @@ impl World {
 }
 
 /// Where the data of a volume is, as the decision about a workload that has it tells.
-fn note_home(volume: &mut Volume, slot: &WorkloadSlot) {
+fn home_of<'a>(volume: &Volume, slot: &'a WorkloadSlot) -> Option<&'a NodeId> {
     if !volume.key.driver.is_local() {
-        return;
+        return None;
     }
     let assignment = &slot.assignment;
     let place = assignment.place.as_ref().map(|place| &place.node);
     let runs = assignment.phase == Phase::Running;
     let ends = slot.workload.desired == Desired::Deleted && volume.home.is_none();
-    let known = assignment.data_on.as_ref().or_else(|| place.filter(|_| runs || ends));
-    if let Some(known) = known {
-        volume.home = Some(known.clone());
-    }
+    assignment.data_on.as_ref().or_else(|| place.filter(|_| runs || ends))
 }

@@ -73,7 +73,11 @@ impl Sim {
                     Some(_) => {}
                 }
             }
-            Stage::Settled { until } if now >= until && !self.job_at_work() => {
+            // When a job ends, what waited for its room is tried, and may fail for a while.
+            Stage::Settled { .. } if self.job_at_work() => {
+                self.stage = Stage::Settled { until: now + STAY_MS };
+            }
+            Stage::Settled { until } if now >= until => {
                 if let Some(why) = self.unsettled() {
                     self.check.violate(now, "I15", || format!("it did not stay settled: {why}"));
                 }
@@ -167,7 +171,7 @@ impl Sim {
     }
 
     /// Whether a job is known to run. It ends by itself, and what waits for its room is started then:
-    /// the silence begins after the last of them.
+    /// the silence begins when the last of them has had its time.
     fn job_at_work(&self) -> bool {
         let contents = &self.store.contents;
         contents.assignments.iter().any(|(id, assignment)| {
@@ -255,8 +259,7 @@ impl Sim {
                 }
                 None
             }
-            (Desired::Running, Phase::Completed) if image_of(&workload.spec) == image::JOB => None,
-            // A container that ended well by itself under a policy that lets it.
+            // A job, or a container that ended well by itself under a policy that lets it.
             (Desired::Running, Phase::Completed) => None,
             (Desired::Running, Phase::Failed) if !is_sound(workload) => None,
             (Desired::Running, Phase::Pending) => self.room_for(workload, assignment),
@@ -274,8 +277,28 @@ impl Sim {
             return Some("was submitted and never looked at".to_owned());
         }
         let home = room::home_for(&self.store.contents, &workload.id, &workload.spec)?;
+        if self.orphan_has_volume_of(workload) {
+            // It can only be where the orphan is, and how much room there is beside that is not told.
+            return None;
+        }
         let why = &assignment.reason.message;
         Some(format!("waits ({:?}: {why}), but {home} has room", assignment.reason.code))
+    }
+
+    /// Whether what nobody knows has a volume of this workload that one node at a time may have.
+    fn orphan_has_volume_of(&self, workload: &Workload) -> bool {
+        let singles = super::volumes::singles(&workload.spec);
+        self.hosts.iter().any(|host| {
+            let intents = host.disk.ledger.intents.iter();
+            let mut orphans = intents.filter(|(id, _)| {
+                let key = (host.id.clone(), (*id).clone(), DriftKind::OrphanOnAgent);
+                **id != workload.id && self.store.contents.drifts.contains_key(&key)
+            });
+            orphans.any(|(_, intent)| {
+                let spec = intent.spec.as_deref();
+                spec.is_some_and(|spec| !super::volumes::singles(spec).is_disjoint(&singles))
+            })
+        })
     }
 
     fn running_on(&self, id: &WorkloadId) -> Vec<usize> {

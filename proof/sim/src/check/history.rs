@@ -1,9 +1,11 @@
 //! Every unit the store took, against the one before it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_cluster::record::{Unit, Write};
 use persys_model::assignment::{Assignment, ReasonCode};
+use persys_model::drift::DriftKind;
 use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::{Condition, Node};
@@ -218,6 +220,12 @@ impl Check {
             self.violate(now, "I17", || format!("{id} was put on {}: {why}", place.node));
         }
         self.put_where_its_data_is(now, (before, unit), id, &place.node);
+        let orphans = before.drifts.keys().filter(|(_, _, kind)| *kind == DriftKind::OrphanOnAgent);
+        let orphans: BTreeSet<_> =
+            orphans.map(|(node, id, _)| (node.clone(), id.clone())).collect();
+        if !orphans.is_empty() {
+            self.orphans_at.insert(place.epoch, orphans);
+        }
     }
 
     /// No copy is forgotten before its node has proved that it is gone, or an order waits for it.

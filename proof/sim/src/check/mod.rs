@@ -52,6 +52,8 @@ pub(crate) struct Check {
     running: BTreeMap<WorkloadId, BTreeSet<usize>>,
     /// Every decision ever written: what it was about and where.
     decided: BTreeMap<Epoch, (WorkloadId, NodeId)>,
+    /// What was recorded as an orphan when each decision put something on a node.
+    orphans_at: BTreeMap<Epoch, BTreeSet<(NodeId, WorkloadId)>>,
     /// Whether the records changed since reservations were last added up.
     stale_sums: bool,
     /// Nodes on which something nobody knew of was ordered away since the sums were made.
@@ -84,6 +86,7 @@ impl Check {
             watched: (0..setup.nodes).map(|_| Watched::default()).collect(),
             running: BTreeMap::new(),
             decided: BTreeMap::new(),
+            orphans_at: BTreeMap::new(),
             stale_sums: false,
             orphans_buried: BTreeSet::new(),
             sums: BTreeMap::new(),

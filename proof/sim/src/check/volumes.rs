@@ -47,19 +47,22 @@ impl Check {
 
     /// Something began to run: nobody else has what only one node may have.
     pub(crate) fn one_node_has(&mut self, now: u64, node: usize, id: &WorkloadId, hosts: &[Host]) {
-        let singles = |spec: &Spec| -> BTreeSet<VolumeKey> {
-            let all = spec.managed_volumes().iter();
-            all.filter(|one| single_attach(one.driver, one.access)).map(VolumeKey::of).collect()
-        };
         let thing = hosts.get(node).and_then(|host| host.runtime.things.get(id));
         let Some(thing) = thing.filter(|thing| thing.runs()) else { return };
         let keys = singles(&thing.spec);
-        if keys.is_empty() || self.store_lost_at.is_some() {
+        if keys.is_empty() {
             return;
         }
+        // Once the store has lost something, a node may have what nobody knows of. What was known as
+        // an orphan, by its spec, when this was put here is no such thing.
+        let lost = self.store_lost_at.is_some();
+        let known = self.orphans_at.get(&thing.epoch).cloned().unwrap_or_default();
         for (number, host) in hosts.iter().enumerate().filter(|(number, _)| *number != node) {
             let shares = |(other, thing): (&WorkloadId, &crate::runtime::Thing)| {
-                (!singles(&thing.spec).is_disjoint(&keys)).then(|| other.clone())
+                let spec = host.disk.ledger.intents.get(other).map(|intent| intent.spec.is_some());
+                let orphan = known.contains(&(host.id.clone(), other.clone()));
+                let counts = !lost || (orphan && spec == Some(true));
+                (counts && !singles(&thing.spec).is_disjoint(&keys)).then(|| other.clone())
             };
             if let Some(other) = host.runtime.running().find_map(shares) {
                 self.violate(now, "V3", || {
@@ -149,6 +152,12 @@ impl Check {
             }
         }
     }
+}
+
+/// Volumes of a spec that one node at a time may have.
+pub(super) fn singles(spec: &Spec) -> BTreeSet<VolumeKey> {
+    let all = spec.managed_volumes().iter();
+    all.filter(|one| single_attach(one.driver, one.access)).map(VolumeKey::of).collect()
 }
 
 /// Whether a node may have a copy of a workload.
