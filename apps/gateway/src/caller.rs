@@ -44,6 +44,9 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A cluster and the key of a caller there.
+pub type CallerAt = (String, Arc<str>);
+
 /// What says who asks.
 #[derive(Debug, PartialEq, Eq)]
 enum Proof {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerAt};
 use crate::clusters::order::Keys;
 use crate::clusters::{Call, Cluster};
 
@@ -39,7 +39,7 @@ enum Right {
 
 /// All callers whose rights are watched.
 #[derive(Debug, Default)]
-pub struct Rights(Mutex<BTreeMap<(String, Arc<str>), Weak<Watched>>>);
+pub struct Rights(Mutex<BTreeMap<CallerAt, Weak<Watched>>>);
 
 /// One caller in one cluster, watched for as long as somebody holds this.
 #[derive(Debug)]

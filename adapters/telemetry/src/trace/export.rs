@@ -117,11 +117,11 @@ impl Pairs {
     fn headers(&self) -> Result<MetadataMap, String> {
         let mut headers = MetadataMap::new();
         for (name, value) in &self.0 {
-            let bad = |what: &str| format!("{name:?} is no header: {what}");
-            let key = AsciiMetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes())
-                .map_err(|_| bad("its name is not one"))?;
-            let value = AsciiMetadataValue::try_from(value.as_str())
-                .map_err(|_| bad("its value is not one"))?;
+            let key = AsciiMetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes());
+            let value = AsciiMetadataValue::try_from(value.as_str());
+            let (Ok(key), Ok(value)) = (key, value) else {
+                return Err(format!("{name:?} and what belongs to it are no header"));
+            };
             headers.insert(key, value);
         }
         Ok(headers)
@@ -348,8 +348,8 @@ mod tests {
         assert!(takes(0.5, u128::MAX << 64 | 1 << 62) && !takes(0.5, 1 << 63));
         let keys = std::hash::RandomState::new();
         let number = |nth: u32| u128::from(std::hash::BuildHasher::hash_one(&keys, nth));
-        let taken = (0..20_000).filter(|nth| takes(0.1, number(*nth))).count();
-        assert!((1_700..2_300).contains(&taken), "{taken}");
+        let count = (0..20_000).filter(|nth| takes(0.1, number(*nth))).count();
+        assert!((1_700..2_300).contains(&count), "{count}");
     }
 
     #[test]

@@ -67,13 +67,13 @@ impl Attribute {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Span {
     #[prost(bytes = "vec", tag = "1")]
-    pub(super) trace_id: Vec<u8>,
+    pub(super) trace: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(super) span_id: Vec<u8>,
+    pub(super) id: Vec<u8>,
     #[prost(string, tag = "3")]
-    pub(super) trace_state: String,
+    pub(super) state: String,
     #[prost(bytes = "vec", tag = "4")]
-    pub(super) parent_span_id: Vec<u8>,
+    pub(super) parent: Vec<u8>,
     #[prost(string, tag = "5")]
     pub(super) name: String,
     #[prost(int32, tag = "6")]
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_as_everybody_reads_it() {
         let span = |name: &str| Span {
-            trace_id: vec![7; 16],
-            span_id: vec![8; 8],
-            trace_state: "a=b".to_owned(),
-            parent_span_id: vec![9; 8],
+            trace: vec![7; 16],
+            id: vec![8; 8],
+            state: "a=b".to_owned(),
+            parent: vec![9; 8],
             name: name.to_owned(),
             kind: 3,
             start: 1_700_000_000_000_000_001,

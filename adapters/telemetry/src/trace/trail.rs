@@ -166,10 +166,10 @@ impl Trail {
         let open = place.is_sampled.then(|| {
             let parent = self.place.as_ref().map(|parent| parent.span);
             Box::new(otlp::Span {
-                trace_id: place.trace.to_be_bytes().to_vec(),
-                span_id: place.span.to_be_bytes().to_vec(),
-                trace_state: place.state.as_deref().unwrap_or_default().to_owned(),
-                parent_span_id: parent.map(|span| span.to_be_bytes().to_vec()).unwrap_or_default(),
+                trace: place.trace.to_be_bytes().to_vec(),
+                id: place.span.to_be_bytes().to_vec(),
+                state: place.state.as_deref().unwrap_or_default().to_owned(),
+                parent: parent.map(|span| span.to_be_bytes().to_vec()).unwrap_or_default(),
                 name: clip(&name.into(), LONGEST_TEXT).to_owned(),
                 kind: kind.number(),
                 start: nanos(at.unwrap_or_else(SystemTime::now)),
@@ -267,7 +267,7 @@ impl Span {
         {
             let value = match value.into() {
                 Value::Text(text) if text.len() > LONGEST_TEXT => clip(&text, LONGEST_TEXT).into(),
-                short => short,
+                short @ (Value::Text(_) | Value::Whole(_)) => short,
             };
             open.attributes.push(Attribute::new(key, value));
         }

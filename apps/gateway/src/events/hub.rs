@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Request, Status};
 
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerAt};
 use crate::clusters::Cluster;
 use crate::clusters::order::Keys;
 use crate::rights::{Changed, Rights, Watched};
@@ -94,7 +94,7 @@ impl Drop for Hub {
 
 /// All streams that are followed.
 #[derive(Debug, Default)]
-pub struct Hubs(Mutex<BTreeMap<(String, Arc<str>), Weak<Hub>>>);
+pub struct Hubs(Mutex<BTreeMap<CallerAt, Weak<Hub>>>);
 
 impl Hubs {
     /// The stream of a caller from a cluster; it ends when nobody follows it any more.
