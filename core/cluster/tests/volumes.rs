@@ -330,6 +330,25 @@ fn data_that_a_waiting_workload_names_is_spared_and_goes_with_the_last_of_them()
     assert!(c.agents[&node_id(0)].tombstones.contains_key(&key(Local, "data").order_id()));
 }
 
+/// Who takes the name of a volume that goes begins with an empty one, and is not drawn to what goes.
+#[test]
+fn data_that_goes_with_its_workload_is_nobodys_home() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("db", with_volume(volume(Local, "data", false)), "r1");
+    c.deaf.push(node_id(0));
+    c.ask(Ask::Delete(workload_id("db")));
+    c.apply("next", with_volume(volume(Local, "data", false)), "r1");
+    assert_eq!(record(&c, Local, "data").unwrap().home, None);
+    c.reopen();
+    assert_eq!(record(&c, Local, "data").unwrap().home, None, "nor for a new leader");
+    c.deaf.clear();
+    c.register(&node_id(0));
+    c.pass(5_000);
+    assert!(c.world.workload(&workload_id("db")).is_none());
+    assert_eq!(c.phase("next"), Some(Phase::Running));
+    assert_eq!(record(&c, Local, "data").unwrap().home, Some(node_id(0)));
+}
+
 #[test]
 fn what_one_node_may_have_waits_until_the_other_has_it_no_more() {
     let mut c = Cluster::with_nodes(3, 4000, 8192);

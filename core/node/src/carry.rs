@@ -222,6 +222,10 @@ impl Agent {
             self.clear(workload, hold, effects);
             return;
         };
+        if !slot.confirmed && VolumeKey::ordered_by(workload).is_some() {
+            // Data cannot be made again: an order from before may have been given up since.
+            return;
+        }
         let exclusive = is_exclusive(intent);
         let leave = self.fence.leave(exclusive, now.mono);
         if leave == Leave::Over {

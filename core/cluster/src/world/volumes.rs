@@ -472,6 +472,12 @@ fn home_of<'a>(volume: &Volume, slot: &'a WorkloadSlot) -> Option<&'a NodeId> {
     let assignment = &slot.assignment;
     let place = assignment.place.as_ref().map(|place| &place.node);
     let runs = assignment.phase == Phase::Running;
-    let ends = slot.workload.desired == Desired::Deleted && volume.home.is_none();
+    let leaves = slot.workload.desired == Desired::Deleted;
+    let spared = place.is_some_and(|place| volume.left_on.contains(place));
+    if leaves && !volume.retain && !spared {
+        // Its data goes with it: that draws nobody there, whoever has named the volume since.
+        return None;
+    }
+    let ends = leaves && volume.home.is_none();
     assignment.data_on.as_ref().or_else(|| place.filter(|_| runs || ends))
 }

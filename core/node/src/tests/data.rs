@@ -72,3 +72,18 @@ fn an_order_to_delete_data_that_comes_after_a_newer_decision_wants_it_is_refused
     rig.order(delete_disk(8));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true }));
 }
+
+/// What was ordered in an earlier life may have been given up since, with the node itself.
+#[test]
+fn data_is_deleted_only_by_a_word_of_this_session() {
+    let mut rig = Rig::alive(Ledger::default(), Vec::new());
+    rig.order(delete_disk(5));
+    let in_use = Failure::new(FailureReason::StorageError, "it is in use");
+    assert!(matches!(rig.finish(Outcome::Failed(in_use)), Verb::Remove { .. }));
+    let mut rig = rig.reborn(Vec::new());
+    rig.wait(60_000);
+    assert!(rig.verbs.is_empty(), "nobody named it: {:?}", rig.verbs);
+    let session = rig.agent.session().unwrap();
+    rig.order(Command { session, ..delete_disk(5) });
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true }));
+}
