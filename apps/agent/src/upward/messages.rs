@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Request, Status, Streaming};
 
 use super::Unreachable;
+use super::gathered::Gathered;
 use super::grpc::{CALL, Grpc};
 use super::stream::{GOOD, PAUSE, until_elsewhere};
 use crate::handle::Handle;
@@ -132,8 +133,8 @@ struct Opened {
 
 async fn open(grpc: &Grpc) -> Result<Opened, Unreachable> {
     grpc.ask(CALL, |mut client| async move {
-        let (to, mut sent) = mpsc::channel(MESSAGES);
-        let sent = futures::stream::poll_fn(move |context| sent.poll_recv(context));
+        let (to, sent) = mpsc::channel(MESSAGES);
+        let sent = Gathered::new(sent);
         let from = client.control_stream(Request::new(sent)).await?.into_inner();
         Ok(Opened { from, to })
     })
