@@ -31,7 +31,9 @@ use crate::writer::Writer;
 /// Orders and questions that may wait for the driver.
 const MOST_REQUESTS: usize = 1024;
 /// Longest sleep; wake-ups come earlier when the core asks for it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+const LONGEST_SLEEP_MS: u64 = 5_000;
+/// How much later than wanted a wake-up may come, so that the timer need not be set for every input.
+const WAKE_SLACK: Duration = Duration::from_millis(1);
 
 /// Tells the moment. It must be the clock the runtime judges leases by.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
@@ -79,6 +81,8 @@ pub struct Driver {
     outside: JoinSet<Ended>,
     writer: Writer,
     wake_at: Option<Millis>,
+    /// When the core was last stepped.
+    stepped_at: Millis,
     metrics: Arc<Metrics>,
     trails: Arc<Trails>,
 }
@@ -114,6 +118,7 @@ impl Driver {
             outside: JoinSet::new(),
             writer,
             wake_at: None,
+            stepped_at: Millis(0),
             metrics,
             trails,
         };
@@ -132,8 +137,15 @@ impl Driver {
         let before = self.parts.keeper.actions().await;
         self.history = History::remembered(before, (self.parts.clock)().wall);
         self.carry_out(first).await;
+        let alarm = tokio::time::sleep(self.until_wake());
+        tokio::pin!(alarm);
         loop {
-            let sleep = self.until_wake();
+            // Most inputs move the next wake-up to a later moment, and a timer that rings too early
+            // costs less than one that is set each time.
+            let at = tokio::time::Instant::now() + self.until_wake();
+            if alarm.is_elapsed() || at + WAKE_SLACK < alarm.deadline() {
+                alarm.as_mut().reset(at);
+            }
             tokio::select! {
                 message = self.inbox.recv() => match message {
                     Some(Inbox::Stop) | None => break,
@@ -156,7 +168,9 @@ impl Driver {
                     }
                     Err(error) => tracing::error!(%error, "a task of the agent ended badly"),
                 },
-                () = tokio::time::sleep(sleep) => self.step(Input::Tick).await,
+                () = &mut alarm => if self.until_wake().is_zero() {
+                    self.step(Input::Tick).await;
+                },
             }
         }
         self.outside.shutdown().await;
@@ -183,8 +197,9 @@ impl Driver {
 
     fn until_wake(&self) -> Duration {
         let now = (self.parts.clock)().mono;
-        self.wake_at
-            .map_or(LONGEST_SLEEP, |at| Duration::from_millis(at.since(now)).min(LONGEST_SLEEP))
+        let last = self.stepped_at.plus(LONGEST_SLEEP_MS);
+        let at = self.wake_at.map_or(last, |at| at.min(last));
+        Duration::from_millis(at.since(now))
     }
 
     async fn take(&mut self, message: Inbox) {
@@ -239,7 +254,9 @@ impl Driver {
 
     async fn step(&mut self, input: Input) {
         let (settles, began) = (matches!(input, Input::Observed(..)), Instant::now());
-        let effects = self.agent.step(input, (self.parts.clock)());
+        let now = (self.parts.clock)();
+        self.stepped_at = now.mono;
+        let effects = self.agent.step(input, now);
         self.carry_out(effects).await;
         if settles {
             self.metrics.reconciled(began.elapsed());

@@ -50,6 +50,8 @@ const MOST_ORDERS: usize = 1024;
 /// Events a slow watcher may fall behind before it has to read the store.
 const MOST_EVENTS: usize = 4096;
 
+/// How much later than wanted a wake-up may come, so that the timer need not be set for every input.
+const WAKE_SLACK: Duration = Duration::from_millis(1);
 /// How often a leader checks that what must always hold does.
 const CHECK_EVERY_MS: u64 = 60_000;
 
@@ -157,8 +159,15 @@ impl Driver {
     /// at once.
     pub async fn run(mut self) {
         self.step(ReplicaInput::Tick);
+        let alarm = tokio::time::sleep(self.until_wake());
+        tokio::pin!(alarm);
         loop {
-            let sleep = self.until_wake();
+            // Most inputs move the next wake-up to a later moment, and a timer that rings too early
+            // costs less than one that is set each time.
+            let at = tokio::time::Instant::now() + self.until_wake();
+            if alarm.is_elapsed() || at + WAKE_SLACK < alarm.deadline() {
+                alarm.as_mut().reset(at);
+            }
             tokio::select! {
                 message = self.inbox.recv() => match message {
                     Some(message) => self.take(message),
@@ -174,7 +183,9 @@ impl Driver {
                         self.step(input);
                     }
                 }
-                () = tokio::time::sleep(sleep) => self.look(),
+                () = &mut alarm => if self.until_wake().is_zero() {
+                    self.look();
+                },
             }
         }
         self.outside.shutdown().await;
