@@ -218,11 +218,12 @@ impl Agent {
             }
         }
         self.slots.retain(|workload, slot| {
-            let kept = self.journal.ledger().intents.contains_key(workload)
+            // Nearly all of it is there: the question that costs a search comes last.
+            let kept = slot.view != View::Absent
                 || slot.flight.is_some()
                 || !self.journal.covers(slot.written)
                 || !self.watch.has_answered(slot.trust_from)
-                || slot.view != View::Absent;
+                || self.journal.ledger().intents.contains_key(workload);
             if !kept {
                 self.due.note(workload, None);
             }
@@ -242,12 +243,13 @@ impl Agent {
         let mut changed = BTreeMap::new();
         let exclusive = self.journal.exclusive();
         for (workload, slot) in &mut self.slots {
-            while let Some(new) = list.next_if(|seen| seen.workload < *workload) {
-                changed.insert(new.workload.clone(), Some(new));
-            }
             let mut there = None;
-            while let Some(seen) = list.next_if(|seen| seen.workload == *workload) {
-                there = Some(seen);
+            while let Some(seen) = list.next_if(|seen| seen.workload <= *workload) {
+                if seen.workload == *workload {
+                    there = Some(seen);
+                } else {
+                    changed.insert(seen.workload.clone(), Some(seen));
+                }
             }
             let runs_on = there.as_ref().is_some_and(|seen| slot.runs_on(seen, look));
             if runs_on && !exclusive.contains(workload) {
