@@ -4,8 +4,8 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 SEEDS ?= 2000
 AGENTS ?= 1000
-WORKLOADS ?= 20000
 STORE ?= embedded
+WORKLOADS ?= $(if $(filter etcd,$(STORE)),30000,20000)
 SHARE ?= 0.1
 EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --

@@ -22,6 +22,7 @@ mod stored;
 mod traces;
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ use self::agents::Fleet;
 use self::load::{Clients, Sample};
 use self::names::Names;
 use self::raw::Raw;
-use self::report::{Idle, Phase, Results};
+use self::report::{Idle, Phase, Results, Turn};
 use self::scheduler::Process;
 use crate::placement::say;
 
@@ -42,6 +43,10 @@ pub type Fault = Box<dyn Error + Send + Sync>;
 /// Share of the bar at which latency is looked at, and for how long: a queue that never empties
 /// tells nothing about how long one workload takes.
 const PACED: (u32, u32) = (400, 5);
+
+/// Turns in which the burst goes on, with raw writes of the same etcd before and after each: the machine
+/// is faster at one moment than at the next.
+const TURNS: usize = 3;
 
 /// Room for all that is written between two compactions.
 const QUOTA: &[&str] = &["--quota-backend-bytes", "8589934592"];
@@ -75,7 +80,7 @@ impl Options {
             etcd: false,
             agents: 1_000,
             workloads: 20_000,
-            concurrency: 64,
+            concurrency: 256,
             idle: Duration::from_mins(1),
             json: PathBuf::from("target/bench/fleet.json"),
             traces: false,
@@ -158,23 +163,27 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
     // The slow stretch comes first: every agent gets its first orders, and with them its
     // connection, so that the burst finds a fleet at work.
     let before = process.sample().await?;
-    let slow = clients.paced(0..paced, rate).await?;
+    let submitted = clients.paced(0..paced, rate).await?;
     watch.wait(paced).await?;
-    let slow = Phase::new(&slow, &watch.running(), before, process.sample().await?);
+    let slow = Turn { submitted, before, after: process.sample().await? };
+    let slow = Phase::new(&[slow], &watch.running());
     say(&slow.line("paced"));
 
-    let mut raw = Raw::default();
+    let (mut raw, mut turns) = (Raw::default(), Vec::new());
     if let Some(etcd) = &etcd {
         raw.measure(etcd).await?;
     }
-    let before = process.sample().await?;
-    let burst = clients.burst(paced..all, options.concurrency).await?;
-    watch.wait(all).await?;
-    let burst = Phase::new(&burst, &watch.running(), before, process.sample().await?);
+    for turn in turns_of(paced..all, if options.etcd { TURNS } else { 1 }) {
+        let (before, end) = (process.sample().await?, turn.end);
+        let submitted = clients.burst(turn, options.concurrency).await?;
+        watch.wait(end).await?;
+        turns.push(Turn { submitted, before, after: process.sample().await? });
+        if let Some(etcd) = &etcd {
+            raw.measure(etcd).await?;
+        }
+    }
+    let burst = Phase::new(&turns, &watch.running());
     say(&burst.line("burst"));
-    if let Some(etcd) = &etcd {
-        raw.measure(etcd).await?;
-    }
     drop(watch);
     clients.check(all).await?;
     fleet.check(all).await?;
@@ -197,6 +206,12 @@ async fn measure(options: &Options) -> Result<Results, Fault> {
         idle,
         stored,
     })
+}
+
+/// All of it in so many parts.
+fn turns_of(all: Range<usize>, count: usize) -> impl Iterator<Item = Range<usize>> {
+    let (start, length) = (all.start, all.len());
+    (0..count).map(move |nth| start + length * nth / count..start + length * (nth + 1) / count)
 }
 
 /// Lets nothing happen and looks at what it costs.

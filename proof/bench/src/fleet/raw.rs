@@ -10,7 +10,7 @@ use super::Fault;
 /// Writes in one transaction: as many as etcd allows.
 const WRITES: usize = 128;
 /// How long one measurement takes.
-const LENGTH: Duration = Duration::from_secs(3);
+const LENGTH: Duration = Duration::from_secs(2);
 /// Bytes of a value, about those of one of our records.
 const VALUE: usize = 512;
 

@@ -72,43 +72,74 @@ pub(super) struct Results {
     pub(super) stored: Stored,
 }
 
-impl Phase {
-    pub(super) fn new(
-        submitted: &[Submitted],
-        running: &[Option<Instant>],
-        before: Sample,
-        after: Sample,
-    ) -> Self {
-        let seen = |one: &Submitted| running.get(one.nth).copied().flatten();
+/// Submissions of one go, and what was counted before and after.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) submitted: Vec<Submitted>,
+    pub(super) before: Sample,
+    pub(super) after: Sample,
+}
+
+impl Turn {
+    /// From the first submission to the last answer, and to the last that was seen running.
+    fn took(&self, running: &[Option<Instant>]) -> (Duration, Duration) {
+        let Self { submitted, before, after } = self;
         let first = submitted.iter().map(|one| one.due).min().unwrap_or(before.at);
-        let last = submitted.iter().filter_map(seen).max().unwrap_or(after.at);
         let answered = submitted.iter().map(|one| one.answered).max().unwrap_or(after.at);
-        let until = |one: &Submitted| Some(seen(one)?.saturating_duration_since(one.due));
-        let workloads = real(submitted.len());
-        let each = |from: u64, to: u64| real64(to.saturating_sub(from)) / workloads;
-        let micros =
-            |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() * 1e6 / workloads;
-        let wall = (after.at - before.at).as_secs_f64();
+        let last = submitted.iter().filter_map(|one| seen(one, running)).max().unwrap_or(after.at);
+        (answered - first, last - first)
+    }
+
+    /// What somebody used meanwhile who is none of ours.
+    fn foreign(&self) -> Duration {
+        let Self { before, after, .. } = self;
         let ours = after.scheduler.saturating_sub(before.scheduler)
             + after.others.saturating_sub(before.others)
             + after.etcd.saturating_sub(before.etcd);
-        let foreign = after.machine.saturating_sub(before.machine).saturating_sub(ours);
+        after.machine.saturating_sub(before.machine).saturating_sub(ours)
+    }
+}
+
+fn seen(one: &Submitted, running: &[Option<Instant>]) -> Option<Instant> {
+    running.get(one.nth).copied().flatten()
+}
+
+impl Phase {
+    pub(super) fn new(turns: &[Turn], running: &[Option<Instant>]) -> Self {
+        let submitted = || turns.iter().flat_map(|turn| &turn.submitted);
+        let workloads = real(submitted().count());
+        let (answered, ran) = turns
+            .iter()
+            .map(|turn| turn.took(running))
+            .fold((Duration::ZERO, Duration::ZERO), |sum, took| (sum.0 + took.0, sum.1 + took.1));
+        let until = |one: &Submitted| Some(seen(one, running)?.saturating_duration_since(one.due));
+        let micros = |of: fn(&Sample) -> Duration| {
+            let used = turns.iter().map(|turn| of(&turn.after).saturating_sub(of(&turn.before)));
+            used.sum::<Duration>().as_secs_f64() * 1e6 / workloads
+        };
+        let each = |of: fn(&Sample) -> u64| {
+            let more = turns.iter().map(|turn| of(&turn.after).saturating_sub(of(&turn.before)));
+            real64(more.sum()) / workloads
+        };
+        let wall: Duration = turns.iter().map(|turn| turn.after.at - turn.before.at).sum();
+        let foreign: Duration = turns.iter().map(Turn::foreign).sum();
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| real(cores.get()));
+        let memory = turns.last().map_or(0, |turn| turn.after.memory_kib);
         Self {
             workloads,
-            per_second: workloads / (last - first).as_secs_f64(),
-            submits_per_second: workloads / (answered - first).as_secs_f64(),
-            running_ms: percentiles(submitted.iter().filter_map(until)),
-            submit_ms: percentiles(submitted.iter().map(|one| one.answered - one.called)),
-            scheduler_us: micros(before.scheduler, after.scheduler),
-            others_us: micros(before.others, after.others),
-            etcd_us: micros(before.etcd, after.etcd),
-            foreign_percent: 100.0 * foreign.as_secs_f64() / wall / cores,
+            per_second: workloads / ran.as_secs_f64(),
+            submits_per_second: workloads / answered.as_secs_f64(),
+            running_ms: percentiles(submitted().filter_map(until)),
+            submit_ms: percentiles(submitted().map(|one| one.answered - one.called)),
+            scheduler_us: micros(|sample| sample.scheduler),
+            others_us: micros(|sample| sample.others),
+            etcd_us: micros(|sample| sample.etcd),
+            foreign_percent: 100.0 * foreign.as_secs_f64() / wall.as_secs_f64() / cores,
             cores,
-            transactions: each(before.transactions, after.transactions),
-            records: each(before.records, after.records),
-            events: each(before.events, after.events),
-            memory_mib: f64::from(after.memory_kib) / 1024.0,
+            transactions: each(|sample| sample.transactions),
+            records: each(|sample| sample.records),
+            events: each(|sample| sample.events),
+            memory_mib: f64::from(memory) / 1024.0,
         }
     }
 
@@ -294,7 +325,7 @@ impl Results {
                 false if limit >= RATE && self.burst.foreign_percent > QUIET => "INVALID",
                 false => "FAIL",
             };
-            lines.push(format!("{verdict}  {name}: {value:.2} (bar {limit})"));
+            lines.push(format!("{verdict}  {name}: {value:.3} (bar {limit})"));
         }
         lines.join("\n")
     }
