@@ -173,6 +173,22 @@ fn what_was_to_stop_does_not_run_on_while_its_next_version_waits() {
     assert_eq!(c.phase("web"), Some(Phase::Running));
 }
 
+/// An update in place failed and is to be tried again, when a version is wanted for which there is no room.
+#[test]
+fn the_last_good_version_of_a_machine_keeps_its_room_while_the_next_one_waits() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", machine(), "r1");
+    c.apply("web", machine(), "r2");
+    let flaky = Failure::new(FailureReason::RuntimeError, "it did not come up");
+    c.say(&node_id(0), "web", State::Failed(flaky));
+    assert_eq!(c.phase("web"), Some(Phase::Backoff));
+    let large = Spec { resources: container(5_000, 512).resources, ..machine() };
+    c.apply("web", large, "r3");
+    assert_eq!(c.phase("web"), Some(Phase::Pending));
+    let held = c.assignment("web").place.unwrap().reserved;
+    assert_eq!(held, machine().resources, "the first version runs on");
+}
+
 /// In the older store it has left n1, which was away; it came back there since, and moved again.
 #[test]
 fn earlier_copies_of_a_restored_workload_go_by_a_decision_of_now() {

@@ -364,8 +364,11 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let phase = slot.assignment.phase;
         if phase == Phase::Backoff {
-            // Nothing runs, and what failed is not wanted any more.
-            self.rest(at);
+            // What failed is not wanted any more, and nothing runs but the last good version of what is
+            // updated in place: its room stays taken.
+            if !slot.workload.spec.kind.updates_in_place() {
+                self.rest(at);
+            }
             return self.wait_for_room(at);
         }
         if !phase.holds_compute() {
