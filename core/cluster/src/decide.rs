@@ -32,6 +32,8 @@ pub(crate) struct Situation<'a> {
     /// It names a volume that one node at a time may have, and somebody vouches that its node is off:
     /// others may have the volume elsewhere now.
     pub(crate) volume_free: bool,
+    /// The node says that it runs something of it by an earlier decision.
+    pub(crate) runs_older: bool,
     /// The next attempt is due.
     pub(crate) retry_due: bool,
     /// A new revision was tried and fits nowhere: carry on with the old one.
@@ -158,6 +160,8 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
         return Action::Reissue;
     }
     match now.phase {
+        // The record says that it is over, its node that it is not: they are brought together again.
+        Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,
         Phase::Backoff if now.retry_due && !now.update_blocked => Action::Reissue,
         Phase::Backoff => Action::Rest,

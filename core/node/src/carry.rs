@@ -441,7 +441,9 @@ impl Agent {
                     return;
                 }
                 let last = slot.failures >= self.settings.start_attempts;
-                if last || !failure.retryable() {
+                // When it is over, what is left of an earlier decision has to go all the same.
+                let over = intent.gave_up.is_some() || intent.completed;
+                if !over && (last || !failure.retryable()) {
                     let intent = Intent { gave_up: Some(failure), ..intent.clone() };
                     self.put(workload, intent, effects);
                 } else {

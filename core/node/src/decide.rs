@@ -3,7 +3,8 @@
 //! ```text
 //!            absent     created     running      ended            unknown
 //!   Run      Start      Start       -            by the policy    -
-//!            (other version: Remove first, data kept; in place: Start, which brings it over)
+//!            (other version: Remove first, data kept; in place: Start, which brings it over;
+//!             once the decision is over: nothing, but what runs is removed unless it is in place)
 //!   Rest     -          -           Stop         -                -
 //!   Gone     Remove     Remove      Remove       Remove           -
 //! ```
@@ -147,8 +148,11 @@ fn rest(case: &Case) -> Next {
 }
 
 fn run(case: &Case) -> Next {
-    if case.over || !case.runnable {
+    if !case.runnable {
         return Next::Nothing;
+    }
+    if case.over {
+        return over(case);
     }
     match case.leave {
         Leave::Ending | Leave::Over => return Next::Nothing,
@@ -175,6 +179,20 @@ fn run(case: &Case) -> Next {
                 Verdict::Again(failure) => Next::Restart(failure),
             }
         }
+    }
+}
+
+/// A decision that is over starts nothing. What an earlier one has there all the same, by a start that
+/// hung and came late or because it could not be removed, goes: nobody knows that it runs. Only what is
+/// updated in place runs on in its last good version.
+fn over(case: &Case) -> Next {
+    match case.thing {
+        Thing::Running(Version::Other) if !case.in_place && !case.hold => Next::Replace,
+        Thing::Unknown
+        | Thing::Absent
+        | Thing::Created(_)
+        | Thing::Running(_)
+        | Thing::Exited(..) => Next::Nothing,
     }
 }
 
@@ -295,7 +313,12 @@ mod tests {
         for goal in [Goal::Run, Goal::Rest] {
             assert_eq!(row(|thing| Case { confirmed: false, ..case(goal, thing) }), NOTHING);
         }
-        assert_eq!(row(|thing| Case { over: true, ..case(Goal::Run, thing) }), NOTHING);
+        for thing in THINGS {
+            let over = Case { over: true, ..case(Goal::Run, thing) };
+            let leftover = thing == Running(Other);
+            assert_eq!(next(&over), if leftover { Next::Replace } else { Next::Nothing });
+            assert_eq!(next(&Case { hold: true, ..over }), Next::Nothing);
+        }
         assert_eq!(row(|thing| Case { runnable: false, ..case(Goal::Run, thing) }), NOTHING);
         assert_ne!(row(|thing| Case { confirmed: false, ..case(GONE, thing) }), NOTHING);
     }

@@ -189,6 +189,7 @@ impl World {
             retry_due: None,
             healthy_since: None,
             amiss_since: None,
+            runs_older: false,
         }));
         self.workload_by_id.insert(id, at);
         self.touch_intent(at);

@@ -56,6 +56,7 @@ impl World {
             };
             named.insert(index);
             if self.is_assigned_to(index, at) {
+                self.look_for_older(index, &held);
                 if !new_life {
                     self.compare(at, index, &held);
                 }
@@ -129,6 +130,25 @@ impl World {
         }
     }
 
+    /// What is over is not told again, so an earlier copy that runs where it is recorded would run on
+    /// unseen: a node may have lost the decision that is recorded, or a recovery went back behind the one
+    /// it has.
+    fn look_for_older(&mut self, index: WorkloadIndex, held: &Held) {
+        let Some(slot) = self.workloads.get_mut(index.0) else { return };
+        let older = slot.assignment.place.as_ref().is_some_and(|p| held.report.epoch < p.epoch);
+        let runs = match &held.report.state {
+            State::Running | State::Pending | State::Restarting(_) => true,
+            // What is updated in place may run on in its last good version, as the record says too, if
+            // both speak of the same attempt.
+            State::Failed(_) => {
+                slot.workload.spec.kind.updates_in_place()
+                    && held.revision != slot.workload.revision
+            }
+            State::Stopped | State::Completed | State::Unknown => false,
+        };
+        slot.runs_older = older && runs;
+    }
+
     /// A known workload on a node that is not its place: an earlier copy, which is to go.
     fn copy_out_of_place(&mut self, at: NodeIndex, index: WorkloadIndex, epoch: Epoch) {
         let node = self.node_id(at);
@@ -181,6 +201,7 @@ impl World {
         };
         let had_it = slot.told.take().is_some();
         slot.seen = None;
+        slot.runs_older = false;
         if !expected || (!had_it && slot.amiss_since.is_none() && !new_life) {
             return;
         }

@@ -160,5 +160,6 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         retry_due: None,
         healthy_since: None,
         amiss_since: None,
+        runs_older: false,
     }
 }

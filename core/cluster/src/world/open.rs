@@ -202,6 +202,7 @@ impl World {
                     retry_due: None,
                     healthy_since: None,
                     amiss_since: None,
+                    runs_older: false,
                 });
             }
         }

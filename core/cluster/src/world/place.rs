@@ -14,7 +14,7 @@ use persys_model::zoo::Bug;
 
 use super::World;
 use super::open::FENCE_LABEL;
-use super::slots::{NodeSlot, WorkloadIndex};
+use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::effects::Mark;
 use crate::placement::{NodeIndex, Request};
 use crate::record::Write;
@@ -22,6 +22,9 @@ use crate::record::Write;
 /// Above this many nodes a waiting workload's reason is a word only; the full explanation is
 /// worked out when somebody asks.
 const EXPLAIN_AT_ONCE: usize = 256;
+
+/// Why a new decision is made about what was over.
+const RAN_EARLIER: &str = ", which ran it by an earlier decision";
 
 impl World {
     pub(super) fn node_at(&self, id: &NodeId) -> Option<NodeIndex> {
@@ -97,6 +100,7 @@ impl World {
         slot.told = None;
         slot.seen = None;
         slot.amiss_since = None;
+        slot.runs_older = false;
         if let Some(node) = self.nodes.get_mut(node.0) {
             node.assigned.insert(at);
         }
@@ -114,16 +118,15 @@ impl World {
             return true;
         }
         let Some(place) = slot.assignment.place.clone() else { return false };
-        let code = match slot.assignment.phase {
-            Phase::Backoff => ReasonCode::RetryDue,
-            Phase::Running | Phase::Starting | Phase::Restarting => ReasonCode::Updated,
-            Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
-            Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
-            Phase::Deleting => ReasonCode::DeleteRequested,
-        };
+        let code = why_anew(slot);
+        let may_run = may_run_unseen(slot);
         let exclusive = self.at_most_once(&slot.workload.spec);
         let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
         let Some(node) = self.node_at(&place.node) else { return false };
+        if code == ReasonCode::Placed {
+            // What failed is not what its node has: this begins anew.
+            self.forget_failures(at);
+        }
         self.index.give(node, &place.reserved, &place.ports);
         let here = self.fits_here(at, node);
         // A node that had no room before is still better than none.
@@ -145,6 +148,11 @@ impl World {
             Some(target) => {
                 self.retire(at);
                 self.assign(at, target, code);
+                true
+            }
+            None if may_run => {
+                // Nobody would be told to end it while the workload waits: it goes, and waits without.
+                self.move_off(at, code);
                 true
             }
             None => {
@@ -196,6 +204,7 @@ impl World {
         slot.told = None;
         slot.seen = None;
         slot.amiss_since = None;
+        slot.runs_older = false;
         self.touch_decision(at);
         if let Some(node) = self.node_at(&after.node) {
             self.index.give(node, &before.reserved, &before.ports);
@@ -204,7 +213,9 @@ impl World {
         }
         if let Some(code) = run {
             self.waiting.leave(at, &mut self.workloads);
-            self.set_phase(at, Phase::Starting, code, &format!("on {}", after.node), None);
+            let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
+            let message = format!("on {}{earlier}", after.node);
+            self.set_phase(at, Phase::Starting, code, &message, None);
         }
     }
 
@@ -276,6 +287,7 @@ impl World {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.seen = None;
         slot.told = None;
+        slot.runs_older = false;
         let Some(place) = Arc::make_mut(&mut slot.assignment).place.take() else { return };
         let workload = slot.workload.id.clone();
         self.touch_decision(at);
@@ -352,11 +364,14 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let phase = slot.assignment.phase;
         if phase == Phase::Backoff {
-            // Nothing runs, and what failed is not wanted any more.
-            self.rest(at);
+            // What failed is not wanted any more, and nothing runs but the last good version of what is
+            // updated in place: its room stays taken.
+            if !slot.workload.spec.kind.updates_in_place() {
+                self.rest(at);
+            }
             return self.wait_for_room(at);
         }
-        if !phase.holds_compute() || phase == Phase::Stopping {
+        if !phase.holds_compute() {
             return self.wait_for_room(at);
         }
         self.mark(Mark::UpdateWaited);
@@ -411,6 +426,31 @@ impl World {
     pub(super) fn give_for_orphan(&mut self, node: NodeIndex, what: &Resources) {
         self.index.give(node, what, &[]);
         self.room_changed = true;
+    }
+}
+
+/// Why a new decision is made about what is to run.
+fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
+    match slot.assignment.phase {
+        // Nobody asked: its node does not have what is recorded, and is to have it.
+        Phase::Completed | Phase::Failed if slot.runs_older => ReasonCode::Placed,
+        Phase::Backoff => ReasonCode::RetryDue,
+        Phase::Running | Phase::Starting | Phase::Restarting => ReasonCode::Updated,
+        Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
+        Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
+        Phase::Deleting => ReasonCode::DeleteRequested,
+    }
+}
+
+/// Whether its node may run something of it although its phase does not say so: what is to be stopped, or
+/// what the node has by an earlier decision.
+fn may_run_unseen(slot: &WorkloadSlot) -> bool {
+    match slot.assignment.phase {
+        Phase::Stopping => true,
+        Phase::Starting | Phase::Running | Phase::Restarting | Phase::Deleting => false,
+        Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
+            slot.runs_older
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl World {
         self.renew_leases();
         self.end_lives();
         self.erase(old);
-        self.write_everything();
+        self.write_everything(plan.as_ref());
         let heard = std::mem::take(&mut self.heard);
         if let Some(plan) = plan {
             self.rebuild(&heard, &plan);
@@ -150,8 +150,10 @@ impl World {
         self.opened_epoch = self.head.epoch;
     }
 
-    /// The store may hold nothing, or something older: everything in memory is written.
-    fn write_everything(&mut self) {
+    /// The store may hold nothing, or something older: everything in memory is written, but for the
+    /// workloads of which agents know better. A decision that is renewed is later than any that agents
+    /// hold: if the recovery were interrupted behind it, the next one would believe the older record.
+    fn write_everything(&mut self, plan: Option<&RecoveryPlan>) {
         let entries: Vec<_> = self.entries.iter().cloned().collect();
         for entry in entries {
             self.write(Write::PutEntry(entry));
@@ -165,18 +167,26 @@ impl World {
             self.renew_graves(at);
             self.write_drifts(at);
         }
-        let workloads: Vec<_> = self.workload_by_id.values().copied().collect();
+        let outdone = |id: &WorkloadId| {
+            plan.is_some_and(|p| p.restored.contains_key(id) || p.deleted.contains_key(id))
+        };
+        let workloads = self.workload_by_id.iter().filter(|(id, _)| !outdone(id));
+        let workloads: Vec<_> = workloads.map(|(_, at)| *at).collect();
         for at in workloads {
-            self.renew_decisions(at);
-            self.touch_intent(at);
-            self.touch_decision(at);
-            if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
-                self.touch_retry(at);
-            }
+            self.write_renewed(at);
             self.close_unit();
             self.mark_dirty(at);
         }
         self.write_volumes();
+    }
+
+    fn write_renewed(&mut self, at: WorkloadIndex) {
+        self.renew_decisions(at);
+        self.touch_intent(at);
+        self.touch_decision(at);
+        if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
+            self.touch_retry(at);
+        }
     }
 
     fn write_drifts(&mut self, at: NodeIndex) {
@@ -318,7 +328,7 @@ impl World {
         workload.desired = Desired::Deleted;
         workload.generation = workload.generation.next();
         let message = "an agent proves it was deleted";
-        self.touch_intent(at);
+        self.write_renewed(at);
         if self.workloads.get(at.0).is_some_and(|slot| slot.assignment.phase != Phase::Deleting) {
             self.set_phase(at, Phase::Deleting, ReasonCode::Recovered, message, None);
         }
@@ -339,6 +349,9 @@ impl World {
                 self.drop_former(at, elsewhere);
             }
             former.remove(node);
+            for copy in former.values_mut() {
+                copy.epoch = self.draw_epoch(Some(copy.epoch));
+            }
             self.drop_place(at);
             let from = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
             self.waiting.leave(at, &mut self.workloads);

@@ -124,6 +124,7 @@ impl World {
             fenced: node.is_none_or(|node| self.surely_stopped(node, spec)),
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
+            runs_older: slot.runs_older,
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
             move_blocked: tried.moving,

@@ -155,6 +155,8 @@ pub(crate) struct WorkloadSlot {
     pub(crate) healthy_since: Option<Millis>,
     /// Since when its node does not hold what it should, although it was told.
     pub(crate) amiss_since: Option<Millis>,
+    /// Its node says that it runs something of it by an earlier decision.
+    pub(crate) runs_older: bool,
 }
 
 /// A growing table with reused numbers.

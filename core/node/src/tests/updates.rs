@@ -4,7 +4,7 @@ use persys_model::failure::{Failure, FailureReason};
 use persys_model::inventory::State;
 use persys_model::token::Epoch;
 
-use super::rig::{Rig, apply_spec, in_place, remove, seen};
+use super::rig::{Rig, apply, apply_spec, in_place, plain, remove, seen};
 use crate::effects::Verb;
 use crate::input::{Existing, Outcome};
 
@@ -84,4 +84,33 @@ fn the_next_decision_tries_again_over_what_runs() {
     }
     rig.order(remove(8));
     assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: true });
+}
+
+/// A start of the earlier revision hung, and took effect after the later one was given up.
+#[test]
+fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.order(apply(6, "b"));
+    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    rig.observe(Vec::new());
+    starts(&mut rig, 6, "b", Outcome::Failed(hopeless()));
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())));
+    // Nobody else can do it, so it is tried again, later each time.
+    let stuck = Failure::new(FailureReason::RuntimeError, "it is busy");
+    for _ in 0..8 {
+        assert_eq!(rig.finish(Outcome::Failed(stuck.clone())), Verb::Remove { purge: false });
+        // The first may answer what was asked before the removal failed.
+        for _ in 0..2 {
+            rig.observe(vec![seen(5, "a", Existing::Running)]);
+        }
+        assert!(rig.verbs.is_empty(), "not at once");
+        rig.wait(300_000);
+    }
+    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    for _ in 0..2 {
+        rig.observe(Vec::new());
+    }
+    assert!(rig.verbs.is_empty(), "and what was given up is not started");
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())), "the reason stays the first one");
 }

@@ -8,6 +8,7 @@ use persys_model::id::WorkloadId;
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
+use persys_model::resources::Compute;
 use persys_model::workload::{Desired, Workload};
 
 use super::{Counts, room};
@@ -249,6 +250,9 @@ impl Sim {
                 if runs_on.len() != 1 || runs_on.first().map(|n| node_id(*n)) != home {
                     return Some(format!("is Running on {home:?}, in truth on {runs_on:?}"));
                 }
+                if !self.holds_decision(assignment) {
+                    return Some("runs by another decision than the recorded one".to_owned());
+                }
                 if place.is_some_and(|place| place.generation != workload.generation) {
                     return self.room_for(workload, assignment);
                 }
@@ -260,15 +264,53 @@ impl Sim {
                 None
             }
             // A job, or a container that ended well by itself under a policy that lets it.
-            (Desired::Running, Phase::Completed) => None,
-            (Desired::Running, Phase::Failed) if !is_sound(workload) => None,
-            (Desired::Running, Phase::Pending) => self.room_for(workload, assignment),
+            (Desired::Running, Phase::Completed) => self.unaccounted(workload, assignment),
+            (Desired::Running, Phase::Failed) if !is_sound(workload) => {
+                self.unaccounted(workload, assignment)
+            }
+            (Desired::Running, Phase::Pending) => self
+                .unaccounted(workload, assignment)
+                .or_else(|| self.room_for(workload, assignment)),
             (Desired::Stopped, Phase::Stopped) if runs_on.is_empty() => None,
             (desired, phase) => Some(format!(
                 "should be {desired:?}, is {phase:?} ({:?}), runs on {runs_on:?}",
                 assignment.reason.code
             )),
         }
+    }
+
+    /// What is over, or waits, does not run. Only what is updated in place runs on in its last good version,
+    /// and only when its node was told the decision that failed and says itself that it gave that up:
+    /// otherwise nobody who looks at the record would know that something runs.
+    fn unaccounted(&self, workload: &Workload, assignment: &Assignment) -> Option<String> {
+        let runs_on = self.running_on(&workload.id);
+        let home = assignment.place.as_ref()?;
+        let here = self.hosts.iter().position(|host| host.id == home.node)?;
+        if !runs_on.contains(&here) {
+            return None;
+        }
+        let intent = self.hosts.get(here)?.disk.ledger.intents.get(&workload.id);
+        let tried = intent.is_some_and(|intent| {
+            let same = intent.epoch == home.epoch || intent.revision == workload.revision;
+            same && intent.gave_up.is_some()
+        });
+        let room = home.reserved.compute != Compute::ZERO;
+        if workload.spec.kind.updates_in_place() && tried && room {
+            return None;
+        }
+        let (phase, code) = (assignment.phase, assignment.reason.code);
+        let held = intent.map(|intent| (intent.epoch, intent.goal, intent.gave_up.is_some()));
+        Some(format!("is {phase:?} ({code:?}) by {}, but n{here} runs it by {held:?}", home.epoch))
+    }
+
+    /// Whether the node of a workload has the recorded decision.
+    fn holds_decision(&self, assignment: &Assignment) -> bool {
+        let home = assignment.place.as_ref();
+        home.is_some_and(|home| {
+            let host = self.hosts.iter().find(|host| host.id == home.node);
+            let intent = host.and_then(|host| host.disk.ledger.intents.get(&assignment.workload));
+            intent.is_some_and(|intent| intent.epoch == home.epoch)
+        })
     }
 
     /// Waiting is right only as long as there is no room.
