@@ -47,7 +47,7 @@ const LONGEST: usize = 1024;
 /// Most changes on top of the settings at a time.
 const MOST_OVERRIDES: usize = 64;
 /// Longest time for which a change lasts: what is to stay belongs into the settings.
-const LONGEST_CHANGE: Duration = Duration::from_hours(24);
+pub(super) const LONGEST_CHANGE: Duration = Duration::from_hours(24);
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

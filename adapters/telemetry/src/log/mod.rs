@@ -14,6 +14,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, reload};
 
+use levels::LONGEST_CHANGE;
 pub use levels::{BadDirective, Directive, Level, Levels, MODULES, Override, Shown, parse};
 pub use lines::{Lines, Writing};
 
@@ -82,8 +83,11 @@ pub enum NotChanged {
     #[error("the log of this process cannot be changed")]
     NotOurs,
     /// What was said is not understood.
-    #[error(transparent)]
+    #[error("directives: {0}")]
     Bad(#[from] BadDirective),
+    /// It would last too long.
+    #[error("seconds: a change lasts {} at most", LONGEST_CHANGE.as_secs())]
+    TooLong,
 }
 
 /// What somebody wants of the levels of this process.
@@ -102,6 +106,9 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Does it, and tells what counts then.
     pub fn carry_out(&self) -> Result<Shown, NotChanged> {
+        if Duration::from_secs(self.seconds) > LONGEST_CHANGE {
+            return Err(NotChanged::TooLong);
+        }
         let levels = levels().ok_or(NotChanged::NotOurs)?;
         let directives = match self.directives.trim() {
             "" => Vec::new(),
@@ -128,5 +135,17 @@ impl Wanted<'_> {
             );
         }
         Ok(levels.shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_would_last_too_long_is_refused_and_not_cut_short() {
+        let wanted = |seconds| Wanted { directives: "", seconds, reset: false, who: "alice" };
+        assert!(matches!(wanted(86_401).carry_out(), Err(NotChanged::TooLong)));
+        assert!(!matches!(wanted(86_400).carry_out(), Err(NotChanged::TooLong)));
     }
 }

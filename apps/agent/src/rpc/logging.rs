@@ -30,7 +30,7 @@ impl Logging for Service {
         let wanted = Wanted { directives, seconds: *seconds, reset: *reset, who: &who };
         let shown = wanted.carry_out().map_err(|why| match why {
             NotChanged::NotOurs => Status::failed_precondition(why.to_string()),
-            NotChanged::Bad(bad) => Status::invalid_argument(format!("directives: {bad}")),
+            NotChanged::Bad(_) | NotChanged::TooLong => Status::invalid_argument(why.to_string()),
         })?;
         let settings: Vec<_> = shown.settings.iter().map(ToString::to_string).collect();
         let change = |one: &Override| api::LogLevelChange {

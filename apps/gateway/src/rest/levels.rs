@@ -79,7 +79,7 @@ fn carried_out(change: &Change, caller: &Caller) -> Result<Response, Problem> {
     let wanted = Wanted { directives, seconds: *seconds, reset: *reset, who };
     let shown = wanted.carry_out().map_err(|why| match why {
         NotChanged::NotOurs => Status::failed_precondition(why.to_string()),
-        NotChanged::Bad(bad) => Status::invalid_argument(format!("directives: {bad}")),
+        NotChanged::Bad(_) | NotChanged::TooLong => Status::invalid_argument(why.to_string()),
     })?;
     Ok(Json(told(&shown)).into_response())
 }

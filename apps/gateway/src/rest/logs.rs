@@ -36,12 +36,7 @@ pub(super) async fn follow(
 }
 
 fn asked(said: &Said) -> Result<LogsRequest, Problem> {
-    let number = |name: &str| match said.parameter(name).filter(|text| !text.is_empty()) {
-        None => Ok(0),
-        Some(text) => {
-            text.parse().ok().ok_or_else(|| Problem::bad(format!("{name}: is not a number")))
-        }
-    };
+    said.only(&["tail", "since", "follow", "service"], &[])?;
     let since =
         match said.parameter("since").filter(|text| !text.is_empty()) {
             None => None,
@@ -51,9 +46,9 @@ fn asked(said: &Said) -> Result<LogsRequest, Problem> {
         };
     Ok(LogsRequest {
         workload_id: said.part("id").unwrap_or_default().to_owned(),
-        tail: number("tail")?,
+        tail: said.number("tail")?.unwrap_or_default(),
         since,
-        follow: matches!(said.parameter("follow"), Some("true" | "1")),
+        follow: said.flag("follow")?.unwrap_or_default(),
         service: said.parameter("service").unwrap_or_default().to_owned(),
     })
 }

@@ -1,5 +1,8 @@
 //! From a request to the message it means, and from an answer to what is shown.
 
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
 use persys_proto::json::{self, Style};
 use serde_json::{Map, Value};
 
@@ -30,6 +33,52 @@ impl Said {
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
+
+    /// The parameter with this name, which is true or false.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
+        match self.parameter(name) {
+            None => Ok(None),
+            Some("true" | "1") => Ok(Some(true)),
+            Some("false" | "0") => Ok(Some(false)),
+            Some(_) => Err(Problem::bad(format!("{name}: is neither true nor false"))),
+        }
+    }
+
+    /// The parameter with this name, which is a number.
+    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let read = |text: &str| {
+            text.parse().ok().ok_or_else(|| Problem::bad(format!("{name}: is not a number")))
+        };
+        self.parameter(name).map(read).transpose()
+    }
+
+    /// Whether there are no parameters but these, each of them once; those in `lists` as often as wanted.
+    /// One that is mistyped or said twice would otherwise count for nothing, and nobody would know.
+    pub fn only(&self, known: &[&str], lists: &[&str]) -> Result<(), Problem> {
+        let mut seen = BTreeSet::new();
+        for (name, _) in &self.query {
+            let name = name.as_str();
+            if lists.contains(&name) {
+                continue;
+            }
+            if name != "cluster_id" && !known.contains(&name) {
+                return Err(unknown(name, &[known, lists].concat()));
+            }
+            if !seen.insert(name) {
+                return Err(Problem::bad(format!("{name}: is given more than once")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str, known: &[&str]) -> Problem {
+    let name: String = name.chars().take(64).collect();
+    let told = match known {
+        [] => "it takes none".to_owned(),
+        known => format!("there are {}", known.join(", ")),
+    };
+    Problem::bad(format!("there is no parameter {name:?}; {told}"))
 }
 
 /// Puts a value at a place in a message; what is there already stays, if it is the same.
@@ -61,7 +110,10 @@ pub fn read(row: &Row, said: &Said, body: Option<Value>) -> Result<Vec<u8>, Prob
         return Err(Problem::bad("the body is not an object"));
     }
     if row.is_new() {
-        known_parameters(row, said)?;
+        said.only(&row.parameters(), &[])?;
+        if said.parameter("limit").is_some_and(str::is_empty) {
+            return Err(Problem::bad("limit: is not a number"));
+        }
     }
     for Fill(source, place) in row.fill {
         let value = match source {
@@ -69,7 +121,11 @@ pub fn read(row: &Row, said: &Said, body: Option<Value>) -> Result<Vec<u8>, Prob
             Source::Query(name) => {
                 said.parameter(name).filter(|text| !text.is_empty()).map(Value::from)
             }
-            Source::Flag(name) => said.parameter(name).map(|text| flag(name, text)).transpose()?,
+            // Existing clients leave a flag empty and mean no.
+            Source::Flag(name) if !row.is_new() && said.parameter(name) == Some("") => {
+                Some(Value::Bool(false))
+            }
+            Source::Flag(name) => said.flag(name)?.map(Value::Bool),
             Source::Always(text) => Some(Value::from(*text)),
             Source::Empty => Some(Value::Object(Map::new())),
         };
@@ -81,30 +137,6 @@ pub fn read(row: &Row, said: &Said, body: Option<Value>) -> Result<Vec<u8>, Prob
         }
     }
     json::read_bytes(method.input, "", &message).map_err(|faults| Problem::faults(&faults))
-}
-
-fn flag(name: &str, text: &str) -> Result<Value, Problem> {
-    match text {
-        "true" | "1" => Ok(Value::Bool(true)),
-        "false" | "0" | "" => Ok(Value::Bool(false)),
-        _ => Err(Problem::bad(format!("{name}: is neither true nor false"))),
-    }
-}
-
-fn known_parameters(row: &Row, said: &Said) -> Result<(), Problem> {
-    let known = row.parameters();
-    let is_known = |name: &str| name == "cluster_id" || known.contains(&name);
-    match said.query.iter().find(|(name, _)| !is_known(name)) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let name: String = name.chars().take(64).collect();
-            let told = match known.as_slice() {
-                [] => "it takes none".to_owned(),
-                known => format!("there are {}", known.join(", ")),
-            };
-            Err(Problem::bad(format!("there is no parameter {name:?}; {told}")))
-        }
-    }
 }
 
 /// What an answer shows.
@@ -230,6 +262,25 @@ mod tests {
         let problem = read(row("/v1/nodes"), &wrong, None).unwrap_err();
         assert!(problem.sentence().contains("status, limit, page_token"), "{problem:?}");
         assert!(read(row("/nodes"), &wrong, None).is_ok());
+    }
+
+    #[test]
+    fn what_would_count_for_nothing_is_refused() {
+        let refused = |query: &[(&str, &str)]| {
+            read(row("/v1/nodes"), &said(&[], query), None).unwrap_err().sentence().to_owned()
+        };
+        assert_eq!(refused(&[("limit", "")]), "limit: is not a number");
+        assert_eq!(refused(&[("limit", "1"), ("limit", "2")]), "limit: is given more than once");
+        let flags = said(&[], &[("yes", "1"), ("no", "false"), ("bad", "Yes"), ("none", "")]);
+        assert_eq!(
+            (flags.flag("yes").unwrap(), flags.flag("no").unwrap()),
+            (Some(true), Some(false))
+        );
+        assert_eq!(flags.flag("other").unwrap(), None);
+        assert!(flags.flag("bad").is_err() && flags.flag("none").is_err());
+        assert!(flags.number::<u32>("no").is_err());
+        let words = said(&[], &[("argv", "a"), ("argv", "b"), ("cluster_id", "c")]);
+        assert!(words.only(&[], &["argv"]).is_ok() && words.only(&["argv"], &[]).is_err());
     }
 
     #[test]

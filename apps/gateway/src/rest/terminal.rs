@@ -81,10 +81,7 @@ async fn open(
     let target = Target::of(gateway, &parts, &said, who.known()?.clone())?;
     let start = match kind {
         Kind::Exec => Start::Exec(exec_start(&said)?),
-        Kind::Console => Start::Console(ConsoleStart {
-            workload_id: said.part("id").unwrap_or_default().to_owned(),
-            force: is_true(&said, "force"),
-        }),
+        Kind::Console => Start::Console(console_start(&said)?),
     };
     let Ok(permit) = Arc::clone(&gateway.streams).try_acquire_owned() else {
         return Err(Problem::too_many("too many terminals are open already"));
@@ -98,7 +95,16 @@ async fn open(
     Ok(socket.on_upgrade(run).into_response())
 }
 
+fn console_start(said: &Said) -> Result<ConsoleStart, Problem> {
+    said.only(&["force"], &[])?;
+    Ok(ConsoleStart {
+        workload_id: said.part("id").unwrap_or_default().to_owned(),
+        force: said.flag("force")?.unwrap_or_default(),
+    })
+}
+
 fn exec_start(said: &Said) -> Result<ExecStart, Problem> {
+    said.only(&["terminal", "input", "rows", "columns", "service"], &["argv"])?;
     let words = said.query.iter().filter(|(name, _)| name == "argv").map(|(_, word)| word.clone());
     let argv: Vec<_> = words.collect();
     if argv.is_empty() || argv.len() > MOST_WORDS {
@@ -106,20 +112,16 @@ fn exec_start(said: &Said) -> Result<ExecStart, Problem> {
             "argv: give each word of the command, 1 to {MOST_WORDS}"
         )));
     }
-    let number = |name: &str| said.parameter(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let size = TerminalSize { rows: number("rows"), columns: number("columns") };
+    let number = |name: &str| Ok::<_, Problem>(said.number(name)?.unwrap_or_default());
+    let size = TerminalSize { rows: number("rows")?, columns: number("columns")? };
     Ok(ExecStart {
         workload_id: said.part("id").unwrap_or_default().to_owned(),
         argv,
-        terminal: is_true(said, "terminal"),
-        input: said.parameter("input").is_none_or(|text| matches!(text, "true" | "1")),
+        terminal: said.flag("terminal")?.unwrap_or_default(),
+        input: said.flag("input")?.unwrap_or(true),
         size: (size.rows > 0 && size.columns > 0).then_some(size),
         service: said.parameter("service").unwrap_or_default().to_owned(),
     })
-}
-
-fn is_true(said: &Said, name: &str) -> bool {
-    matches!(said.parameter(name), Some("true" | "1"))
 }
 
 /// What a client says beside what it types.
