@@ -7,8 +7,8 @@
 //!   third  ──▶ waits ··· ············································▶ with the third
 //! ```
 //!
-//! Once as many wait as are asked for, a second task asks for them: while the scheduler works for one
-//! half, this process and its callers work for the other.
+//! Once half as many wait as are asked for, another task asks for them: while the scheduler works for
+//! some, this process and its callers work for the others.
 //!
 //! Nobody gets an answer to a question that was sent before they asked theirs: what somebody changed
 //! before they asked is in what they read. Nothing is kept once it was answered.
@@ -30,8 +30,9 @@ use tonic::Status;
 
 /// How often all others have their turn before a question is sent.
 const ROUNDS: usize = 4;
-/// Questions under way at a time where different ones go together.
-const MOST_UNDER_WAY: usize = 2;
+/// Questions under way at a time where different ones go together: one is with the scheduler, one on the
+/// way there, one on the way back.
+const MOST_UNDER_WAY: usize = 3;
 
 /// What a scheduler answered.
 #[derive(Debug, Clone)]
@@ -87,7 +88,7 @@ struct Lane<A> {
 impl<A> Lane<A> {
     /// Whether those who wait are enough for one more task.
     fn is_enough(&self) -> bool {
-        self.asked > 0 && self.waiting.len() >= self.asked
+        self.asked > 0 && self.waiting.len() * 2 >= self.asked
     }
 }
 

@@ -181,11 +181,12 @@ async fn different_questions_that_wait_are_asked_together_and_each_gets_its_own_
     for message in ["a", "b", "c", "nobody", "d", "c"] {
         bench.come_with(&mut tasks, message).await;
     }
-    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1], "as many waited as were asked for");
+    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1, 1], "enough waited, twice");
     bench.server.answers.add_permits(2);
     settled().await;
-    assert_eq!(*bench.server.together.lock().unwrap(), [1, 1, 3], "those who wait are asked once");
-    bench.server.answers.add_permits(1);
+    let together = bench.server.together.lock().unwrap().clone();
+    assert_eq!(together, [1, 1, 1, 3], "those who wait are asked once");
+    bench.server.answers.add_permits(2);
     let mut count = 0;
     while let Some((asked, given)) = next(&mut tasks).await {
         count += 1;
@@ -212,7 +213,7 @@ async fn those_who_come_at_the_same_time_are_asked_together() {
 }
 
 #[tokio::test]
-async fn a_second_question_goes_out_beside_the_first_once_as_many_wait() {
+async fn another_question_goes_out_beside_the_first_once_half_as_many_wait() {
     let (bench, mut tasks) = (Bench::new(), JoinSet::new());
     let together = || bench.server.together.lock().unwrap().clone();
     for message in ["a", "b", "c"] {
@@ -221,24 +222,32 @@ async fn a_second_question_goes_out_beside_the_first_once_as_many_wait() {
     }
     settled().await;
     bench.come_with(&mut tasks, "d").await;
+    assert_eq!(together(), [3], "one is fewer than half of three");
     bench.come_with(&mut tasks, "e").await;
-    assert_eq!(together(), [3], "two are fewer than three");
-    bench.come_with(&mut tasks, "f").await;
-    assert_eq!(together(), [3, 3]);
-    for message in ["g", "h", "i", "j", "k", "l", "m"] {
+    assert_eq!(together(), [3, 2]);
+    for message in ["f", "g"] {
         bench.come_with(&mut tasks, message).await;
     }
-    assert_eq!(together(), [3, 3], "there are two at most");
+    assert_eq!(together(), [3, 2], "two are fewer than half of five");
+    bench.come_with(&mut tasks, "h").await;
+    assert_eq!(together(), [3, 2, 3]);
+    for message in ["i", "j", "k", "l", "m"] {
+        bench.come_with(&mut tasks, message).await;
+    }
+    assert_eq!(together(), [3, 2, 3], "there are three at most");
     bench.server.answers.add_permits(1);
     settled().await;
-    assert_eq!(together(), [3, 3, 7]);
-    // The other one finds nobody left and ends; the one that goes on takes whoever comes.
+    assert_eq!(together(), [3, 2, 3, 5]);
+    // The second finds nobody left and ends, the third finds too few; the last one takes whoever comes.
     bench.server.answers.add_permits(1);
     bench.come_with(&mut tasks, "n").await;
-    assert_eq!(together(), [3, 3, 7], "one is fewer than seven");
+    assert_eq!(together(), [3, 2, 3, 5], "one is fewer than half of eight");
     bench.server.answers.add_permits(1);
     settled().await;
-    assert_eq!(together(), [3, 3, 7, 1]);
+    assert_eq!(together(), [3, 2, 3, 5], "and of five");
+    bench.server.answers.add_permits(1);
+    settled().await;
+    assert_eq!(together(), [3, 2, 3, 5, 1]);
     bench.server.answers.add_permits(1);
     while next(&mut tasks).await.is_some() {}
     settled().await;
