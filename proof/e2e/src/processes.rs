@@ -15,7 +15,7 @@ use persys_identity::{
 };
 use persys_proto::control::v1 as api;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tonic::Code;
@@ -278,7 +278,10 @@ impl Stack {
 
     /// Stops a process in its tracks: it keeps its connections and answers nothing.
     pub fn pause(&self, process: &str) {
-        kill_process(pid(self.processes.get(process).expect("it runs")), Signal::STOP)
+        let pid = pid(self.processes.get(process).expect("it runs"));
+        kill_process(pid, Signal::STOP).expect("it stands still");
+        // One of its threads has to run to take the signal; until then the others go on.
+        waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)
             .expect("it stands still");
     }
 
