@@ -9,20 +9,15 @@ use std::sync::Arc;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::{Ask, Input, Recovery};
 use persys_cluster::record::Snapshot;
-use persys_cluster::settings::Settings;
-use persys_cluster::world::World;
 use persys_model::event::Author;
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::inventory::{Held, State};
-use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::spec::vm::CloudInit;
 use persys_model::spec::{Kind, Spec, VmSpec};
-use persys_model::time::Millis;
-use persys_model::token::Term;
 use persys_model::workload::Desired;
 
-use support::{Cluster, container, node_id, workload_id};
+use support::{Cluster, container, node_id, put_back, workload_id};
 
 fn failed() -> State {
     State::Failed(Failure::new(FailureReason::ImageNotFound, "no such image"))
@@ -42,22 +37,6 @@ fn machine() -> Spec {
         metadata: std::collections::BTreeMap::new(),
     };
     Spec { kind: Kind::Vm(machine), ..container(500, 512) }
-}
-
-/// The store holds `snapshot` again, and the host remembers more; all nodes are heard.
-fn put_back(c: &mut Cluster, mut snapshot: Snapshot) {
-    let known = c.world.high_water();
-    if let Some(head) = &mut snapshot.head {
-        head.rebuilding = true;
-    }
-    c.store.snapshot = snapshot.clone();
-    let (mut world, effects) =
-        World::open(Settings::default(), Term(1), snapshot, Some(known), Arc::from("x"), c.now);
-    world.set_leads_until(Millis(u64::MAX));
-    c.world = world;
-    c.absorb(effects);
-    assert_eq!(c.world.mode().0, Mode::Recovery);
-    c.pass(3_000);
 }
 
 fn held(c: &Cluster, name: &str) -> Held {

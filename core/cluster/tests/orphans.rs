@@ -15,22 +15,18 @@ use std::sync::Arc;
 
 use persys_cluster::effects::{RefusalCode, Reply};
 use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
-use persys_cluster::record::Snapshot;
-use persys_cluster::settings::Settings;
-use persys_cluster::world::{Conflict, Disagreement, World};
+use persys_cluster::world::{Conflict, Disagreement};
 use persys_model::id::{NodeId, RevisionId};
 use persys_model::inventory::{Held, Report, State};
 use persys_model::labels::{Taint, TaintEffect};
-use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::spec::Spec;
 use persys_model::spec::volume::VolumeDriver::{CephRbd, Local};
-use persys_model::time::Millis;
-use persys_model::token::{Epoch, Term};
+use persys_model::token::Epoch;
 use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
-use support::{Cluster, container, node_id, volume, with_volume, workload_id};
+use support::{Cluster, container, node_id, put_back, volume, with_volume, workload_id};
 
 fn shared() -> Spec {
     with_volume(volume(CephRbd, "data", true))
@@ -184,22 +180,6 @@ fn an_orphan_is_not_left_alone_with_data_that_is_to_go() {
 fn no_new_work() -> Taint {
     let (key, value) = (Arc::from("why"), Arc::from(""));
     Taint { key, value, effect: TaintEffect::NoSchedule }
-}
-
-/// The store holds `snapshot` again and the host remembers more; all nodes are heard.
-fn put_back(c: &mut Cluster, mut snapshot: Snapshot) {
-    let known = c.world.high_water();
-    if let Some(head) = &mut snapshot.head {
-        head.rebuilding = true;
-    }
-    c.store.snapshot = snapshot.clone();
-    let (mut world, effects) =
-        World::open(Settings::default(), Term(1), snapshot, Some(known), Arc::from("x"), c.now);
-    world.set_leads_until(Millis(u64::MAX));
-    c.world = world;
-    c.absorb(effects);
-    assert_eq!(c.world.mode().0, Mode::Recovery);
-    c.pass(3_000);
 }
 
 /// In the older store a workload has the volume on one node; it was deleted since, and another has the

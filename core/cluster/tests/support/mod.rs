@@ -26,6 +26,7 @@ use persys_model::event::{Author, Event};
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::mode::Mode;
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
 use persys_model::resources::{Compute, Disk, Resources};
@@ -513,4 +514,20 @@ impl Cluster {
         self.world = world;
         self.absorb(effects);
     }
+}
+
+/// The store holds `snapshot` again and the host remembers more; all nodes are heard.
+pub fn put_back(c: &mut Cluster, mut snapshot: Snapshot) {
+    let known = c.world.high_water();
+    if let Some(head) = &mut snapshot.head {
+        head.rebuilding = true;
+    }
+    c.store.snapshot = snapshot.clone();
+    let (mut world, effects) =
+        World::open(Settings::default(), Term(1), snapshot, Some(known), Arc::from("x"), c.now);
+    world.set_leads_until(Millis(u64::MAX));
+    c.world = world;
+    c.absorb(effects);
+    assert_eq!(c.world.mode().0, Mode::Recovery);
+    c.pass(3_000);
 }
