@@ -14,11 +14,11 @@ use tonic::body::Body;
 use tonic::codegen::http::Request;
 
 /// How the span of a request is called: as its method. Probes have none.
-pub(crate) fn span_of(request: &Request<Body>) -> Option<Cow<'static, str>> {
+pub(crate) fn span_of(request: &Request<Body>) -> Option<Cow<'_, str>> {
     let method = request.uri().path().strip_prefix('/')?;
     let ours =
         method.starts_with("persys.") && method != "persys.agent.v1.AgentService/HealthCheck";
-    ours.then(|| Cow::Owned(method.to_owned()))
+    ours.then_some(Cow::Borrowed(method))
 }
 
 /// One verb on a runtime, from its beginning to its end.
@@ -47,11 +47,11 @@ impl Operation {
         };
         let mut span = trails.of(&run.workload).begin(verb, Kind::Internal);
         if span.is_recorded() {
-            span.show("persys.node", &node);
-            span.show("persys.workload", &run.workload);
+            span.set("persys.node", node.as_str());
+            span.set("persys.workload", run.workload.as_str());
             span.set("persys.task", i64::try_from(task).unwrap_or(i64::MAX));
             if let Some(revision) = &revision {
-                span.show("persys.revision", revision);
+                span.set("persys.revision", revision.as_str());
             }
         }
         let (workload, began) = (run.workload.clone(), Instant::now());
@@ -132,7 +132,7 @@ pub(crate) fn reporting(trails: &Trails, message: &Upward) -> Vec<Span> {
     let told = ends.chain(gone).filter_map(|(workload, state)| {
         let (trail, _) = trails.reached(workload)?;
         let mut span = trail.begin("report", Kind::Client);
-        span.show("persys.workload", workload);
+        span.set("persys.workload", workload.as_str());
         span.set("persys.state", state);
         Some(span)
     });

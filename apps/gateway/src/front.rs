@@ -48,7 +48,7 @@ pub(crate) fn before(router: Router<Gateway>, gateway: &Gateway) -> Router {
 }
 
 /// How the span of a request is called: as its route. Probes and what pages are made of have none.
-fn span_of(request: &Request) -> Option<Cow<'static, str>> {
+fn span_of(request: &Request) -> Option<Cow<'_, str>> {
     let route = request.extensions().get::<MatchedPath>()?.as_str();
     let first = route.split('/').nth(1).unwrap_or_default();
     let quiet =

@@ -60,10 +60,10 @@ impl Operations {
         let mut span = trail.begin("commit", Kind::Internal);
         span.set("persys.ask", verb);
         if let Some(workload) = workload {
-            span.show("persys.workload", workload);
+            span.set("persys.workload", workload.as_str());
         }
         if let Some(node) = node {
-            span.show("persys.node", node);
+            span.set("persys.node", node.as_str());
         }
         span
     }
@@ -82,12 +82,12 @@ impl Operations {
         }
         let mut span = self.trails.of(&command.workload).begin("dispatch", Kind::Client);
         if span.is_recorded() {
-            span.show("persys.node", &to.node);
-            span.show("persys.workload", &command.workload);
+            span.set("persys.node", to.node.as_str());
+            span.set("persys.workload", command.workload.as_str());
             span.set("persys.desired", desired);
             span.set("persys.epoch", i64::try_from(command.epoch.0).unwrap_or(i64::MAX));
             if let Some(revision) = revision {
-                span.show("persys.revision", revision);
+                span.set("persys.revision", revision.as_str());
             }
         }
         span
@@ -114,7 +114,7 @@ impl Operations {
         {
             let began = SystemTime::now().checked_sub(since);
             let mut span = trail.begin_at("settle", Kind::Internal, began);
-            span.show("persys.workload", id);
+            span.set("persys.workload", id.as_str());
             span.set("persys.state", state);
             if went == Went::Badly {
                 span.fail(message);

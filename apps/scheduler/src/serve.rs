@@ -154,11 +154,11 @@ pub(crate) fn serve_grpc(
 
 /// How the span of a request is called: as its method. What comes every few seconds from everybody
 /// has none.
-fn span_of(request: &Request<Body>) -> Option<Cow<'static, str>> {
+fn span_of(request: &Request<Body>) -> Option<Cow<'_, str>> {
     let method = request.uri().path().strip_prefix('/')?;
     let often = ["persys.control.v1.AgentControl/Heartbeat", "persys.compute.v1.Compute/Standing"];
     let ours = method.starts_with("persys.") && !often.contains(&method);
-    ours.then(|| Cow::Owned(method.to_owned()))
+    ours.then_some(Cow::Borrowed(method))
 }
 
 /// Follows the standing in the standard health service.

@@ -16,7 +16,7 @@ use tonic::codegen::http::Uri;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
-use super::otlp::{self, Attribute};
+use super::otlp;
 use super::queue::{Batch, Collector, Counts, Flush, Rest, queue};
 use super::trail::{Recorder, Trail};
 
@@ -252,16 +252,19 @@ pub fn export(settings: &Settings) -> Result<Exporting, BadSettings> {
 }
 
 /// Who sends spans. What is said of it elsewhere does not outdo what it is called.
-fn resource(settings: &Settings) -> Vec<Attribute> {
-    let mut own = vec![
+fn resource(settings: &Settings) -> Vec<(&str, &str)> {
+    let mut all = vec![
         ("service.name", settings.service.as_str()),
         ("service.version", env!("CARGO_PKG_VERSION")),
     ];
-    own.extend(settings.instance.as_deref().map(|instance| ("service.instance.id", instance)));
-    let others = settings.attributes.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let others = others.filter(|(name, _)| own.iter().all(|(own, _)| own != name));
-    let all = own.iter().copied().chain(others);
-    all.map(|(name, value)| Attribute::new(name, value)).collect()
+    all.extend(settings.instance.as_deref().map(|instance| ("service.instance.id", instance)));
+    let own = all.len();
+    for (name, value) in &settings.attributes.0 {
+        if all.iter().take(own).all(|(own, _)| own != name) {
+            all.push((name, value));
+        }
+    }
+    all
 }
 
 /// A collector that speaks OTLP over gRPC.
@@ -386,7 +389,7 @@ mod tests {
             headers: Pairs::default(),
             sampling: Sampling { ratio: 1.0, follows: true },
         };
-        let names: Vec<_> = resource(&settings).into_iter().map(|one| one.key).collect();
+        let names: Vec<_> = resource(&settings).into_iter().map(|(name, _)| name).collect();
         let wanted =
             ["service.name", "service.version", "service.instance.id", "deployment.environment"];
         assert_eq!(names, wanted);

@@ -3,117 +3,109 @@
 //! Field numbers are those of its public specification. The collector of the proofs has its messages
 //! from elsewhere, so that what is written here is read there as everybody else reads it.
 
-use prost::bytes::{BufMut as _, Bytes, BytesMut};
-use prost::{Message, Oneof};
+use prost::Message;
+use prost::bytes::Bytes;
+
+use super::fields::{Fields, Value};
 
 /// The method that takes spans.
 pub(super) const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// What goes before the first and the second field of a message, where that has a length.
-const FIRST: u8 = 1 << 3 | 2;
-const SECOND: u8 = 2 << 3 | 2;
+/// Bytes that most spans need.
+const ROOM: usize = 384;
+/// Most that is said about one span.
+const MOST_ATTRIBUTES: u8 = 32;
 
-/// What is said about something.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Attribute {
-    #[prost(string, tag = "1")]
-    pub(super) key: String,
-    #[prost(message, optional, tag = "2")]
-    pub(super) value: Option<Any>,
+/// Field numbers of a span.
+mod span {
+    pub(super) const TRACE: u64 = 1;
+    pub(super) const ID: u64 = 2;
+    pub(super) const STATE: u64 = 3;
+    pub(super) const PARENT: u64 = 4;
+    pub(super) const NAME: u64 = 5;
+    pub(super) const KIND: u64 = 6;
+    pub(super) const START: u64 = 7;
+    pub(super) const END: u64 = 8;
+    pub(super) const ATTRIBUTE: u64 = 9;
+    pub(super) const STATUS: u64 = 15;
+    pub(super) const FLAGS: u64 = 16;
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Any {
-    #[prost(oneof = "Value", tags = "1, 3")]
-    pub(super) value: Option<Value>,
-}
+/// Field numbers of how a span went, and the code of what went badly.
+const MESSAGE: u64 = 2;
+const CODE: u64 = 3;
+const FAILED: u64 = 2;
 
-/// A text or a number.
-#[derive(Clone, PartialEq, Oneof)]
-pub enum Value {
-    /// A text.
-    #[prost(string, tag = "1")]
-    Text(String),
-    /// A number.
-    #[prost(int64, tag = "3")]
-    Whole(i64),
-}
+/// Where spans stand in a request: request, resource, scope.
+const ALL: u64 = 1;
+const RESOURCE: u64 = 1;
+const SCOPES: u64 = 2;
+const SCOPE: u64 = 1;
+const SPAN: u64 = 2;
 
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Whole(number)
-    }
-}
-
-impl Attribute {
-    pub(super) fn new(key: impl Into<String>, value: impl Into<Value>) -> Self {
-        Self { key: key.into(), value: Some(Any { value: Some(value.into()) }) }
-    }
-}
-
-/// Something that took time.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Span {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) trace: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) id: Vec<u8>,
-    #[prost(string, tag = "3")]
-    pub(super) state: String,
-    #[prost(bytes = "vec", tag = "4")]
-    pub(super) parent: Vec<u8>,
-    #[prost(string, tag = "5")]
-    pub(super) name: String,
-    #[prost(int32, tag = "6")]
-    pub(super) kind: i32,
+/// What is known of a span when it begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun<'a> {
+    pub(super) trace: u128,
+    pub(super) id: u64,
+    /// What others keep in the trace.
+    pub(super) state: Option<&'a str>,
+    pub(super) parent: Option<u64>,
+    pub(super) name: &'a str,
+    pub(super) kind: u64,
     /// Nanoseconds since 1970.
-    #[prost(fixed64, tag = "7")]
     pub(super) start: u64,
-    #[prost(fixed64, tag = "8")]
-    pub(super) end: u64,
-    #[prost(message, repeated, tag = "9")]
-    pub(super) attributes: Vec<Attribute>,
-    #[prost(message, optional, tag = "15")]
-    pub(super) status: Option<Status>,
-    /// What whoever called said of the trace.
-    #[prost(fixed32, tag = "16")]
-    pub(super) flags: u32,
 }
 
-/// How it went; said only where it went badly.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Status {
-    #[prost(string, tag = "2")]
-    pub(super) message: String,
-    #[prost(int32, tag = "3")]
-    pub(super) code: i32,
+/// Something that takes time, in the bytes that are sent of it: what is known of it is written at once,
+/// and nothing is kept beside that.
+#[derive(Debug)]
+pub(super) struct Span {
+    fields: Fields,
+    start: u64,
+    attributes: u8,
 }
 
-/// The code of what went badly.
-pub(super) const FAILED: i32 = 2;
+impl Span {
+    pub(super) fn begin(begun: &Begun<'_>) -> Self {
+        let Begun { trace, id, state, parent, name, kind, start } = begun;
+        let mut fields = Fields::with_room(ROOM);
+        fields.bytes(span::TRACE, &trace.to_be_bytes());
+        fields.bytes(span::ID, &id.to_be_bytes());
+        if let Some(state) = state {
+            fields.bytes(span::STATE, state.as_bytes());
+        }
+        if let Some(parent) = parent {
+            fields.bytes(span::PARENT, &parent.to_be_bytes());
+        }
+        fields.bytes(span::NAME, name.as_bytes());
+        fields.number(span::KIND, *kind);
+        fields.eight_bytes(span::START, *start);
+        // What whoever called said of the trace: it is written down.
+        fields.four_bytes(span::FLAGS, 1);
+        Self { fields, start: *start, attributes: 0 }
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct Resource {
-    #[prost(message, repeated, tag = "1")]
-    attributes: Vec<Attribute>,
-}
+    pub(super) fn set(&mut self, name: &str, value: Value<'_>) {
+        if self.attributes < MOST_ATTRIBUTES {
+            self.attributes += 1;
+            self.fields.attribute(span::ATTRIBUTE, name, value);
+        }
+    }
 
-#[derive(Clone, PartialEq, Message)]
-struct Scope {
-    #[prost(string, tag = "1")]
-    name: String,
+    /// It went badly. What is said last counts.
+    pub(super) fn fail(&mut self, why: &str) {
+        let mut status = Fields::default();
+        status.bytes(MESSAGE, why.as_bytes());
+        status.number(CODE, FAILED);
+        self.fields.bytes(span::STATUS, status.as_bytes());
+    }
+
+    /// It is over, and can be sent. A clock that was set back does not make it end before it began.
+    pub(super) fn end(mut self, at: u64) -> Fields {
+        self.fields.eight_bytes(span::END, at.max(self.start));
+        self.fields
+    }
 }
 
 /// What a collector answers.
@@ -132,51 +124,59 @@ pub(super) struct Partly {
     pub(super) why: String,
 }
 
-impl Span {
-    /// In the form in which several of them, one after the other, can be sent.
-    pub(super) fn written(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.encoded_len() + 6);
-        bytes.push(SECOND);
-        // What grows has room.
-        self.encode_length_delimited(&mut bytes).ok();
-        bytes
-    }
-}
-
 /// Who sends spans: written once, in front of all of them.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Sender {
-    resource: Bytes,
-    scope: Bytes,
+    resource: Fields,
+    scope: Fields,
 }
 
 impl Sender {
-    pub(super) fn new(attributes: Vec<Attribute>) -> Self {
-        let scope = Scope { name: "persys".to_owned() };
-        Self { resource: first(&Resource { attributes }), scope: first(&scope) }
+    pub(super) fn new<'a>(attributes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let (mut said, mut named) = (Fields::default(), Fields::default());
+        for (name, value) in attributes {
+            said.attribute(1, name, value.into());
+        }
+        named.bytes(1, b"persys");
+        let (mut resource, mut scope) = (Fields::default(), Fields::default());
+        resource.bytes(RESOURCE, said.as_bytes());
+        scope.bytes(SCOPE, named.as_bytes());
+        Self { resource, scope }
     }
 
-    /// The request that sends these spans, as they were written.
-    pub(super) fn request(&self, spans: &[u8]) -> Bytes {
-        let inner = self.scope.len() + spans.len();
-        let outer = self.resource.len() + 1 + prost::length_delimiter_len(inner) + inner;
-        let mut bytes = BytesMut::with_capacity(outer + 1 + prost::length_delimiter_len(outer));
-        bytes.put_u8(FIRST);
-        prost::encode_length_delimiter(outer, &mut bytes).ok();
-        bytes.put_slice(&self.resource);
-        bytes.put_u8(SECOND);
-        prost::encode_length_delimiter(inner, &mut bytes).ok();
-        bytes.put_slice(&self.scope);
-        bytes.put_slice(spans);
-        bytes.freeze()
+    /// The request that sends these spans.
+    pub(super) fn request(&self, spans: &Spans) -> Bytes {
+        let (resource, scope, spans) =
+            (self.resource.as_bytes(), self.scope.as_bytes(), spans.0.as_bytes());
+        let inner = scope.len() + spans.len();
+        let outer = resource.len() + Fields::long(SCOPES, inner);
+        let mut request = Fields::with_room(Fields::long(ALL, outer));
+        request.length(ALL, outer);
+        request.append(resource);
+        request.length(SCOPES, inner);
+        request.append(scope);
+        request.append(spans);
+        request.into_bytes()
     }
 }
 
-fn first(message: &impl Message) -> Bytes {
-    let mut bytes = BytesMut::new();
-    bytes.put_u8(FIRST);
-    message.encode_length_delimited(&mut bytes).ok();
-    bytes.freeze()
+/// Spans that are sent together, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Spans(Fields);
+
+impl Spans {
+    pub(super) fn push(&mut self, ended: &Fields) {
+        self.0.bytes(SPAN, ended.as_bytes());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.as_bytes().len()
+    }
+
+    /// None of them, with the room they had.
+    pub(super) fn emptied(self) -> Self {
+        Self(self.0.emptied())
+    }
 }
 
 #[cfg(test)]
@@ -188,23 +188,27 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_everybody_reads_it() {
-        let span = |name: &str| Span {
-            trace: vec![7; 16],
-            id: vec![8; 8],
-            state: "a=b".to_owned(),
-            parent: vec![9; 8],
-            name: name.to_owned(),
-            kind: 3,
-            start: 1_700_000_000_000_000_001,
-            end: 1_700_000_000_000_000_002,
-            attributes: vec![Attribute::new("text", "ä"), Attribute::new("number", -5)],
-            status: Some(Status { message: "why".to_owned(), code: FAILED }),
-            flags: 1,
+        let written = |name: &str| {
+            let mut span = Span::begin(&Begun {
+                trace: u128::from_be_bytes([7; 16]),
+                id: u64::from_be_bytes([8; 8]),
+                state: Some("a=b"),
+                parent: Some(u64::from_be_bytes([9; 8])),
+                name,
+                kind: 3,
+                start: 1_700_000_000_000_000_001,
+            });
+            span.set("text", "ä".into());
+            span.fail("before");
+            span.set("number", (-5).into());
+            span.fail("why");
+            span.end(1_700_000_000_000_000_002)
         };
         let long = "x".repeat(300);
-        let mut spans = span("one").written();
-        spans.extend(span(&long).written());
-        let sender = Sender::new(vec![Attribute::new("service.name", "persys-test")]);
+        let mut spans = Spans::default();
+        spans.push(&written("one"));
+        spans.push(&written(&long));
+        let sender = Sender::new([("service.name", "persys-test")]);
         let read = ExportTraceServiceRequest::decode(sender.request(&spans)).unwrap();
         let [all] = read.resource_spans.as_slice() else { panic!("{read:?}") };
         assert_eq!(all.resource.as_ref().unwrap().attributes[0].key, "service.name");
@@ -222,5 +226,24 @@ mod tests {
             one.attributes.iter().map(|one| one.value.clone().unwrap().value.unwrap()).collect();
         let text = any_value::Value::StringValue("ä".to_owned());
         assert_eq!(values, [text, any_value::Value::IntValue(-5)]);
+    }
+
+    #[test]
+    fn a_span_ends_after_it_began_and_says_so_much_at_most() {
+        let (trace, id, start) = (1, 2, 10);
+        let (state, parent) = (None, None);
+        let mut span =
+            Span::begin(&Begun { trace, id, state, parent, name: "one", kind: 1, start });
+        for number in 0..100 {
+            span.set("number", number.into());
+        }
+        let mut spans = Spans::default();
+        spans.push(&span.end(9));
+        let request = Sender::new([]).request(&spans);
+        let read = ExportTraceServiceRequest::decode(request).unwrap();
+        let span = &read.resource_spans[0].scope_spans[0].spans[0];
+        assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (10, 10));
+        assert_eq!(span.attributes.len(), usize::from(MOST_ATTRIBUTES));
+        assert!(span.parent_span_id.is_empty() && span.status.is_none());
     }
 }

@@ -5,7 +5,8 @@
 //!                  └ no: dropped, counted                     └ no answer in time: dropped, counted
 //! ```
 //!
-//! A span is kept as the bytes that are sent of it: a few hundred, one after the other.
+//! A span is kept as the bytes that are sent of it: a few hundred, one after the other. What was sent
+//! leaves its room to those that come after, so that memory is not asked for again and again.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::otlp::Span;
+use super::fields::Fields;
+use super::otlp::Spans;
 
 /// Spans that may wait, and their bytes; beyond that they are dropped.
 const MOST_WAITING: usize = 16 * 1024;
@@ -40,8 +42,7 @@ pub(super) struct Counts {
 /// Spans that are sent together.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// As they are written, one after the other.
-    pub(super) spans: Vec<u8>,
+    pub(super) spans: Spans,
     count: usize,
 }
 
@@ -57,23 +58,26 @@ struct Waiting {
     batches: VecDeque<Batch>,
     count: usize,
     bytes: usize,
+    /// Room of one that was sent.
+    spare: Option<Spans>,
 }
 
 impl Waiting {
     /// Whether there was room.
-    fn push(&mut self, span: &[u8]) -> bool {
-        if self.count >= MOST_WAITING || self.bytes + span.len() > MOST_BYTES {
+    fn push(&mut self, span: &Fields) -> bool {
+        if self.count >= MOST_WAITING || self.bytes + span.as_bytes().len() > MOST_BYTES {
             return false;
         }
-        self.count += 1;
-        self.bytes += span.len();
-        match self.batches.back_mut().filter(|last| !last.is_full()) {
-            Some(last) => {
-                last.spans.extend_from_slice(span);
-                last.count += 1;
-            }
-            None => self.batches.push_back(Batch { spans: span.to_vec(), count: 1 }),
+        if self.batches.back().is_none_or(Batch::is_full) {
+            let spans = self.spare.take().unwrap_or_default();
+            self.batches.push_back(Batch { spans, count: 0 });
         }
+        let Some(last) = self.batches.back_mut() else { return false };
+        let before = last.spans.len();
+        last.spans.push(span);
+        last.count += 1;
+        self.count += 1;
+        self.bytes += last.spans.len() - before;
         true
     }
 
@@ -94,9 +98,8 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Takes one that has ended.
-    pub(super) fn push(&self, span: &Span) {
-        let written = span.written();
-        if !self.locked().push(&written) {
+    pub(super) fn push(&self, span: &Fields) {
+        if !self.locked().push(span) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -170,6 +173,7 @@ impl<C: Collector> Sender<C> {
             let Some(batch) = self.queue.locked().pop() else { return };
             left = left.saturating_sub(batch.count);
             self.send(&batch).await;
+            self.queue.locked().spare = Some(batch.spans.emptied());
         }
     }
 
@@ -229,9 +233,16 @@ mod tests {
         (queue, flush, counts, slow)
     }
 
+    /// One with a name of so many bytes.
+    fn span(bytes: usize) -> Fields {
+        let mut fields = Fields::default();
+        fields.bytes(5, &vec![b'x'; bytes]);
+        fields
+    }
+
     fn spans(queue: &Queue, count: usize) {
         for _ in 0..count {
-            queue.push(&Span { name: "one".to_owned(), ..Span::default() });
+            queue.push(&span(100));
         }
     }
 
@@ -252,7 +263,7 @@ mod tests {
         flushed(&flush).await;
         assert_eq!(*slow.got.lock().unwrap(), [512, 512, 276]);
         assert_eq!(known(&counts), (1_300, 0));
-        let long = Span { name: "x".repeat(100_000), ..Span::default() };
+        let long = span(100_000);
         for _ in 0..4 {
             queue.push(&long);
         }
@@ -275,7 +286,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn long_spans_are_held_to_their_bytes() {
         let (queue, _flush, counts, _) = started(Duration::from_hours(1), 0);
-        let long = Span { name: "x".repeat(1024 * 1024), ..Span::default() };
+        let long = span(1024 * 1024);
         for _ in 0..20 {
             queue.push(&long);
         }

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::trail::{Kind, Span, Trail, scope};
 
 /// How the span of a request is called; nothing where it gets none.
-pub type Naming<B> = fn(&Request<B>) -> Option<Cow<'static, str>>;
+pub type Naming<B> = fn(&Request<B>) -> Option<Cow<'_, str>>;
 
 /// Begins a span for each request, on the trail its caller tells of, and carries the request out on it.
 pub struct TraceLayer<B> {
@@ -84,13 +84,12 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let TraceLayer { home, name } = &self.layer;
         let name = if home.is_on() { name(&request) } else { None };
         let Some(name) = name else { return Box::pin(self.inner.call(request)) };
-        let mut span = home.told(request.headers()).begin(name, Kind::Server);
-        // Whoever passes the request on as it came passes on that it came through here.
-        span.trail().tell(request.headers_mut());
+        let mut span = home.told(request.headers()).begin(&name, Kind::Server);
+        drop(name);
         let answering = self.inner.call(request);
         Box::pin(scope(span.trail().clone(), async move {
             let answer = answering.await;

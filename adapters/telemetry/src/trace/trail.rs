@@ -3,7 +3,6 @@
 //! A trail belongs to a request as a whole, so it is set once where the request comes in and not
 //! handed from function to function; what goes on in a task of its own is given it by name.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -15,7 +14,8 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::{Request, Status};
 
 use super::export::Sampling;
-use super::otlp::{self, Attribute, Value};
+use super::fields::Value;
+use super::otlp::{self, Begun};
 use super::place::Place;
 use super::queue::Queue;
 
@@ -27,8 +27,6 @@ const STATE: HeaderName = HeaderName::from_static("tracestate");
 const LONGEST_WHY: usize = 256;
 /// Longest name, and longest text that is said about something.
 const LONGEST_TEXT: usize = 1024;
-/// Most that is said about one span.
-const MOST_ATTRIBUTES: usize = 32;
 
 tokio::task_local! {
     static TRAIL: Trail;
@@ -64,7 +62,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn number(self) -> i32 {
+    fn number(self) -> u64 {
         match self {
             Self::Internal => 1,
             Self::Server => 2,
@@ -145,17 +143,14 @@ impl Trail {
     }
 
     /// Begins a span, which ends when it is dropped.
-    pub fn begin(&self, name: impl Into<Cow<'static, str>>, kind: Kind) -> Span {
+    #[must_use]
+    pub fn begin(&self, name: &str, kind: Kind) -> Span {
         self.begin_at(name, kind, None)
     }
 
     /// The same for something that began before.
-    pub fn begin_at(
-        &self,
-        name: impl Into<Cow<'static, str>>,
-        kind: Kind,
-        at: Option<SystemTime>,
-    ) -> Span {
+    #[must_use]
+    pub fn begin_at(&self, name: &str, kind: Kind, at: Option<SystemTime>) -> Span {
         let unwanted = |recorder: &&Arc<Recorder>| {
             recorder.sampling.follows && self.place.as_ref().is_some_and(|place| !place.is_sampled)
         };
@@ -164,17 +159,14 @@ impl Trail {
         };
         let place = recorder.place(self.place.as_ref());
         let open = place.is_sampled.then(|| {
-            let parent = self.place.as_ref().map(|parent| parent.span);
-            Box::new(otlp::Span {
-                trace: place.trace.to_be_bytes().to_vec(),
-                id: place.span.to_be_bytes().to_vec(),
-                state: place.state.as_deref().unwrap_or_default().to_owned(),
-                parent: parent.map(|span| span.to_be_bytes().to_vec()).unwrap_or_default(),
-                name: clip(&name.into(), LONGEST_TEXT).to_owned(),
+            otlp::Span::begin(&Begun {
+                trace: place.trace,
+                id: place.span,
+                state: place.state.as_deref(),
+                parent: self.place.as_ref().map(|parent| parent.span),
+                name: clip(name, LONGEST_TEXT),
                 kind: kind.number(),
                 start: nanos(at.unwrap_or_else(SystemTime::now)),
-                flags: 1,
-                ..otlp::Span::default()
             })
         });
         Span { open, trail: Self { recorder: self.recorder.clone(), place: Some(place) } }
@@ -207,13 +199,14 @@ impl Trail {
     /// This trail in one text; nothing where it leads nowhere.
     #[must_use]
     pub fn traceparent(&self) -> Option<String> {
-        self.place.as_ref().map(ToString::to_string)
+        let written = self.place.as_ref().map(Place::written)?;
+        String::from_utf8(written.to_vec()).ok()
     }
 
     /// Writes this trail into the headers of a request, in place of any other.
     pub fn tell(&self, headers: &mut HeaderMap) {
         let Some(place) = &self.place else { return };
-        let Ok(told) = HeaderValue::try_from(place.to_string()) else { return };
+        let Ok(told) = HeaderValue::from_bytes(&place.written()) else { return };
         headers.insert(PARENT, told);
         let state = place.state.as_deref().and_then(|state| HeaderValue::from_str(state).ok());
         match state {
@@ -233,16 +226,14 @@ fn nanos(at: SystemTime) -> u64 {
 #[derive(Default)]
 pub struct Span {
     /// What is written down of it, if anything is.
-    open: Option<Box<otlp::Span>>,
+    open: Option<otlp::Span>,
     trail: Trail,
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        if let (Some(mut span), Some(recorder)) = (self.open.take(), &self.trail.recorder) {
-            // A clock that was set back does not make it end before it began.
-            span.end = nanos(SystemTime::now()).max(span.start);
-            recorder.queue.push(&span);
+        if let (Some(span), Some(recorder)) = (self.open.take(), &self.trail.recorder) {
+            recorder.queue.push(&span.end(nanos(SystemTime::now())));
         }
     }
 }
@@ -261,31 +252,21 @@ impl Span {
     }
 
     /// Says more about it.
-    pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        if let Some(open) =
-            self.open.as_mut().filter(|open| open.attributes.len() < MOST_ATTRIBUTES)
-        {
+    #[expect(single_use_lifetimes, reason = "it has to have a name here")]
+    pub fn set<'a>(&mut self, key: &'static str, value: impl Into<Value<'a>>) {
+        if let Some(open) = &mut self.open {
             let value = match value.into() {
-                Value::Text(text) if text.len() > LONGEST_TEXT => clip(&text, LONGEST_TEXT).into(),
-                short @ (Value::Text(_) | Value::Whole(_)) => short,
+                Value::Text(text) => Value::Text(clip(text, LONGEST_TEXT)),
+                number @ Value::Whole(_) => number,
             };
-            open.attributes.push(Attribute::new(key, value));
-        }
-    }
-
-    /// The same for what is shown as text.
-    pub fn show(&mut self, key: &'static str, value: &dyn fmt::Display) {
-        if self.is_recorded() {
-            self.set(key, value.to_string());
+            open.set(key, value);
         }
     }
 
     /// It did not go well.
     pub fn fail(&mut self, why: &dyn fmt::Display) {
         if let Some(open) = &mut self.open {
-            let why = why.to_string();
-            let message = clip(&why, LONGEST_WHY).to_owned();
-            open.status = Some(otlp::Status { message, code: otlp::FAILED });
+            open.fail(clip(&why.to_string(), LONGEST_WHY));
         }
     }
 

@@ -173,7 +173,7 @@ impl Cluster {
     async fn ask(&self, scheduler: &Scheduler, call: &Call<'_>) -> Asked {
         let Some(channel) = scheduler.channel() else { return Asked::NotReached(self.nobody()) };
         let mut span = trace::current().begin(call.path.trim_start_matches('/'), Kind::Client);
-        span.show("persys.cluster", &self.id);
+        span.set("persys.cluster", self.id.as_str());
         let request = call.request(self.longest, span.trail());
         let question = persys_codec::raw::unary(channel, call.path, request, LARGEST_ANSWER);
         let status = match timeout(self.longest, question).await {

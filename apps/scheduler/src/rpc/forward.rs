@@ -15,6 +15,7 @@ use persys_model::audit::Sampler;
 use persys_model::event::Author;
 use persys_model::failure::clip;
 use persys_model::time::Millis;
+use persys_telemetry::trace;
 use tokio::sync::watch;
 use tonic::Status;
 use tonic::body::Body;
@@ -161,6 +162,8 @@ impl Forward {
             return Err(Status::unauthenticated("nobody knows who is calling"));
         };
         on_behalf::name(request.headers_mut(), &info)?;
+        // In its trace it came through here.
+        trace::current().tell(request.headers_mut());
         let mut channel = self.channel(&leader)?;
         let mut standing = self.handle.standing();
         let call = async {

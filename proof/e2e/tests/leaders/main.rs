@@ -17,3 +17,5 @@ mod gate;
 mod modes;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod traces;

@@ -27,6 +27,7 @@ use persys_scheduler::driver::Parts;
 use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use persys_store::{Memory, Settings as StoreSettings, Store};
+use persys_telemetry::trace;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -69,13 +70,16 @@ impl Process {
         let store: Arc<dyn Store> = Arc::new(Gate::new(Arc::new(memory.another()), seen));
         let (to, started) = std::sync::mpsc::channel();
         let (end, ends) = oneshot::channel();
+        // It writes spans down where whoever starts it does.
+        let home = trace::current();
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let inside = runtime.handle().clone();
             runtime.block_on(async {
                 let between = |parts| Parts { store, ..parts };
-                let running = scheduler::start_with(config, between).await.unwrap();
+                let starting = scheduler::start_with(config, between);
+                let running = trace::scope(home, starting).await.unwrap();
                 let standing = running.handle.standing();
                 to.send((running.grpc, running.http, standing, inside)).unwrap();
                 match ends.await {
