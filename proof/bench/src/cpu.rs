@@ -4,9 +4,11 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The kernel counts the time of processes in these steps.
+/// The kernel counts the time of the machine in these steps.
 const TICK: Duration = Duration::from_millis(10);
 
 /// CPU time of this thread, to the nanosecond.
@@ -15,13 +17,10 @@ pub fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// CPU time of a process, all its threads together.
+/// CPU time of a process, all its threads together, to the nanosecond.
 pub fn process_time(pid: u32) -> io::Result<Duration> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program may hold anything; what follows the last bracket is numbers.
-    let numbers = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = numbers.split_ascii_whitespace().skip(11).take(2).map(number).sum();
-    Ok(TICK * ticks)
+    let pid = Pid::from_raw(i32::try_from(pid).map_err(io::Error::other)?);
+    Ok(clock_getcpuclockid(pid)?.now()?.into())
 }
 
 /// CPU time that anybody on the machine has used.

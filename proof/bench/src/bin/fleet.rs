@@ -2,7 +2,8 @@
 //! [--json PATH]`: a scheduler and a fleet of agents over mTLS, from submission to running.
 //! `--traces 1 [--share S]` measures what traces cost instead.
 //!
-//! `fleet scheduler FOLDER [ETCD]` is the scheduler's process; the benchmark starts it itself.
+//! `fleet scheduler FOLDER [ETCD]`, `fleet side …` and `fleet collector` are processes of the benchmark,
+//! which starts them itself.
 
 use std::process::ExitCode;
 
@@ -24,6 +25,11 @@ fn main() -> ExitCode {
         fleet::scheduler(folder.as_ref(), etcd.first().map(String::as_str)).map(|()| true)
     } else if args == ["collector"] {
         fleet::collector().map(|()| true)
+    } else if let [word, rest @ ..] = args.as_slice()
+        && word == "side"
+        && let Some(options) = Options::parse(rest)
+    {
+        fleet::side(&options).map(|()| true)
     } else if let Some(options) = Options::parse(&args) {
         fleet::run(&options)
     } else {

@@ -125,6 +125,11 @@ pub fn collector() -> Result<(), Fault> {
     runtime()?.block_on(traces::collect())
 }
 
+/// Runs as one side of the comparison of what traces cost, until its input ends.
+pub fn side(options: &Options) -> Result<(), Fault> {
+    runtime()?.block_on(traces::serve(options))
+}
+
 /// Measures, prints and keeps. Says whether every bar was met.
 pub fn run(options: &Options) -> Result<bool, Fault> {
     if options.traces {

@@ -27,7 +27,7 @@ use crate::cpu;
 
 const STATE: &str = "state";
 /// The variable with the share of traces that are written down.
-const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
+pub(super) const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Serves until standard input ends; says where on standard output.
 pub(crate) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault> {
