@@ -165,6 +165,10 @@ impl Sender {
 pub(super) struct Spans(Fields);
 
 impl Spans {
+    pub(super) fn with_room(bytes: usize) -> Self {
+        Self(Fields::with_room(bytes))
+    }
+
     pub(super) fn push(&mut self, ended: &Fields) {
         self.0.bytes(SPAN, ended.as_bytes());
     }

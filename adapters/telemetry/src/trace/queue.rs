@@ -1,19 +1,19 @@
 //! Between spans and the collector: a queue that nobody waits for.
 //!
 //! ```text
-//!   span ends ──► room? ──► queue ──► every half second, so many at a time ──► collector
-//!                  └ no: dropped, counted                     └ no answer in time: dropped, counted
+//!   span ends ──► room? ──► queue ──► every half second, or when there are enough ──► collector
+//!                  └ no: dropped, counted                 └ no answer in time: dropped, counted
 //! ```
 //!
 //! A span is kept as the bytes that are sent of it: a few hundred, one after the other. What was sent
-//! leaves its room to those that come after, so that memory is not asked for again and again.
+//! leaves its room to those that come after.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::fields::Fields;
@@ -25,6 +25,9 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most spans in one message to the collector, and bytes from which it is long enough.
 const MOST_AT_ONCE: usize = 512;
 const ENOUGH_AT_ONCE: usize = 256 * 1024;
+/// Room that is kept of what was sent. A page of memory that is touched for the first time costs more
+/// than the spans that fill it.
+const MOST_SPARE: usize = 4;
 /// How often what waits is sent.
 const EVERY: Duration = Duration::from_millis(500);
 /// How long the collector may take for one message.
@@ -58,27 +61,27 @@ struct Waiting {
     batches: VecDeque<Batch>,
     count: usize,
     bytes: usize,
-    /// Room of one that was sent.
-    spare: Option<Spans>,
+    /// Room of those that were sent.
+    spare: Vec<Spans>,
 }
 
 impl Waiting {
-    /// Whether there was room.
-    fn push(&mut self, span: &Fields) -> bool {
+    /// Whether that made enough for a message; nothing where there was no room.
+    fn push(&mut self, span: &Fields) -> Option<bool> {
         if self.count >= MOST_WAITING || self.bytes + span.as_bytes().len() > MOST_BYTES {
-            return false;
+            return None;
         }
         if self.batches.back().is_none_or(Batch::is_full) {
-            let spans = self.spare.take().unwrap_or_default();
+            let spans = self.spare.pop().unwrap_or_else(|| Spans::with_room(ENOUGH_AT_ONCE));
             self.batches.push_back(Batch { spans, count: 0 });
         }
-        let Some(last) = self.batches.back_mut() else { return false };
+        let last = self.batches.back_mut()?;
         let before = last.spans.len();
         last.spans.push(span);
         last.count += 1;
         self.count += 1;
         self.bytes += last.spans.len() - before;
-        true
+        Some(last.is_full())
     }
 
     fn pop(&mut self) -> Option<Batch> {
@@ -87,6 +90,17 @@ impl Waiting {
         self.bytes -= batch.spans.len();
         Some(batch)
     }
+
+    fn keep(&mut self, spans: Spans) {
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(spans.emptied());
+        }
+    }
+
+    fn pop_full(&mut self) -> Option<Batch> {
+        let has_one = self.batches.front().is_some_and(Batch::is_full);
+        if has_one { self.pop() } else { None }
+    }
 }
 
 /// Where spans go when they end.
@@ -94,13 +108,19 @@ impl Waiting {
 pub(super) struct Queue {
     waiting: Arc<Mutex<Waiting>>,
     counts: Arc<Counts>,
+    enough: Arc<Notify>,
 }
 
 impl Queue {
     /// Takes one that has ended.
     pub(super) fn push(&self, span: &Fields) {
-        if !self.locked().push(span) {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        let pushed = self.locked().push(span);
+        match pushed {
+            Some(true) => self.enough.notify_one(),
+            Some(false) => {}
+            None => {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -132,7 +152,8 @@ pub(super) fn queue(
 ) -> (Queue, Flush, Arc<Counts>, impl Future<Output = ()> + Send + 'static) {
     let (flush, flushes) = mpsc::channel(1);
     let counts = Arc::<Counts>::default();
-    let queue = Queue { waiting: Arc::default(), counts: Arc::clone(&counts) };
+    let queue =
+        Queue { waiting: Arc::default(), counts: Arc::clone(&counts), enough: Arc::default() };
     let sender = Sender { collector, queue: queue.clone(), told: None, why: None };
     (queue, flush, counts, sender.run(flushes))
 }
@@ -150,9 +171,11 @@ impl<C: Collector> Sender<C> {
     async fn run(mut self, mut flushes: mpsc::Receiver<oneshot::Sender<()>>) {
         let mut every = interval(EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let enough = Arc::clone(&self.queue.enough);
         loop {
             tokio::select! {
                 _ = every.tick() => self.send_all().await,
+                () = enough.notified() => self.send_full().await,
                 flush = flushes.recv() => match flush {
                     Some(done) => {
                         self.send_all().await;
@@ -172,14 +195,20 @@ impl<C: Collector> Sender<C> {
         while left > 0 {
             let Some(batch) = self.queue.locked().pop() else { return };
             left = left.saturating_sub(batch.count);
-            self.send(&batch).await;
-            self.queue.locked().spare = Some(batch.spans.emptied());
+            self.send(batch).await;
         }
     }
 
-    async fn send(&mut self, batch: &Batch) {
+    /// Sends one message that is full, and comes back for the next.
+    async fn send_full(&mut self) {
+        let Some(batch) = self.queue.locked().pop_full() else { return };
+        self.send(batch).await;
+        self.queue.enough.notify_one();
+    }
+
+    async fn send(&mut self, batch: Batch) {
         let all = u64::try_from(batch.count).unwrap_or(u64::MAX);
-        let (dropped, why) = match timeout(PATIENCE, self.collector.take(batch)).await {
+        let (dropped, why) = match timeout(PATIENCE, self.collector.take(&batch)).await {
             Ok(Ok(None)) => (0, None),
             Ok(Ok(Some(rest))) => (rest.count.min(all), Some(rest.why)),
             Ok(Err(why)) => (all, Some(why)),
@@ -189,6 +218,7 @@ impl<C: Collector> Sender<C> {
         counts.sent.fetch_add(all - dropped, Ordering::Relaxed);
         counts.dropped.fetch_add(dropped, Ordering::Relaxed);
         self.why = why.or_else(|| self.why.take());
+        self.queue.locked().keep(batch.spans);
     }
 
     /// Tells that spans are dropped, once a minute at most.
@@ -269,6 +299,19 @@ mod tests {
         }
         flushed(&flush).await;
         assert_eq!(slow.got.lock().unwrap().split_off(3), [3, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_enough_for_a_message_does_not_wait_for_the_time_to_send() {
+        let (queue, _flush, counts, slow) = started(Duration::ZERO, 0);
+        // The first look comes at once, and finds nothing.
+        tokio::time::sleep(EVERY / 4).await;
+        spans(&queue, 2 * MOST_AT_ONCE + 1);
+        tokio::time::sleep(EVERY / 4).await;
+        assert_eq!(*slow.got.lock().unwrap(), [512, 512]);
+        tokio::time::sleep(EVERY).await;
+        assert_eq!(*slow.got.lock().unwrap(), [512, 512, 1]);
+        assert_eq!(known(&counts), (1_025, 0));
     }
 
     #[tokio::test(start_paused = true)]
