@@ -132,7 +132,7 @@ bench-docker:          ## against Docker itself and Swarm, on a daemon of its ow
 	@mkdir -p target/bench
 	hack/with-docker $(BENCH) docker -- target/bench/docker.json
 
-release:               ## the static program as it is shipped, in target/dist; says its size
+release: prepare       ## the static program as it is shipped, in target/dist; says its size
 	@hack/release
 
 package: release       ## the Debian package of it and the image, installed and started once
@@ -143,11 +143,11 @@ package: release       ## the Debian package of it and the image, installed and 
 agent-image-test: release  ## the image of the agent, on a Debian made here unless BASE names one, runs a container and a stack
 	hack/with-docker hack/agent-image-test target/dist/persys
 
-package-check:         ## the package of a debug build, installed, started, upgraded and purged on a copy of this host
+package-check: prepare ## the package of a debug build, installed, started, upgraded and purged on a copy of this host
 	cargo build --quiet --workspace --bin persys
 	hack/package-test "$${CARGO_TARGET_DIR:-target}/debug/persys"
 
-demo-cluster:          ## three nodes, a scheduler and a gateway as containers; prints the dashboard's address
+demo-cluster: prepare  ## three nodes, a scheduler and a gateway as containers; prints the dashboard's address
 	@hack/docker-up
 	hack/demo-cluster up
 
