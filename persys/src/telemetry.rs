@@ -100,7 +100,7 @@ pub(crate) async fn typed<W: Future>(words: &[std::ffi::OsString], work: W) -> W
         Err(_) => home,
     };
     let name = if trail.is_on() { format!("persys {}", verb(words)) } else { String::new() };
-    let span = trail.begin(name, Kind::Client);
+    let span = trail.begin(&name, Kind::Client);
     let done = trace::scope(span.trail().clone(), work).await;
     drop(span);
     if let Some(exporting) = exporting {

@@ -225,7 +225,8 @@ impl Exporting {
         self.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Sends what still waits, for so long at most. Says whether all of it was sent.
+    /// Sends what still waits, for so long at most. Says whether it came to the end of it; what the
+    /// collector did not take is counted.
     pub async fn flush(&self, longest: Duration) -> bool {
         let (done, until) = oneshot::channel();
         let flushed = async { self.flush.send(done).await.is_ok() && until.await.is_ok() };

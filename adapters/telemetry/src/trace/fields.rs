@@ -8,7 +8,7 @@ const EIGHT_BYTES: u64 = 1;
 const LENGTH: u64 = 2;
 const FOUR_BYTES: u64 = 5;
 
-/// Keys of the fields of an attribute, and of its value.
+/// Numbers of the fields of an attribute, and of its value.
 const NAME: u64 = 1;
 const VALUE: u64 = 2;
 const TEXT: u64 = 1;

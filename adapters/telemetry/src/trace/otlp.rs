@@ -57,8 +57,7 @@ pub(super) struct Begun<'a> {
     pub(super) start: u64,
 }
 
-/// Something that takes time, in the bytes that are sent of it: what is known of it is written at once,
-/// and nothing is kept beside that.
+/// Something that takes time, in the bytes that are sent of it: what is known of it is written at once.
 #[derive(Debug)]
 pub(super) struct Span {
     fields: Fields,

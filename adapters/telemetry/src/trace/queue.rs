@@ -43,7 +43,7 @@ pub(super) struct Counts {
 }
 
 /// Spans that are sent together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Batch {
     pub(super) spans: Spans,
     count: usize,
@@ -179,6 +179,8 @@ impl<C: Collector> Sender<C> {
                 flush = flushes.recv() => match flush {
                     Some(done) => {
                         self.send_all().await;
+                        // Whoever flushes may end next, and this with it.
+                        self.tell();
                         // Whoever gave up waiting is gone.
                         done.send(()).ok();
                     }
@@ -299,6 +301,20 @@ mod tests {
         }
         flushed(&flush).await;
         assert_eq!(slow.got.lock().unwrap().split_off(3), [3, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_used_again_and_only_some_of_it_is_kept() {
+        let (queue, flush, counts, slow) = started(Duration::ZERO, 0);
+        spans(&queue, 10 * MOST_AT_ONCE);
+        flushed(&flush).await;
+        assert_eq!(queue.locked().spare.len(), MOST_SPARE);
+        spans(&queue, 1);
+        assert_eq!(queue.locked().spare.len(), MOST_SPARE - 1);
+        flushed(&flush).await;
+        assert_eq!(queue.locked().spare.len(), MOST_SPARE);
+        assert_eq!(slow.got.lock().unwrap().last(), Some(&1), "nothing of before is in it");
+        assert_eq!(known(&counts), (5_121, 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Passing on what only the leader can answer.
 //!
 //! The request goes on as it came, whatever it carries, and so does the answer: nothing is taken
-//! apart. One thing is added, for whom it is, see `on_behalf`. What was passed on once is not passed
+//! apart. Two things are added: for whom it is, see `on_behalf`, and that its trace came through here. What was passed on once is not passed
 //! on again, so that two schedulers that take each other for the leader answer at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

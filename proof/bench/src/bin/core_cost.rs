@@ -249,6 +249,7 @@ impl Cluster {
             state: State::Running,
             restarts: 0,
             confirmed: true,
+            trouble: None,
         };
         let answer = Answer::Accepted;
         self.commit(Input::Answered { node, session, workload, epoch, answer });

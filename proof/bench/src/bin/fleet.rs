@@ -40,8 +40,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&format!("fleet: {error}"));
+            complain(&error.to_string());
             ExitCode::from(2)
         }
     }
+}
+
+/// Not on standard output: where this is a process of the benchmark, that is read.
+#[expect(clippy::print_stderr, reason = "this is where people look")]
+fn complain(why: &str) {
+    eprintln!("fleet: {why}");
 }

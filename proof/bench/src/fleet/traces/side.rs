@@ -17,6 +17,9 @@ use crate::fleet::names::Names;
 use crate::fleet::scheduler::{Process, SHARE};
 use crate::fleet::{Fault, Options};
 
+/// How long the last spans may take to be sent.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// Runs as a side: says which process is its scheduler, then carries out so many workloads for each
 /// line of standard input, and says so.
 pub(in crate::fleet) async fn serve(options: &Options) -> Result<(), Fault> {
@@ -34,6 +37,7 @@ pub(in crate::fleet) async fn serve(options: &Options) -> Result<(), Fault> {
     let mut watch = clients.watch(options.workloads).await?;
     let mut out = std::io::stdout();
     writeln!(out, "{}", process.pid())?;
+    out.flush()?;
     let mut turns = BufReader::new(tokio::io::stdin()).lines();
     let mut next = 0;
     while let Some(count) = turns.next_line().await? {
@@ -42,6 +46,11 @@ pub(in crate::fleet) async fn serve(options: &Options) -> Result<(), Fault> {
         clients.burst(which, options.concurrency).await?;
         watch.wait(next).await?;
         writeln!(out, "{next}")?;
+        out.flush()?;
+    }
+    process.stop().await?;
+    if let Some(exporting) = exporting {
+        exporting.flush(FAREWELL).await;
     }
     Ok(())
 }
@@ -80,8 +89,10 @@ pub(super) struct Side {
     /// What was used by the end of the last round, and during the last turn.
     before: Used,
     turn: Used,
-    pub(super) rounds: Vec<Round>,
-    _child: Child,
+    rounds: Vec<Round>,
+    /// Workloads so far.
+    told_of: usize,
+    child: Child,
 }
 
 impl Side {
@@ -106,14 +117,18 @@ impl Side {
         let mut told = BufReader::new(out).lines();
         let scheduler = told.next_line().await?.ok_or("a side does not start")?.parse()?;
         let (before, turn, rounds) = (Used::default(), Used::default(), Vec::new());
-        Ok(Self { fleet, scheduler, turns, told, before, turn, rounds, _child: child })
+        Ok(Self { fleet, scheduler, turns, told, before, turn, rounds, told_of: 0, child })
     }
 
     /// Has so many more workloads submitted, and waits until they run.
     pub(super) async fn turn(&mut self, count: usize) -> Result<(), Fault> {
         let before = self.used()?;
         self.turns.write_all(format!("{count}\n").as_bytes()).await?;
-        self.told.next_line().await?.ok_or("a side gave up")?;
+        self.told_of += count;
+        let told = self.told.next_line().await?.ok_or("a side gave up")?;
+        if told != self.told_of.to_string() {
+            return Err(format!("a side says {told:?} where {} run", self.told_of).into());
+        }
         self.turn = self.used()?.since(before);
         Ok(())
     }
@@ -124,6 +139,16 @@ impl Side {
         self.rounds.push(Round { turn: self.turn, whole: now.since(self.before) });
         self.before = now;
         Ok(())
+    }
+
+    /// It ends in good order: its folder goes, and its spans arrive.
+    pub(super) async fn finish(mut self) -> Result<Vec<Round>, Fault> {
+        drop(self.turns);
+        let status = self.child.wait().await?;
+        if !status.success() {
+            return Err(format!("a side ended badly: {status}").into());
+        }
+        Ok(self.rounds)
     }
 
     fn used(&self) -> Result<Used, Fault> {
