@@ -49,6 +49,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         state,
         restarts: 0,
         confirmed: false,
+        trouble: None,
     };
     let held =
         Held { report, revision: RevisionId::fixed("r0"), run: true, spec: spec.map(Arc::new) };

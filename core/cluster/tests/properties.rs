@@ -344,7 +344,14 @@ impl Trial {
             Some(place) if place.node == node_id(node) && epoch % 2 == 0 => place.epoch,
             _ => Epoch(epoch),
         };
-        Report { workload: id, epoch, state: state_of(state), restarts: 0, confirmed: true }
+        Report {
+            workload: id,
+            epoch,
+            state: state_of(state),
+            restarts: 0,
+            confirmed: true,
+            trouble: None,
+        }
     }
 
     fn answer(&mut self, node: usize, workload: u8, epoch: u64, kind: u8) {
@@ -449,8 +456,14 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
         if *state == 6 {
             inventory.tombstones.push(Tombstone { workload, epoch, purged: epoch.0 % 3 != 0 });
         } else if inventory.held.iter().all(|held| held.report.workload != workload) {
-            let report =
-                Report { workload, epoch, state: state_of(*state), restarts: 0, confirmed: true };
+            let report = Report {
+                workload,
+                epoch,
+                state: state_of(*state),
+                restarts: 0,
+                confirmed: true,
+                trouble: None,
+            };
             let revision = RevisionId::new("r").unwrap();
             // Small enough that whatever agents bring along fits beside everything else.
             let spec = (*state != 2).then(|| Arc::new(container(1, 1)));

@@ -413,6 +413,7 @@ impl Agent {
             state: slot.state(intent, slot.confirmed || act_early),
             restarts: intent.restarts,
             confirmed: slot.confirmed,
+            trouble: slot.trouble.clone(),
         };
         let held = slot::held(report, intent);
         match &mut slot.told {

@@ -239,7 +239,8 @@ impl Agent {
         }
         let epoch = intent.epoch;
         match next {
-            Next::Nothing => {}
+            // What failed is there after all, or is not wanted any more.
+            Next::Nothing => slot.trouble = None,
             Next::Start => self.start_it(workload, exclusive, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
             Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
@@ -356,7 +357,7 @@ impl Agent {
         effects: &mut Effects,
     ) {
         let Some(slot) = self.slots.get_mut(workload) else { return };
-        slot.failures = 0;
+        slot.out_of_trouble();
         let reset_ms = self.settings.restart_reset_ms;
         let intent = self.journal.ledger().intents.get(workload);
         if flight.doing == Doing::Clear {
@@ -431,27 +432,30 @@ impl Agent {
         slot.failures = slot.failures.saturating_add(1);
         let wait = self.settings.restart_wait_ms(slot.failures);
         match (&flight.doing, current) {
-            (Doing::Start(_) | Doing::Replace, None) => slot.failures = 0,
+            (Doing::Start(_) | Doing::Replace, None) => slot.out_of_trouble(),
             (Doing::Start(_) | Doing::Replace, Some(intent)) => {
                 slot.again = None;
                 let leave = self.fence.leave(is_exclusive(intent), now.mono);
                 if matches!(leave, Leave::Ending | Leave::Over) {
                     // It came too late for its lease; that says nothing about the decision.
-                    slot.failures = 0;
+                    slot.out_of_trouble();
                     return;
                 }
                 let last = slot.failures >= self.settings.start_attempts;
                 // When it is over, what is left of an earlier decision has to go all the same.
                 let over = intent.gave_up.is_some() || intent.completed;
                 if !over && (last || !failure.retryable()) {
+                    slot.trouble = None;
                     let intent = Intent { gave_up: Some(failure), ..intent.clone() };
                     self.put(workload, intent, effects);
                 } else {
                     slot.retry_at = Some(now.mono.plus(wait));
+                    slot.trouble = Some(failure);
                 }
             }
             (Doing::Stop | Doing::Remove | Doing::Clear, _) => {
                 slot.retry_at = Some(now.mono.plus(wait));
+                slot.trouble = Some(failure);
             }
         }
     }

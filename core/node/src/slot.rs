@@ -48,8 +48,9 @@ pub(crate) struct Slot {
     pub(crate) end: Option<End>,
     /// A restart that is due or waits.
     pub(crate) again: Option<Again>,
-    /// Verbs that failed in a row.
+    /// Verbs that failed in a row, and why the last one did, where it is tried again.
     pub(crate) failures: u32,
+    pub(crate) trouble: Option<Failure>,
     /// No verb before this moment.
     pub(crate) retry_at: Option<Millis>,
     /// What the scheduler was or is to be told.
@@ -209,8 +210,14 @@ impl Slot {
             && self.view.thing(&intent.revision) == Thing::Running(Version::Same);
         self.streak = 0;
         self.again = None;
-        self.failures = 0;
+        self.out_of_trouble();
         self.retry_at = None;
+    }
+
+    /// Nothing is left to be tried again.
+    pub(crate) fn out_of_trouble(&mut self) {
+        self.failures = 0;
+        self.trouble = None;
     }
 
     /// The scheduler's word is gone with its session.

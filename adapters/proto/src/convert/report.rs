@@ -31,6 +31,8 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         restarts: report.restarts,
         details: BTreeMap::new(),
         confirmed: report.confirmed,
+        trouble_reason: reason_of(report.trouble.as_ref()).into(),
+        trouble: report.trouble.as_ref().map(|why| why.message.to_string()).unwrap_or_default(),
     }
 }
 
@@ -42,12 +44,14 @@ pub fn from_wire(report: &wire::WorkloadReport) -> Result<Report, Faults> {
 pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report> {
     let workload = name(&at.field("workload_id"), &report.workload_id, order_id);
     let state = state(at, report);
+    let trouble = failure::read(&at.field("trouble_reason"), report.trouble_reason);
     Some(Report {
         workload: workload?,
         epoch: Epoch(report.epoch),
         state: state?,
         restarts: report.restarts,
         confirmed: report.confirmed,
+        trouble: trouble?.map(|reason| Failure::new(reason, &report.trouble)),
     })
 }
 

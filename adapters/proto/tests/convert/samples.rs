@@ -35,6 +35,7 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         state,
         restarts: r.pick(&[0, 7, u32::MAX]),
         confirmed: r.one_in(2),
+        trouble: r.one_in(2).then(|| failure(r)),
     }
 }
 

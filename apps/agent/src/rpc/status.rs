@@ -59,6 +59,10 @@ fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
         let terminal = !failure.retryable();
         metadata.insert("retry_terminal".to_owned(), terminal.to_string());
     }
+    if let Some(trouble) = &report.trouble {
+        // It is not over: what failed is tried again.
+        message = trouble.message.to_string();
+    }
     if let Some(last) = actions.last() {
         metadata.insert("task_id".to_owned(), task_id(last));
         metadata.insert("task_status".to_owned(), word(last).to_owned());

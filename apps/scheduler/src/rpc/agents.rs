@@ -252,6 +252,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
             state: status.state,
             restarts: 0,
             confirmed: true,
+            trouble: None,
         });
     }
     let beat = Beat {

@@ -361,6 +361,7 @@ impl Cluster {
                     state,
                     restarts: 0,
                     confirmed: true,
+                    trouble: None,
                 };
                 agent.held.insert(
                     workload.clone(),

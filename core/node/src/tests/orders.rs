@@ -129,6 +129,50 @@ fn a_failing_removal_is_tried_again_with_growing_waits() {
 }
 
 #[test]
+fn why_a_removal_or_a_stop_is_tried_again_is_told_until_it_went_well() {
+    let busy = Failure::new(FailureReason::StorageError, "busy");
+    for (order, end) in [(remove(6), None), (rest(6, "a"), Some(Existing::Exited { code: 0 }))] {
+        let mut rig = Rig::running(5, "a", &plain());
+        assert_eq!(rig.trouble(), None);
+        rig.order(order);
+        for _ in 0..3 {
+            rig.finish(Outcome::Failed(busy.clone()));
+            // The first may answer what was asked before the removal failed.
+            for _ in 0..2 {
+                rig.observe(vec![seen(5, "a", Existing::Running)]);
+            }
+            assert_eq!(rig.state(), Some(State::Running), "it runs on");
+            assert_eq!(rig.trouble(), Some(busy.clone()));
+            rig.wait(600_000);
+            assert_eq!(rig.trouble(), Some(busy.clone()), "also while it is tried");
+        }
+        rig.finish(Outcome::Done);
+        rig.observe(end.map(|end| seen(5, "a", end)).into_iter().collect());
+        assert_eq!(rig.trouble(), None);
+    }
+}
+
+#[test]
+fn what_went_well_after_all_and_what_is_wanted_otherwise_is_no_trouble() {
+    let busy = Failure::new(FailureReason::StorageError, "busy");
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.order(rest(6, "a"));
+    rig.finish(Outcome::Failed(busy.clone()));
+    assert_eq!(rig.trouble(), Some(busy.clone()));
+    // It stopped by itself before it was tried again.
+    rig.observe(vec![seen(5, "a", Existing::Exited { code: 0 })]);
+    rig.wait(600_000);
+    rig.observe(vec![seen(5, "a", Existing::Exited { code: 0 })]);
+    assert_eq!((rig.state(), rig.trouble()), (Some(State::Stopped), None));
+
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.order(rest(6, "a"));
+    rig.finish(Outcome::Failed(busy));
+    rig.order(apply(7, "a"));
+    assert_eq!(rig.trouble(), None);
+}
+
+#[test]
 fn a_newer_order_overtakes_a_removal_under_way() {
     let mut rig = Rig::running(5, "a", &plain());
     let removal = rig.order(remove(6));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order};
+use persys_model::failure::Failure;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::link::{Beat, BeatAnswer, RegistrationAnswer};
@@ -272,6 +273,11 @@ impl Rig {
         assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
         rig.observe(vec![seen(epoch, revision, Existing::Running)]);
         rig
+    }
+
+    pub(super) fn trouble(&self) -> Option<Failure> {
+        let held = self.agent.inventory().held;
+        held.into_iter().find_map(|held| held.report.trouble)
     }
 
     pub(super) fn state(&self) -> Option<State> {

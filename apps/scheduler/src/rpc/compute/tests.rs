@@ -155,9 +155,14 @@ impl Rig {
 
     /// The node of `web` says that it is so.
     fn say(&mut self, state: State) {
+        self.say_with(state, None);
+    }
+
+    /// The same, and why the last thing it did for it failed.
+    fn say_with(&mut self, state: State, trouble: Option<Failure>) {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
-        let report =
-            Report { workload: web(), epoch: place.epoch, state, restarts: 3, confirmed: true };
+        let (workload, epoch) = (web(), place.epoch);
+        let report = Report { workload, epoch, state, restarts: 3, confirmed: true, trouble };
         self.beat(&place.node, vec![report], Vec::new());
     }
 
@@ -365,6 +370,33 @@ fn rest_completion_and_deletion_are_told() {
     let epoch: Epoch = last.epoch;
     rig.beat(&node("n1"), Vec::new(), vec![Tombstone { workload: web(), epoch, purged: true }]);
     assert!(why_workload::explain(&rig.world, &web(), 5, rig.now.wall).is_none());
+}
+
+#[test]
+fn what_its_node_tries_again_is_told_with_why() {
+    let text = "container is stuck: device or resource busy\nmount /data";
+    let trouble = || Some(Failure::new(FailureReason::StorageError, text));
+    let again = "container is stuck: device or resource busy; its node tries again";
+    let mut rig = Rig::new(vec![facts("n1")]);
+    rig.apply("web", container(64));
+    rig.say_with(State::Pending, trouble());
+    let why = rig.why();
+    assert!(why.summary.starts_with("web is being started on n1, since "), "{}", why.summary);
+    assert!(why.summary.ends_with(again), "{}", why.summary);
+    assert_eq!(why.evidence, text.lines().collect::<Vec<_>>());
+
+    rig.say(State::Running);
+    assert!(rig.why().evidence.is_empty());
+    let desired = Desired::Stopped;
+    rig.ask(Ask::Apply { workload: web(), spec: None, revision: None, desired });
+    rig.say_with(State::Running, trouble());
+    let why = rig.why();
+    assert!(why.summary.starts_with("web is being stopped on n1"), "{}", why.summary);
+    assert!(why.summary.ends_with(again), "{}", why.summary);
+
+    rig.ask(Ask::Delete(web()));
+    rig.say_with(State::Running, trouble());
+    assert_eq!(rig.why().summary, format!("web is being deleted: {again}"));
 }
 
 #[test]

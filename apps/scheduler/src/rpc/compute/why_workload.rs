@@ -32,7 +32,7 @@ pub(super) fn explain(
     let mut why = api::WhyResponse {
         summary: asked.summary(),
         facts: asked.facts(),
-        evidence: evidence(view.assignment.reason.failure.as_ref()),
+        evidence: evidence(asked.trouble().or(view.assignment.reason.failure.as_ref())),
         next: asked.next(),
         ..api::WhyResponse::default()
     };
@@ -122,7 +122,7 @@ impl Asked<'_> {
             }
             Phase::Running => format!("{id} runs{on}, since {since}"),
             Phase::Restarting => format!("{id} ended and is started again{on}: {reason}"),
-            Phase::Stopping => format!("{id} is being stopped{on}, since {since}"),
+            Phase::Stopping => format!("{id} is being stopped{on}, since {since}{}", self.again()),
             Phase::Stopped => format!("{id} is at rest because somebody wants it so"),
             Phase::Completed => {
                 format!("{id} ran to its end{on}, as it should, and is not started again")
@@ -138,7 +138,22 @@ impl Asked<'_> {
         self.view.seen.is_some_and(|report| report.state == State::Unknown)
     }
 
+    /// Why the last thing its node did for it failed, where it tries again.
+    fn trouble(&self) -> Option<&Failure> {
+        self.view.seen.and_then(|report| report.trouble.as_ref())
+    }
+
+    /// `: no such device; its node tries again`, or nothing when all goes well.
+    fn again(&self) -> String {
+        let failure =
+            |why: &Failure| format!(": {}; its node tries again", first_line(&why.message));
+        self.trouble().map(failure).unwrap_or_default()
+    }
+
     fn starting(&self, since: &str) -> String {
+        if self.trouble().is_some() {
+            return format!("since {since}{}", self.again());
+        }
         let said = match self.view.seen.map(|report| &report.state) {
             None => "but its node has not said anything of it yet",
             Some(State::Unknown) => "but the runtime of its node does not answer",
@@ -156,6 +171,7 @@ impl Asked<'_> {
 
     fn deleting(&self) -> String {
         match self.place() {
+            Some(_) if self.trouble().is_some() => self.again(),
             Some(place) => format!(": {} has not said yet that it is gone", place.node),
             None => String::new(),
         }
