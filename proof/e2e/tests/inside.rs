@@ -308,3 +308,39 @@ async fn everything_about_one_is_told_and_secrets_are_kept() {
     assert!(refused.message().contains("n1"), "{}", refused.message());
     bench.scheduler.stop().await;
 }
+
+/// A stop that fails is tried again for ever, because nobody else can do it: whoever asks is told why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn why_something_does_not_go_is_told_until_it_goes() {
+    let mut bench = Bench::start().await;
+    bench.apply("web", image("web"), 8).await;
+    bench.until("web", &["Running"]).await;
+    let web = WorkloadId::new("web").unwrap();
+    bench.sim.hold(&web, Some("device or resource busy"));
+    let request =
+        wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), ..Default::default() };
+    bench.control.delete_workload(request).await.unwrap();
+    let told = async {
+        loop {
+            let why = bench.why("web").await;
+            if why.summary.contains("tries again") {
+                break why;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let why = timeout(PATIENCE, told).await.unwrap();
+    assert!(why.summary.starts_with("web is being deleted: "), "{}", why.summary);
+    assert!(why.summary.contains("device or resource busy"), "{}", why.summary);
+    assert!(why.evidence.iter().any(|line| line.contains("busy")), "{why:?}");
+
+    bench.sim.hold(&web, None);
+    let ask = || api::WhyRequest { workload_id: "web".to_owned(), ..Default::default() };
+    let gone = async {
+        while bench.compute.why(ask()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, gone).await.unwrap();
+    bench.stop().await;
+}

@@ -60,8 +60,19 @@ struct State {
     /// Counts what was made and started, for ids and moments.
     count: u64,
     ours: BTreeMap<WorkloadId, Made>,
+    /// What can be neither stopped nor removed, and why.
+    held: BTreeMap<WorkloadId, String>,
     /// Names taken by others, and by whom.
     foreign: BTreeMap<WorkloadId, String>,
+}
+
+impl State {
+    fn lets_go(&self, workload: &WorkloadId) -> Result<(), Error> {
+        match self.held.get(workload) {
+            Some(why) => Err(Error::Storage { detail: why.clone() }),
+            None => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -97,6 +108,15 @@ impl Sim {
             made.seen.state = Existing::Exited { code };
         }
         self.hint(Wakeup::Workload(workload.clone()));
+    }
+
+    /// Makes it fail to stop or remove a workload, for this reason, or lets it go again.
+    pub fn hold(&self, workload: &WorkloadId, why: Option<&str>) {
+        let mut state = self.lock();
+        match why {
+            Some(why) => state.held.insert(workload.clone(), why.to_owned()),
+            None => state.held.remove(workload),
+        };
     }
 
     /// Lets a workload print a line, if it runs.
@@ -291,6 +311,7 @@ impl Runtime for Sim {
         if !running(&*self.answering()?) {
             return Ok(());
         }
+        self.lock().lets_go(workload)?;
         tokio::time::sleep(self.settings.stop.min(grace)).await;
         let code = if self.settings.stop > grace { 137 } else { 143 };
         if let Some(made) = self.answering()?.ours.get_mut(workload)
@@ -303,7 +324,10 @@ impl Runtime for Sim {
     }
 
     async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
-        let gone = self.answering()?.ours.remove(workload);
+        let mut state = self.answering()?;
+        state.lets_go(workload)?;
+        let gone = state.ours.remove(workload);
+        drop(state);
         if gone.is_some() {
             self.hint(Wakeup::Workload(workload.clone()));
         }
