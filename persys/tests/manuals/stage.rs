@@ -236,6 +236,7 @@ fn variables(folder: &Path, runtime: Runtime, ports: &[(&str, String)]) -> Vec<(
         ("HOME", home.clone()),
         ("PERSYS_HOME", home),
         ("PERSYS_STATE_DIR", folder.join("var/lib/persys/scheduler").display().to_string()),
+        ("PERSYS_CA_DIR", folder.join("var/lib/persys/scheduler/ca").display().to_string()),
         // Agents and further schedulers take any port.
         ("PERSYS_GRPC_PORT", "0".to_owned()),
         ("PERSYS_METRICS_PORT", "0".to_owned()),
