@@ -193,8 +193,8 @@ impl Meter {
             permille(busy.saturating_sub(busy_before), all.saturating_sub(all_before));
         let (total_mib, used_mib) = memory().unwrap_or_default();
         let disk = statvfs("/").ok();
-        let disk_permille = disk
-            .map_or(0, |disk| permille(disk.f_blocks.saturating_sub(disk.f_bavail), disk.f_blocks));
+        let disk_permille =
+            disk.map_or(0, |disk| disk_permille(disk.f_blocks, disk.f_bfree, disk.f_bavail));
         let cpu_used = self.capacity.cpu_millicores.saturating_mul(cpu_permille.into()) / 1000;
         let load = Load {
             used: Compute::new(cpu_used, used_mib),
@@ -205,6 +205,12 @@ impl Meter {
         *state = ((busy, all), load);
         load
     }
+}
+
+/// How full a disk is, as `df` tells it: what is kept back for root is neither used nor there to be used.
+fn disk_permille(blocks: u64, free: u64, available: u64) -> u32 {
+    let used = blocks.saturating_sub(free);
+    permille(used, used.saturating_add(available))
 }
 
 fn permille(part: u64, all: u64) -> u32 {
@@ -242,6 +248,14 @@ mod tests {
         let here = capacity();
         assert!(here.cpu_millicores >= 1000 && here.memory_mib > 1);
         assert!(Meter::new(here).sample().memory_permille > 0);
+    }
+
+    #[test]
+    fn a_disk_is_as_full_as_df_says() {
+        assert_eq!(disk_permille(1000, 500, 500), 500);
+        assert_eq!(disk_permille(1000, 550, 450), 500, "a tenth is kept back for root");
+        assert_eq!(disk_permille(1000, 50, 0), 1000, "and nobody else can write");
+        assert_eq!(disk_permille(0, 0, 0), 0);
     }
 
     #[test]

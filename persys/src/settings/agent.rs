@@ -57,6 +57,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
     setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens"),
     setting!("admit-percent", [], "80", "Measured use of CPU or memory from which nothing new is taken; 0: no limit"),
+    setting!("admit-disk-percent", [], "90", "Share of the disk in use, as `df` tells it, from which nothing new is taken; 0: no limit"),
     setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),
     setting!("watchdog", [], "true", "A process that stops exclusive work when the agent cannot"),
     setting!("registry-auth", ["PERSYS_REGISTRY_AUTH"], "", "Credentials of private registries, as `docker login` writes them"),
@@ -126,10 +127,13 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         labels.extend(read.text(key).map(|value| (key.to_owned(), value)));
     }
     let admit_percent = read.percent("admit-percent");
+    let admit_disk_percent = read.percent("admit-disk-percent");
     let settings = AgentSettings {
         observe_ms: read.interval_ms("reconcile-interval", LEAST_OBSERVE_MS),
         admit_percent,
         release_percent: admit_percent.saturating_sub(HYSTERESIS_PERCENT),
+        admit_disk_percent,
+        release_disk_percent: admit_disk_percent.saturating_sub(HYSTERESIS_PERCENT),
         ..AgentSettings::default()
     };
     let mut schedulers = read.list("scheduler-addr");
@@ -237,7 +241,8 @@ mod tests {
 
     #[test]
     fn all_faults_are_named_at_once() {
-        let line = "--runtime podman --labels ssd --admit-percent 140 --reconcile-interval often";
-        assert_eq!(configured(line).unwrap_err().len(), 4);
+        let line = "--runtime podman --labels ssd --admit-percent 140 --reconcile-interval often \
+                    --admit-disk-percent much";
+        assert_eq!(configured(line).unwrap_err().len(), 5);
     }
 }

@@ -211,7 +211,7 @@ impl Stage {
         for node in nodes {
             let state = self.folder.path().join(node);
             let line = format!(
-                "$(persys token create) --node {node} --state '{}' -- --runtime sim --admit-percent 0",
+                "$(persys token create) --node {node} --state '{}' -- --runtime sim --admit-percent 0 --admit-disk-percent 0",
                 state.display()
             );
             self.shell.leaves(&line, "this machine is").unwrap();

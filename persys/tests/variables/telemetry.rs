@@ -58,7 +58,10 @@ impl Site {
             ("PERSYS_METRICS_PORT", "0".to_owned()),
             ("PERSYS_SCHEDULER_ADDR", address.clone()),
         ]);
-        let agent = start(&["agent", "--runtime", "sim", "--admit-percent", "0"], agent);
+        let agent = start(
+            &["agent", "--runtime", "sim", "--admit-percent", "0", "--admit-disk-percent", "0"],
+            agent,
+        );
         let gateway = with_gateway.then(|| {
             let public = format!("127.0.0.1:{own}");
             let all = of(&[
