@@ -3,8 +3,13 @@
 /// Two lower-case digits per byte.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    digits(bytes).map(char::from).collect()
+}
+
+/// The same, one after the other, for whoever has room of their own for them.
+pub fn digits(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' - 10 + half };
+    bytes.iter().flat_map(move |byte| [digit(byte >> 4), digit(byte & 15)])
 }
 
 /// The bytes again. There is one way to write them, so that what is read is what was written.

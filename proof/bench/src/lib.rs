@@ -5,4 +5,5 @@ pub mod cpu;
 pub mod docker;
 pub mod fleet;
 pub mod gateway;
+mod own;
 pub mod placement;

@@ -15,6 +15,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
+use persys_model::hex::hex;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -146,9 +147,4 @@ fn texts(attributes: Vec<KeyValue>) -> BTreeMap<String, String> {
     };
     let pairs = attributes.into_iter();
     pairs.map(|pair| (pair.key, text(pair.value.and_then(|value| value.value)))).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

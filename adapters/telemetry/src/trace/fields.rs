@@ -1,18 +1,14 @@
-//! Bytes of protobuf messages, written field by field where they are sent from.
+//! Bytes of protobuf messages, written field by field where they are sent from, with what the code that
+//! is generated for messages is written with.
 
 use prost::bytes::Bytes;
-
-/// How a field is told, in the last three bits of its key.
-const NUMBER: u64 = 0;
-const EIGHT_BYTES: u64 = 1;
-const LENGTH: u64 = 2;
-const FOUR_BYTES: u64 = 5;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 /// Numbers of the fields of an attribute, and of its value.
-const NAME: u64 = 1;
-const VALUE: u64 = 2;
-const TEXT: u64 = 1;
-const WHOLE: u64 = 3;
+const NAME: u32 = 1;
+const VALUE: u32 = 2;
+const TEXT: u32 = 1;
+const WHOLE: u32 = 3;
 
 /// What is said about something: a text or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +55,8 @@ impl Fields {
     }
 
     /// How long a field of so many bytes is with what comes before them.
-    pub(super) fn long(field: u64, bytes: usize) -> usize {
-        length_of(field << 3) + length_of(whole(bytes)) + bytes
+    pub(super) fn long(field: u32, bytes: usize) -> usize {
+        key_len(field) + encoded_len_varint(whole(bytes)) + bytes
     }
 
     /// Fields that were written before.
@@ -69,37 +65,37 @@ impl Fields {
     }
 
     /// A text, bytes, or a message.
-    pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.length(field, bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
     /// What comes before so many bytes.
-    pub(super) fn length(&mut self, field: u64, bytes: usize) {
-        self.varint(field << 3 | LENGTH);
-        self.varint(whole(bytes));
+    pub(super) fn length(&mut self, field: u32, bytes: usize) {
+        encode_key(field, WireType::LengthDelimited, &mut self.0);
+        encode_varint(whole(bytes), &mut self.0);
     }
 
-    pub(super) fn number(&mut self, field: u64, number: u64) {
-        self.varint(field << 3 | NUMBER);
-        self.varint(number);
+    pub(super) fn number(&mut self, field: u32, number: u64) {
+        encode_key(field, WireType::Varint, &mut self.0);
+        encode_varint(number, &mut self.0);
     }
 
-    pub(super) fn eight_bytes(&mut self, field: u64, number: u64) {
-        self.varint(field << 3 | EIGHT_BYTES);
+    pub(super) fn eight_bytes(&mut self, field: u32, number: u64) {
+        encode_key(field, WireType::SixtyFourBit, &mut self.0);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    pub(super) fn four_bytes(&mut self, field: u64, number: u32) {
-        self.varint(field << 3 | FOUR_BYTES);
+    pub(super) fn four_bytes(&mut self, field: u32, number: u32) {
+        encode_key(field, WireType::ThirtyTwoBit, &mut self.0);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
     /// A name with a value, as OTLP has them everywhere.
-    pub(super) fn attribute(&mut self, field: u64, name: &str, value: Value<'_>) {
+    pub(super) fn attribute(&mut self, field: u32, name: &str, value: Value<'_>) {
         let told = match value {
             Value::Text(text) => Self::long(TEXT, text.len()),
-            Value::Whole(number) => 1 + length_of(number.cast_unsigned()),
+            Value::Whole(number) => key_len(WHOLE) + encoded_len_varint(number.cast_unsigned()),
         };
         self.length(field, Self::long(NAME, name.len()) + Self::long(VALUE, told));
         self.bytes(NAME, name.as_bytes());
@@ -109,40 +105,8 @@ impl Fields {
             Value::Whole(number) => self.number(WHOLE, number.cast_unsigned()),
         }
     }
-
-    fn varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            let [low, ..] = number.to_le_bytes();
-            self.0.push(low | 0x80);
-            number >>= 7;
-        }
-        let [last, ..] = number.to_le_bytes();
-        self.0.push(last);
-    }
 }
 
 fn whole(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// How many bytes a number takes, seven bits in each.
-fn length_of(number: u64) -> usize {
-    usize::try_from((number | 1).ilog2() / 7).unwrap_or(9) + 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_as_the_library_writes_them() {
-        for number in [0, 1, 127, 128, 16_383, 16_384, 1 << 35, u64::MAX >> 1, u64::MAX] {
-            let mut fields = Fields::default();
-            fields.varint(number);
-            let mut wanted = Vec::new();
-            prost::encoding::encode_varint(number, &mut wanted);
-            assert_eq!(fields.as_bytes(), wanted, "{number}");
-            assert_eq!(length_of(number), wanted.len(), "{number}");
-        }
-    }
 }

@@ -18,30 +18,30 @@ const MOST_ATTRIBUTES: u8 = 32;
 
 /// Field numbers of a span.
 mod span {
-    pub(super) const TRACE: u64 = 1;
-    pub(super) const ID: u64 = 2;
-    pub(super) const STATE: u64 = 3;
-    pub(super) const PARENT: u64 = 4;
-    pub(super) const NAME: u64 = 5;
-    pub(super) const KIND: u64 = 6;
-    pub(super) const START: u64 = 7;
-    pub(super) const END: u64 = 8;
-    pub(super) const ATTRIBUTE: u64 = 9;
-    pub(super) const STATUS: u64 = 15;
-    pub(super) const FLAGS: u64 = 16;
+    pub(super) const TRACE: u32 = 1;
+    pub(super) const ID: u32 = 2;
+    pub(super) const STATE: u32 = 3;
+    pub(super) const PARENT: u32 = 4;
+    pub(super) const NAME: u32 = 5;
+    pub(super) const KIND: u32 = 6;
+    pub(super) const START: u32 = 7;
+    pub(super) const END: u32 = 8;
+    pub(super) const ATTRIBUTE: u32 = 9;
+    pub(super) const STATUS: u32 = 15;
+    pub(super) const FLAGS: u32 = 16;
 }
 
 /// Field numbers of how a span went, and the code of what went badly.
-const MESSAGE: u64 = 2;
-const CODE: u64 = 3;
+const MESSAGE: u32 = 2;
+const CODE: u32 = 3;
 const FAILED: u64 = 2;
 
 /// Where spans stand in a request: request, resource, scope.
-const ALL: u64 = 1;
-const RESOURCE: u64 = 1;
-const SCOPES: u64 = 2;
-const SCOPE: u64 = 1;
-const SPAN: u64 = 2;
+const ALL: u32 = 1;
+const RESOURCE: u32 = 1;
+const SCOPES: u32 = 2;
+const SCOPE: u32 = 1;
+const SPAN: u32 = 2;
 
 /// What is known of a span when it begins.
 #[derive(Debug, Clone, Copy)]

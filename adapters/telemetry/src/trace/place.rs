@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use persys_model::hex::digits;
+
 /// Longest state that others keep in a trace and that is passed on.
 const LONGEST_STATE: usize = 512;
 
@@ -32,10 +34,8 @@ impl Place {
             (53, &[u8::from(self.is_sampled)]),
         ];
         for (from, bytes) in parts {
-            let room = text.iter_mut().skip(from);
-            let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-            for (place, digit) in room.zip(digits) {
-                *place = if digit < 10 { b'0' + digit } else { b'a' - 10 + digit };
+            for (place, digit) in text.iter_mut().skip(from).zip(digits(bytes)) {
+                *place = digit;
             }
         }
         text

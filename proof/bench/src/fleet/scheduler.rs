@@ -1,9 +1,7 @@
 //! The scheduler in a process of its own, and what it costs.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use persys_cluster::settings::Settings;
@@ -14,9 +12,8 @@ use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use persys_store::EtcdSettings;
 use persys_telemetry::trace::{self, Exporting};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
 
 use super::Fault;
 use super::load::Sample;
@@ -24,6 +21,7 @@ use super::names::{CLUSTER, scheduler_source};
 use super::stored::{Records, Stored};
 use super::traces;
 use crate::cpu;
+use crate::own::{self, Own};
 
 const STATE: &str = "state";
 /// The variable with the share of traces that are written down.
@@ -64,11 +62,8 @@ pub(crate) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
     });
     let running = trace::scope(home, starting).await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;
-    let mut out = std::io::stdout();
-    writeln!(out, "{} {}", running.grpc, running.http)?;
-    out.flush()?;
-    let until_end = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-    tokio::task::spawn_blocking(until_end).await??;
+    own::tell(&format_args!("{} {}", running.grpc, running.http))?;
+    own::until_closed().await?;
     running.stop().await;
     if let Some(exporting) = exporting {
         exporting.flush(Duration::from_secs(5)).await;
@@ -82,8 +77,7 @@ pub(crate) struct Process {
     http: SocketAddr,
     records: Records,
     etcd_pid: Option<u32>,
-    pid: u32,
-    child: Child,
+    own: Own,
 }
 
 impl Process {
@@ -95,31 +89,26 @@ impl Process {
     ) -> Result<Self, Fault> {
         let spans = spans
             .map(|(at, share)| [(traces::ENDPOINT, at.to_owned()), (SHARE, share.to_string())]);
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut again = own::again()?;
+        again
             .env_remove(traces::ENDPOINT)
             .envs(spans.into_iter().flatten())
             .args(["scheduler".as_ref(), folder.as_os_str()])
-            .args(etcd.into_iter().flat_map(Host::endpoints))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let pid = child.id().ok_or("the scheduler ended at once")?;
-        let out = child.stdout.take().ok_or("the scheduler has no output")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).await?;
-        let (grpc, http) = line.trim().split_once(' ').ok_or("the scheduler does not start")?;
+            .args(etcd.into_iter().flat_map(Host::endpoints));
+        let mut own = Own::start("the scheduler", &mut again)?;
+        let line = own.told().await?;
+        let (grpc, http) = line.split_once(' ').ok_or("the scheduler does not start")?;
         let records = match etcd {
             Some(etcd) => Records::Etcd(etcd.client()),
             None => Records::File(folder.join(STATE).join("store.redb")),
         };
         let etcd_pid = etcd.and_then(|etcd| etcd.pid(0));
-        Ok(Self { grpc: grpc.parse()?, http: http.parse()?, records, etcd_pid, pid, child })
+        Ok(Self { grpc: grpc.parse()?, http: http.parse()?, records, etcd_pid, own })
     }
 
     /// The process.
     pub(crate) fn pid(&self) -> u32 {
-        self.pid
+        self.own.pid()
     }
 
     /// What both processes have used and what was written by now.
@@ -131,7 +120,7 @@ impl Process {
         };
         Ok(Sample {
             at: std::time::Instant::now(),
-            scheduler: cpu::process_time(self.pid)?,
+            scheduler: cpu::process_time(self.pid())?,
             others: cpu::process_time(std::process::id())?,
             etcd: self.etcd_pid.map(cpu::process_time).transpose()?.unwrap_or_default(),
             machine: cpu::machine_time()?,
@@ -139,7 +128,7 @@ impl Process {
             records: count("persys_scheduler_store_records_written_total ")?,
             events: count("persys_scheduler_store_events_written_total ")?,
             touched: self.records.mark().await?,
-            memory_kib: cpu::memory_kib(self.pid)?,
+            memory_kib: cpu::memory_kib(self.pid())?,
         })
     }
 
@@ -152,12 +141,8 @@ impl Process {
     }
 
     /// Ends it and looks at what it left.
-    pub(crate) async fn stop(mut self) -> Result<Stored, Fault> {
-        drop(self.child.stdin.take());
-        let status = self.child.wait().await?;
-        if !status.success() {
-            return Err(format!("the scheduler ended badly: {status}").into());
-        }
+    pub(crate) async fn stop(self) -> Result<Stored, Fault> {
+        self.own.end().await?;
         self.records.count().await
     }
 }

@@ -1,20 +1,17 @@
 //! The gateway in a process of its own, and clients of it.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use persys_gateway::app::{self, Security};
 use persys_gateway::limits::Limits;
 use persys_identity::{Role, Source};
 use reqwest::{Certificate, Client, Identity};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
 
 use crate::fleet::Fault;
 use crate::fleet::names::{CLUSTER, Names};
+use crate::own::{self, Own};
 
 const NAME: &str = "gateway";
 
@@ -33,11 +30,8 @@ pub(super) async fn serve(folder: &Path, clusters: &[(String, SocketAddr)]) -> R
     config.limits = Limits { requests_per_second: 10_000_000, ..Limits::default() };
     let running = app::start(config).await?;
     let inner = running.inner.ok_or("there is no door for certificates")?;
-    let mut out = std::io::stdout();
-    writeln!(out, "{inner}")?;
-    out.flush()?;
-    let until_end = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-    tokio::task::spawn_blocking(until_end).await??;
+    own::tell(&inner)?;
+    own::until_closed().await?;
     running.stop().await;
     Ok(())
 }
@@ -45,8 +39,7 @@ pub(super) async fn serve(folder: &Path, clusters: &[(String, SocketAddr)]) -> R
 /// The gateway's process, seen from outside. Dropping it ends it.
 pub(super) struct Gateway {
     at: SocketAddr,
-    pid: u32,
-    _child: Child,
+    own: Own,
 }
 
 impl Gateway {
@@ -57,23 +50,15 @@ impl Gateway {
         west: SocketAddr,
     ) -> Result<Self, Fault> {
         names.save(Role::Gateway, NAME, &certificate(folder))?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .args([NAME.as_ref(), folder.as_os_str()])
-            .args([east.to_string(), west.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let pid = child.id().ok_or("the gateway ended at once")?;
-        let out = child.stdout.take().ok_or("the gateway has no output")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).await?;
-        let at = line.trim().parse().ok().ok_or("the gateway does not start")?;
-        Ok(Self { at, pid, _child: child })
+        let mut again = own::again()?;
+        again.args([NAME.as_ref(), folder.as_os_str()]).args([east.to_string(), west.to_string()]);
+        let mut own = Own::start("the gateway", &mut again)?;
+        let at = own.told().await?.parse()?;
+        Ok(Self { at, own })
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.pid
+        self.own.pid()
     }
 }
 

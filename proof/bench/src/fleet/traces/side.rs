@@ -1,13 +1,10 @@
 //! One side of the comparison: a scheduler with its fleet and its clients, in processes that do
 //! nothing else, so that what they use is what the work of this side costs, whenever it is done.
 
-use std::io::Write as _;
-use std::process::Stdio;
 use std::time::Duration;
 
 use persys_telemetry::trace::{self, Exporting};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{ENDPOINT, export};
 use crate::cpu;
@@ -16,6 +13,7 @@ use crate::fleet::load::Clients;
 use crate::fleet::names::Names;
 use crate::fleet::scheduler::{Process, SHARE};
 use crate::fleet::{Fault, Options};
+use crate::own::{self, Own};
 
 /// How long the last spans may take to be sent.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -35,9 +33,7 @@ pub(in crate::fleet) async fn serve(options: &Options) -> Result<(), Fault> {
     let mut clients = Clients::connect(&names, process.grpc).await?;
     clients.nodes_ready(options.agents).await?;
     let mut watch = clients.watch(options.workloads).await?;
-    let mut out = std::io::stdout();
-    writeln!(out, "{}", process.pid())?;
-    out.flush()?;
+    own::tell(&process.pid())?;
     let mut turns = BufReader::new(tokio::io::stdin()).lines();
     let mut next = 0;
     while let Some(count) = turns.next_line().await? {
@@ -45,8 +41,7 @@ pub(in crate::fleet) async fn serve(options: &Options) -> Result<(), Fault> {
         next = which.end;
         clients.burst(which, options.concurrency).await?;
         watch.wait(next).await?;
-        writeln!(out, "{next}")?;
-        out.flush()?;
+        own::tell(&next)?;
     }
     process.stop().await?;
     if let Some(exporting) = exporting {
@@ -82,23 +77,21 @@ pub(super) struct Round {
 
 /// The process of one side, seen from outside. Dropping it ends it.
 pub(super) struct Side {
-    fleet: u32,
+    own: Own,
     scheduler: u32,
-    turns: ChildStdin,
-    told: Lines<BufReader<ChildStdout>>,
     /// What was used by the end of the last round, and during the last turn.
     before: Used,
     turn: Used,
     rounds: Vec<Round>,
     /// Workloads so far.
-    told_of: usize,
-    child: Child,
+    wanted: usize,
 }
 
 impl Side {
     /// Traces go to `to`, if anywhere.
     pub(super) async fn start(options: &Options, to: Option<&str>) -> Result<Self, Fault> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut again = own::again()?;
+        again
             .env_remove(ENDPOINT)
             .env_remove(SHARE)
             .envs(to.map(|at| (ENDPOINT, at)))
@@ -106,28 +99,21 @@ impl Side {
             .args(["--agents".to_owned(), options.agents.to_string()])
             .args(["--workloads".to_owned(), options.workloads.to_string()])
             .args(["--concurrency".to_owned(), options.concurrency.to_string()])
-            .args(["--share".to_owned(), options.share.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let fleet = child.id().ok_or("a side ended at once")?;
-        let turns = child.stdin.take().ok_or("a side takes no turns")?;
-        let out = child.stdout.take().ok_or("a side has no output")?;
-        let mut told = BufReader::new(out).lines();
-        let scheduler = told.next_line().await?.ok_or("a side does not start")?.parse()?;
+            .args(["--share".to_owned(), options.share.to_string()]);
+        let mut own = Own::start("a side", &mut again)?;
+        let scheduler = own.told().await?.parse()?;
         let (before, turn, rounds) = (Used::default(), Used::default(), Vec::new());
-        Ok(Self { fleet, scheduler, turns, told, before, turn, rounds, told_of: 0, child })
+        Ok(Self { own, scheduler, before, turn, rounds, wanted: 0 })
     }
 
     /// Has so many more workloads submitted, and waits until they run.
     pub(super) async fn turn(&mut self, count: usize) -> Result<(), Fault> {
         let before = self.used()?;
-        self.turns.write_all(format!("{count}\n").as_bytes()).await?;
-        self.told_of += count;
-        let told = self.told.next_line().await?.ok_or("a side gave up")?;
-        if told != self.told_of.to_string() {
-            return Err(format!("a side says {told:?} where {} run", self.told_of).into());
+        self.wanted += count;
+        self.own.tell(&count).await?;
+        let told = self.own.told().await?;
+        if told != self.wanted.to_string() {
+            return Err(format!("a side says {told:?} where {} run", self.wanted).into());
         }
         self.turn = self.used()?.since(before);
         Ok(())
@@ -142,17 +128,13 @@ impl Side {
     }
 
     /// It ends in good order: its folder goes, and its spans arrive.
-    pub(super) async fn finish(mut self) -> Result<Vec<Round>, Fault> {
-        drop(self.turns);
-        let status = self.child.wait().await?;
-        if !status.success() {
-            return Err(format!("a side ended badly: {status}").into());
-        }
+    pub(super) async fn finish(self) -> Result<Vec<Round>, Fault> {
+        self.own.end().await?;
         Ok(self.rounds)
     }
 
     fn used(&self) -> Result<Used, Fault> {
         let scheduler = cpu::process_time(self.scheduler)?;
-        Ok(Used { scheduler, others: cpu::process_time(self.fleet)? })
+        Ok(Used { scheduler, others: cpu::process_time(self.own.pid())? })
     }
 }
