@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use persys_model::command::Answer;
+use persys_model::id::WorkloadId;
+use persys_model::link::{Beat, RegistrationAnswer};
+use persys_model::task::WorkloadTask;
 use persys_model::time::{Millis, Now};
+use persys_model::token::Epoch;
 use persys_node::agent::Agent;
 use persys_node::effects::{Effects, Run, Upward, Verb};
 use persys_node::input::{Input, Observation, RequestId};
@@ -19,12 +22,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::evidence;
-use crate::handle::{Handle, Inbox, Life};
+use crate::handle::{Handle, Inbox, Life, Obeyed};
 use crate::history::{ActionKind, History};
 use crate::ledger::Keeper;
 use crate::metrics::Metrics;
 use crate::operations::{self, Operation};
-use crate::upward::Scheduler;
+use crate::reach::Reach;
+use crate::upward::{Scheduler, Unreachable};
 use crate::verbs;
 use crate::writer::Writer;
 
@@ -59,6 +63,11 @@ impl std::fmt::Debug for Parts {
 /// What runs beside the loop and how it ended.
 enum Ended {
     Input(Input),
+    /// What came of a message to the scheduler; `cause` says why it did not answer as it should.
+    Spoken {
+        input: Input,
+        cause: Option<String>,
+    },
     /// `action` is its number in the history.
     Verb {
         action: u64,
@@ -69,13 +78,20 @@ enum Ended {
     Inputs(Vec<Input>),
 }
 
+/// A caller who waits for the answer to an order.
+struct Caller {
+    to: oneshot::Sender<Obeyed>,
+    workload: WorkloadId,
+    epoch: Epoch,
+}
+
 /// Owns the agent core and steps it.
 pub struct Driver {
     parts: Parts,
     evidence: Option<Arc<dyn Evidence>>,
     agent: Agent,
     inbox: mpsc::Receiver<Inbox>,
-    callers: BTreeMap<RequestId, oneshot::Sender<Answer>>,
+    callers: BTreeMap<RequestId, Caller>,
     last_request: u64,
     history: History,
     outside: JoinSet<Ended>,
@@ -85,6 +101,7 @@ pub struct Driver {
     stepped_at: Millis,
     metrics: Arc<Metrics>,
     trails: Arc<Trails>,
+    reach: Reach,
 }
 
 impl std::fmt::Debug for Driver {
@@ -121,6 +138,7 @@ impl Driver {
             stepped_at: Millis(0),
             metrics,
             trails,
+            reach: Reach::default(),
         };
         (driver, handle)
     }
@@ -154,6 +172,10 @@ impl Driver {
                 Some(input) = self.writer.written.recv() => self.step(input).await,
                 Some(ended) = self.outside.join_next() => match ended {
                     Ok(Ended::Input(input)) => self.hear(input).await,
+                    Ok(Ended::Spoken { input, cause }) => {
+                        self.hear(input).await;
+                        self.tell_reach(cause.as_deref());
+                    }
                     Ok(Ended::Inputs(inputs)) => {
                         for input in inputs {
                             self.step(input).await;
@@ -207,8 +229,9 @@ impl Driver {
             Inbox::Command(command, to) => {
                 self.last_request += 1;
                 let request = RequestId(self.last_request);
-                self.callers.retain(|_, to| !to.is_closed());
-                self.callers.insert(request, to);
+                self.callers.retain(|_, caller| !caller.to.is_closed());
+                let (workload, epoch) = (command.workload.clone(), command.epoch);
+                self.callers.insert(request, Caller { to, workload, epoch });
                 self.step(Input::Command(request, *command)).await;
             }
             Inbox::Read(look) => look(&self.agent, &self.history),
@@ -276,9 +299,10 @@ impl Driver {
             self.run_verb(run);
         }
         for (request, answer) in effects.answers {
-            if let Some(to) = self.callers.remove(&request) {
+            if let Some(Caller { to, workload, epoch }) = self.callers.remove(&request) {
+                let task = self.task(&workload, epoch);
                 // A caller who went away asks again.
-                drop(to.send(answer));
+                drop(to.send(Obeyed { answer, task }));
             }
         }
         if let Some(message) = effects.send {
@@ -296,18 +320,32 @@ impl Driver {
         self.wake_at = effects.wake_at;
     }
 
+    /// The last action for a decision about a workload.
+    fn task(&self, workload: &WorkloadId, epoch: Epoch) -> Option<WorkloadTask> {
+        self.history.task(&self.agent.facts().id, workload, epoch)
+    }
+
+    /// The actions behind what a beat says.
+    fn tasks_of(&self, beat: &Beat) -> Vec<WorkloadTask> {
+        let reported = beat.reports.iter().map(|report| (&report.workload, report.epoch));
+        let removed = beat.removed.iter().map(|one| (&one.workload, one.epoch));
+        reported.chain(removed).filter_map(|(workload, epoch)| self.task(workload, epoch)).collect()
+    }
+
     fn run_verb(&mut self, run: Run) {
         let kind = match &run.verb {
             Verb::Start { .. } | Verb::Stop => ActionKind::Apply,
             Verb::Remove { .. } => ActionKind::Delete,
         };
         let at = (self.parts.clock)().wall;
-        let action = self.history.begin(run.workload.clone(), kind, at);
+        let intent = self.agent.intents().get(&run.workload);
+        let epoch = intent.map(|intent| intent.epoch);
+        let action = self.history.begin(run.workload.clone(), epoch, kind, at);
         let number = action.id;
-        self.parts.keeper.note(action);
         let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
         let node = self.agent.facts().id.clone();
-        let operation = Operation::begin(&self.trails, node, &run, number);
+        let operation = Operation::begin(&self.trails, node, &run, &action);
+        self.parts.keeper.note(action);
         self.outside.spawn(async move {
             let (verb, began) = (verbs::word(&run.verb), Instant::now());
             let (input, told) = operation.carry_out(verbs::run(runtime, run)).await;
@@ -316,7 +354,10 @@ impl Driver {
         });
     }
 
-    fn send(&mut self, message: Upward) {
+    fn send(&mut self, mut message: Upward) {
+        if let Upward::Beat(beat) = &mut message {
+            beat.tasks = self.tasks_of(beat);
+        }
         let (scheduler, metrics) = (Arc::clone(&self.parts.scheduler), Arc::clone(&self.metrics));
         let told = operations::reporting(&self.trails, &message);
         self.outside.spawn(async move {
@@ -330,11 +371,59 @@ impl Driver {
                 Upward::Beat(beat) => scheduler.beat(beat).await.map(Input::Heard),
             };
             metrics.told(rpc, input.is_ok(), began.elapsed());
-            Ended::Input(input.unwrap_or_else(|error| {
-                tracing::debug!(%error, "scheduler");
-                Input::Unreachable
-            }))
+            match input {
+                Ok(input) => Ended::Spoken { cause: refusal(&input), input },
+                Err(Unreachable(cause)) => {
+                    Ended::Spoken { input: Input::Unreachable, cause: Some(cause) }
+                }
+            }
         });
+    }
+
+    /// Writes down that the scheduler is out of reach, refuses this node, or answers again.
+    fn tell_reach(&mut self, cause: Option<&str>) {
+        let (node, now) = (self.agent.facts().id.as_str(), Instant::now());
+        let Some(cause) = cause else {
+            if let Some(line) = self.reach.answered(now) {
+                let (seconds, attempts) = (line.lost_for.as_secs(), line.attempts);
+                tracing::info!(node, seconds, attempts, "the scheduler answers again");
+            }
+            return;
+        };
+        let mono = (self.parts.clock)().mono;
+        let wait = self.agent.speaks_at().map_or(0, |at| at.since(mono));
+        if let Some(line) = self.reach.failed(cause, now) {
+            let (seconds, attempts) = (line.lost_for.as_secs(), line.attempts);
+            tracing::warn!(
+                node,
+                cause,
+                retry_in_ms = wait,
+                seconds,
+                attempts,
+                "no scheduler accepts this agent; it tries again by itself"
+            );
+        }
+    }
+}
+
+/// Why a scheduler that answered does not accept this node, if so.
+fn refusal(input: &Input) -> Option<String> {
+    match input {
+        Input::Registered(RegistrationAnswer::Refused { why, .. }) => {
+            Some(format!("registration refused: {why}"))
+        }
+        Input::Registered(RegistrationAnswer::Accepted { .. })
+        | Input::Heard(_)
+        | Input::Command(..)
+        | Input::Unreachable
+        | Input::Observed(..)
+        | Input::Ended { .. }
+        | Input::Done { .. }
+        | Input::Persisted(_)
+        | Input::LedgerFailed
+        | Input::Stirred(_)
+        | Input::Usage(_)
+        | Input::Tick => None,
     }
 }
 

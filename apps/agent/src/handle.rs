@@ -6,6 +6,7 @@ use std::time::Duration;
 use persys_model::command::{Answer, Command};
 use persys_model::id::WorkloadId;
 use persys_model::node::NodeFacts;
+use persys_model::task::WorkloadTask;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
@@ -24,7 +25,7 @@ type Reader = Box<dyn FnOnce(&Agent, &History) + Send>;
 
 /// What goes to the driver.
 pub(crate) enum Inbox {
-    Command(Box<Command>, oneshot::Sender<Answer>),
+    Command(Box<Command>, oneshot::Sender<Obeyed>),
     Read(Reader),
     /// A runtime says that something changed.
     Wake(Option<WorkloadId>),
@@ -40,6 +41,15 @@ pub(crate) enum Inbox {
 pub(crate) struct Life {
     pub(crate) facts: NodeFacts,
     pub(crate) settings: AgentSettings,
+}
+
+/// An answer to an order, with the action that was begun or finished for it, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obeyed {
+    /// The answer.
+    pub answer: Answer,
+    /// The action.
+    pub task: Option<WorkloadTask>,
 }
 
 /// A way to the driver; cheap to clone.
@@ -80,6 +90,11 @@ impl Handle {
 
     /// Gives an order.
     pub async fn command(&self, command: Command) -> Result<Answer, Unanswered> {
+        self.order(command).await.map(|obeyed| obeyed.answer)
+    }
+
+    /// Gives an order; tells which action was begun for it, too.
+    pub async fn order(&self, command: Command) -> Result<Obeyed, Unanswered> {
         // What is done about it later belongs to the trace of the order.
         self.trails.keep(&command.workload, trace::current());
         self.call(|to| Inbox::Command(Box::new(command), to)).await

@@ -2,10 +2,13 @@
 //! life of the process.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use persys_model::failure::clip;
-use persys_model::id::WorkloadId;
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::task::{Task, TaskAction, TaskStatus, WorkloadTask};
 use persys_model::time::WallMillis;
+use persys_model::token::Epoch;
 
 /// Actions that are remembered.
 pub const MOST_ACTIONS: usize = 1_000;
@@ -19,6 +22,8 @@ pub struct Action {
     pub id: u64,
     /// About which workload.
     pub workload: WorkloadId,
+    /// The decision it carries out; none for what is cleaned up, and in records of earlier versions.
+    pub epoch: Option<Epoch>,
     /// What.
     pub kind: ActionKind,
     /// How it went; `None` while it runs.
@@ -27,6 +32,37 @@ pub struct Action {
     pub started_at: WallMillis,
     /// When it ended.
     pub ended_at: Option<WallMillis>,
+}
+
+impl Action {
+    /// Its name for schedulers and in logs.
+    #[must_use]
+    pub fn task_id(&self) -> String {
+        format!("task-{}-{}", self.started_at.0, self.id)
+    }
+
+    /// The action as schedulers are told of it.
+    #[must_use]
+    pub fn task(&self, node: &NodeId) -> Task {
+        let (status, error) = match &self.result {
+            None => (TaskStatus::Running, None),
+            Some(Ok(())) => (TaskStatus::Completed, None),
+            Some(Err(error)) => (TaskStatus::Failed, Some(clip(error, Task::LONGEST_ERROR))),
+        };
+        Task {
+            node: node.clone(),
+            id: Arc::from(self.task_id()),
+            action: match self.kind {
+                ActionKind::Apply => TaskAction::Apply,
+                ActionKind::Delete => TaskAction::Delete,
+            },
+            status,
+            error: error.map(Arc::from),
+            created: Some(self.started_at),
+            started: Some(self.started_at),
+            ended: self.ended_at,
+        }
+    }
 }
 
 /// What an action is, in the words of the contract.
@@ -72,10 +108,16 @@ impl History {
     }
 
     /// An action begins; gives it as it is kept.
-    pub fn begin(&mut self, workload: WorkloadId, kind: ActionKind, at: WallMillis) -> Action {
+    pub fn begin(
+        &mut self,
+        workload: WorkloadId,
+        epoch: Option<Epoch>,
+        kind: ActionKind,
+        at: WallMillis,
+    ) -> Action {
         let id = self.actions.back().map_or(1, |last| last.id.saturating_add(1));
         let (result, ended_at) = (None, None);
-        let action = Action { id, workload, kind, result, started_at: at, ended_at };
+        let action = Action { id, workload, epoch, kind, result, started_at: at, ended_at };
         self.put(action.clone());
         action
     }
@@ -101,6 +143,14 @@ impl History {
         self.actions.push_back(action);
     }
 
+    /// The last action for a workload under this decision, as schedulers are told of it.
+    #[must_use]
+    pub fn task(&self, node: &NodeId, workload: &WorkloadId, epoch: Epoch) -> Option<WorkloadTask> {
+        let wanted = |action: &&Action| action.epoch == Some(epoch) && action.workload == *workload;
+        let task = Arc::new(self.actions.iter().rev().find(wanted)?.task(node));
+        Some(WorkloadTask { workload: workload.clone(), epoch, task })
+    }
+
     /// All that are remembered, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Action> {
         self.actions.iter()
@@ -119,7 +169,7 @@ mod tests {
     fn it_never_grows_beyond_its_limit() {
         let mut history = History::default();
         for at in 0..3_000 {
-            let id = history.begin(web(), ActionKind::Apply, WallMillis(at)).id;
+            let id = history.begin(web(), None, ActionKind::Apply, WallMillis(at)).id;
             history.end(id, Ok(()), WallMillis(at));
         }
         assert_eq!(history.iter().count(), MOST_ACTIONS);
@@ -128,17 +178,36 @@ mod tests {
     }
 
     #[test]
+    fn schedulers_are_told_the_last_action_for_the_decision_they_made() {
+        let (mut history, node) = (History::default(), NodeId::fixed("n1"));
+        for (epoch, at) in [(1, 10), (2, 20), (2, 30)] {
+            let at = WallMillis(at);
+            let id = history.begin(web(), Some(Epoch(epoch)), ActionKind::Apply, at).id;
+            history.end(id, Err("no such image".to_owned()), WallMillis(at.0 + 5));
+        }
+        let told = history.task(&node, &web(), Epoch(2)).unwrap();
+        assert_eq!((&*told.task.id, told.task.status), ("task-30-3", TaskStatus::Failed));
+        assert_eq!(told.task.error.as_deref(), Some("no such image"));
+        assert_eq!(
+            (told.task.started, told.task.ended),
+            (Some(WallMillis(30)), Some(WallMillis(35)))
+        );
+        assert_eq!(history.task(&node, &web(), Epoch(3)), None);
+        assert_eq!(history.task(&node, &WorkloadId::fixed("b"), Epoch(2)), None);
+    }
+
+    #[test]
     fn the_next_life_goes_on_counting_and_leaves_nothing_open() {
         let mut before = History::default();
-        let done = before.begin(web(), ActionKind::Apply, WallMillis(1)).id;
+        let done = before.begin(web(), None, ActionKind::Apply, WallMillis(1)).id;
         before.end(done, Err("x".repeat(5_000)), WallMillis(2));
-        before.begin(web(), ActionKind::Delete, WallMillis(3));
+        before.begin(web(), None, ActionKind::Delete, WallMillis(3));
         let mut after = History::remembered(before.iter().cloned(), WallMillis(9));
         let last = after.iter().next_back().cloned().unwrap();
         assert!(matches!(&last.result, Some(Err(why)) if why.contains("the agent ended")));
         assert_eq!((last.id, last.ended_at), (2, Some(WallMillis(9))));
         let first = after.iter().next().cloned().unwrap();
         assert!(matches!(first.result, Some(Err(why)) if why.len() == MOST_ERROR_BYTES));
-        assert_eq!(after.begin(web(), ActionKind::Apply, WallMillis(10)).id, 3);
+        assert_eq!(after.begin(web(), None, ActionKind::Apply, WallMillis(10)).id, 3);
     }
 }

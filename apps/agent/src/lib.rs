@@ -36,6 +36,7 @@ mod memory;
 pub mod metrics;
 mod node;
 mod operations;
+mod reach;
 pub mod rpc;
 pub mod runtimes;
 mod secrets;
@@ -46,4 +47,4 @@ mod verbs;
 pub mod watchdog;
 mod writer;
 
-pub use handle::Handle;
+pub use handle::{Handle, Obeyed};

@@ -13,6 +13,8 @@ use persys_telemetry::trace::{self, Kind, Span, Trails};
 use tonic::body::Body;
 use tonic::codegen::http::Request;
 
+use crate::history::Action;
+
 /// How the span of a request is called: as its method. Probes have none.
 pub(crate) fn span_of(request: &Request<Body>) -> Option<Cow<'_, str>> {
     let method = request.uri().path().strip_prefix('/')?;
@@ -27,8 +29,8 @@ pub(crate) struct Operation {
     span: Span,
     node: NodeId,
     workload: WorkloadId,
-    /// Its number among the actions of this agent.
-    task: u64,
+    /// Its name among the actions of this agent, which the scheduler is told too.
+    task: String,
     verb: &'static str,
     desired: &'static str,
     revision: Option<RevisionId>,
@@ -37,7 +39,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn begin(trails: &Trails, node: NodeId, run: &Run, task: u64) -> Self {
+    pub(crate) fn begin(trails: &Trails, node: NodeId, run: &Run, action: &Action) -> Self {
         let (verb, desired, revision, epoch) = match &run.verb {
             Verb::Start { revision, epoch, .. } => {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
@@ -45,11 +47,12 @@ impl Operation {
             Verb::Stop => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
+        let task = action.task_id();
         let mut span = trails.of(&run.workload).begin(verb, Kind::Internal);
         if span.is_recorded() {
             span.set("persys.node", node.as_str());
             span.set("persys.workload", run.workload.as_str());
-            span.set("persys.task", i64::try_from(task).unwrap_or(i64::MAX));
+            span.set("persys.task", task.as_str());
             if let Some(revision) = &revision {
                 span.set("persys.revision", revision.as_str());
             }

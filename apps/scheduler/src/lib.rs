@@ -25,6 +25,7 @@
 //! others talk to it through a [`Handle`].
 
 pub mod advertise;
+mod announce;
 pub mod app;
 mod author;
 mod callers;

@@ -9,19 +9,23 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use persys_cluster::input::Ask;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
+use persys_model::task::Task;
+use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
 use persys_telemetry::trace::{self, Kind, Span, Trails};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
+use crate::announce;
 use crate::handle::Handle;
-use crate::links::{Target, Unreachable};
+use crate::links::{OrderAnswer, Target, Unreachable};
+use crate::moment::rfc3339;
 
 /// Orders whose end is waited for; of more than that the end is told without what was ordered.
 const MOST_ORDERS: usize = 32 * 1024;
@@ -44,6 +48,10 @@ struct Ordered {
     revision: Option<RevisionId>,
     desired: &'static str,
     at: Instant,
+    /// When the agent was first asked.
+    requested: WallMillis,
+    /// The action the agent named in its answer.
+    task: Option<Arc<Task>>,
 }
 
 impl Operations {
@@ -77,8 +85,9 @@ impl Operations {
         };
         if tracing::enabled!(tracing::Level::INFO) {
             let (node, revision) = (to.node.clone(), revision.cloned());
-            let (epoch, at) = (command.epoch, Instant::now());
-            self.remember(&command.workload, Ordered { node, epoch, revision, desired, at });
+            let (epoch, at, requested) = (command.epoch, Instant::now(), today());
+            let ordered = Ordered { node, epoch, revision, desired, at, requested, task: None };
+            self.remember(&command.workload, ordered);
         }
         let mut span = self.trails.of(&command.workload).begin("dispatch", Kind::Client);
         if span.is_recorded() {
@@ -95,6 +104,11 @@ impl Operations {
 
     fn remember(&self, workload: &WorkloadId, ordered: Ordered) {
         let mut all = self.ordered();
+        let is_same = |known: &Ordered| known.epoch == ordered.epoch && known.node == ordered.node;
+        if all.get(workload).is_some_and(is_same) {
+            // The same order is sent again: it counts from the first time.
+            return;
+        }
         if all.len() >= MOST_ORDERS {
             all.retain(|_, ordered| ordered.at.elapsed() < LONGEST);
         }
@@ -103,11 +117,9 @@ impl Operations {
         }
     }
 
-    /// Something happened: to a workload, it may be the end of what was ordered.
+    /// Follows an event: a change of phase may be the end of an operation.
     fn happened(&self, event: &Event) {
-        let Happening::Workload { id, to, code, message, node, epoch, .. } = &event.what else {
-            return;
-        };
+        let Happening::Workload { id, to, message, .. } = &event.what else { return };
         let Some((state, went)) = end_of(*to) else { return };
         if went != Went::On
             && let Some((trail, since)) = self.trails.reached(id)
@@ -125,30 +137,42 @@ impl Operations {
             // Nobody ordered this: an agent started again what had ended.
             return;
         }
-        let ordered = ordered.as_ref();
-        let node = node.as_ref().or(ordered.map(|ordered| &ordered.node)).map(NodeId::as_str);
-        let epoch = epoch.or(ordered.map(|ordered| ordered.epoch)).map(|epoch| epoch.0);
-        let revision =
-            ordered.and_then(|ordered| ordered.revision.as_ref().map(RevisionId::as_str));
-        let desired = ordered.map(|ordered| ordered.desired);
-        let ms = ordered.map(|one| u64::try_from(one.at.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let workload = id.as_str();
-        if went == Went::Well {
-            tracing::info!(node, workload, revision, desired, epoch, state, ms, "operation");
-        } else {
-            let (reason, error) = (code.word(), &**message);
-            tracing::warn!(
-                node,
-                workload,
-                revision,
-                desired,
-                epoch,
-                state,
-                reason,
-                error,
-                ms,
-                "operation"
-            );
+        log_end(&event.what, (state, went), ordered.as_ref());
+    }
+
+    /// An agent answered an order, or did not.
+    pub(crate) fn answered(
+        &self,
+        span: &mut Span,
+        to: &Target,
+        order: (&WorkloadId, Epoch),
+        answer: &Answered,
+    ) {
+        let (node, workload, epoch) = (to.node.as_str(), order.0.as_str(), order.1.0);
+        let given = match answer {
+            Ok(given) => given,
+            Err(error) => {
+                span.fail(error);
+                tracing::debug!(node, workload, epoch, %error, "an order was not answered");
+                return;
+            }
+        };
+        if let Some(task) = &given.task {
+            span.set("persys.task", &*task.id);
+            if let Some(ordered) = self.ordered().get_mut(order.0)
+                && ordered.epoch == order.1
+            {
+                ordered.task = Some(Arc::clone(task));
+            }
+        }
+        match &given.answer {
+            Answer::Accepted => span.set("persys.answer", "accepted"),
+            Answer::Removed { .. } => span.set("persys.answer", "removed"),
+            Answer::Refused(why) => {
+                let why = format!("{why:?}");
+                span.fail(&why);
+                tracing::debug!(node, workload, epoch, why, "an order was refused");
+            }
         }
     }
 
@@ -158,31 +182,65 @@ impl Operations {
     }
 }
 
-/// What an agent said to an order, or did not.
-pub(crate) fn answered(
-    span: &mut Span,
-    to: &Target,
-    order: (&WorkloadId, Epoch),
-    answer: &Answered,
-) {
-    let (node, workload, epoch) = (to.node.as_str(), order.0.as_str(), order.1.0);
-    match answer {
-        Ok(Answer::Accepted) => span.set("persys.answer", "accepted"),
-        Ok(Answer::Removed { .. }) => span.set("persys.answer", "removed"),
-        Ok(Answer::Refused(why)) => {
-            let why = format!("{why:?}");
-            span.fail(&why);
-            tracing::debug!(node, workload, epoch, why, "an order was refused");
-        }
-        Err(error) => {
-            span.fail(error);
-            tracing::debug!(node, workload, epoch, %error, "an order was not answered");
-        }
+/// Writes the line about an operation that has ended.
+fn log_end(what: &Happening, (state, went): (&str, Went), ordered: Option<&Ordered>) {
+    let Happening::Workload { id, code, message, node, epoch, revision, task, .. } = what else {
+        return;
+    };
+    let node = node.as_ref().or(ordered.map(|ordered| &ordered.node)).map(NodeId::as_str);
+    let epoch = epoch.or(ordered.map(|ordered| ordered.epoch)).map(|epoch| epoch.0);
+    let revision = ordered.and_then(|ordered| ordered.revision.as_ref()).or(revision.as_ref());
+    let revision = revision.map(RevisionId::as_str);
+    let desired = ordered.map(|ordered| ordered.desired);
+    let requested_at = ordered.map(|ordered| rfc3339(ordered.requested));
+    let ms = ordered.map(|one| u64::try_from(one.at.elapsed().as_millis()).unwrap_or(u64::MAX));
+    let named = task.as_ref().or(ordered.and_then(|ordered| ordered.task.as_ref()));
+    let task = named.map(|task| &*task.id);
+    let action = named.map(|task| task.action.word());
+    let workload = id.as_str();
+    if went == Went::Well {
+        tracing::info!(
+            node,
+            workload,
+            revision,
+            desired,
+            epoch,
+            requested_at,
+            task,
+            action,
+            state,
+            ms,
+            "operation"
+        );
+        return;
     }
+    let (reason, error) = (code.word(), &**message);
+    let task_error = named.and_then(|task| task.error.as_deref());
+    tracing::warn!(
+        node,
+        workload,
+        revision,
+        desired,
+        epoch,
+        requested_at,
+        task,
+        action,
+        task_error,
+        state,
+        reason,
+        error,
+        ms,
+        "operation"
+    );
+}
+
+fn today() -> WallMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What comes of an order.
-pub(crate) type Answered = Result<Answer, Unreachable>;
+pub(crate) type Answered = Result<OrderAnswer, Unreachable>;
 
 /// How an operation went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,7 +278,10 @@ pub(crate) fn told(handle: &Handle) -> impl Future<Output = ()> + Send + 'static
 async fn follow(operations: Arc<Operations>, mut events: Receiver<Arc<Event>>) {
     loop {
         match events.recv().await {
-            Ok(event) => operations.happened(&event),
+            Ok(event) => {
+                announce::log_event(&event);
+                operations.happened(&event);
+            }
             // What was missed is missing in the log; the store has it.
             Err(RecvError::Lagged(missed)) => {
                 tracing::debug!(missed, "events came faster than they were told");

@@ -16,9 +16,9 @@ use persys_model::id::WorkloadId;
 use persys_telemetry::trace;
 use tokio::sync::mpsc;
 
-use crate::links::{Links, Target};
+use crate::links::{Links, OrderAnswer, Target};
 use crate::metrics::{self, Metrics};
-use crate::operations::{Operations, answered};
+use crate::operations::Operations;
 
 /// Most orders under way at one agent.
 const MOST_UNDER_WAY: usize = 32;
@@ -66,11 +66,11 @@ async fn one(
     let action = metrics::action(&command.order);
     let mut span = operations.dispatched(&to, &command);
     let answer = trace::scope(span.trail().clone(), links.order(&to, command)).await;
-    counted.ordered(action, answer.as_ref().ok());
-    answered(&mut span, &to, (&workload, epoch), &answer);
-    let input = answer.ok().map(|answer| {
+    counted.ordered(action, answer.as_ref().ok().map(|given| &given.answer));
+    operations.answered(&mut span, &to, (&workload, epoch), &answer);
+    let input = answer.ok().map(|OrderAnswer { answer, task }| {
         let (node, workload) = (to.node, workload.clone());
-        Input::Answered { node, session, workload, epoch, answer }
+        Input::Answered { node, session, workload, epoch, answer, task }
     });
     (workload, input)
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use persys_cluster::input::Probe;
-use persys_model::command::{Answer, Command, Order};
+use persys_model::command::{Command, Order};
 use persys_model::entry::{Entries, SecretEntry};
 use persys_model::id::{NamespaceName, SecretName};
 use persys_model::secret::{Envelope, Redacted, SecretValue, SecretValues};
@@ -22,7 +22,7 @@ use persys_seal::{KeyFile, Keys, SealError};
 use tokio::sync::watch;
 
 use crate::handle::Known;
-use crate::links::{Links, Target, Unreachable};
+use crate::links::{Links, OrderAnswer, Target, Unreachable};
 
 /// The name of the key file where none is given.
 const FILE: &str = "secrets.key";
@@ -197,7 +197,7 @@ impl<L> WithSecrets<L> {
 
 #[async_trait::async_trait]
 impl<L: Links> Links for WithSecrets<L> {
-    async fn order(&self, to: &Target, mut command: Command) -> Result<Answer, Unreachable> {
+    async fn order(&self, to: &Target, mut command: Command) -> Result<OrderAnswer, Unreachable> {
         if let Order::Apply(apply) = &mut command.order
             && !apply.spec.secrets.is_empty()
         {

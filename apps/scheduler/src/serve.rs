@@ -30,6 +30,7 @@ use tonic::codegen::http::Request;
 use tonic::transport::Server;
 use tonic::transport::server::Connected as _;
 
+use crate::announce;
 use crate::app::{Error, Task, stopped};
 use crate::clock::Clock;
 use crate::handle::Handle;
@@ -124,6 +125,7 @@ pub(crate) fn serve_grpc(
     let audit = AuditServer::new(audit);
     let (reporter, health) = tonic_health::server::health_reporter();
     aside.push(Task::spawn(operations::told(handle)));
+    aside.push(Task::spawn(announce::log_standing(handle.standing())));
     aside.push(Task::spawn(report_health(reporter, handle.standing())));
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)

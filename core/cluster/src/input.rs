@@ -12,6 +12,7 @@ use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration};
 use persys_model::spec::Spec;
 use persys_model::spec::volume::ManagedVolume;
+use persys_model::task::Task;
 use persys_model::time::Millis;
 use persys_model::token::{CommitSeq, Epoch, Session};
 use persys_model::volume::VolumeKey;
@@ -42,6 +43,8 @@ pub enum Input {
         epoch: Epoch,
         /// What it said.
         answer: Answer,
+        /// The action it began or finished for the command, where it names one.
+        task: Option<Arc<Task>>,
     },
     /// A probe of a silent node came back.
     Probed {

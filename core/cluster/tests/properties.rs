@@ -330,6 +330,7 @@ impl Trial {
             reports: reports.iter().map(|r| self.report(node, *r)).collect(),
             removed: Vec::new(),
             inventory: full.then(|| inventory(reports)),
+            tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
         };
@@ -367,7 +368,7 @@ impl Trial {
             _ => Answer::Refused(Refusal::Holding),
         };
         let (workload, epoch) = (report.workload, report.epoch);
-        self.step(Input::Answered { node: id, session, workload, epoch, answer });
+        self.step(Input::Answered { node: id, session, workload, epoch, answer, task: None });
     }
 
     fn operate(&mut self, node: usize, kind: u8, workload: u8) {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::assignment::ReasonCode;
 use crate::drift::DriftKind;
-use crate::id::{NodeId, WorkloadId};
+use crate::id::{NodeId, RevisionId, WorkloadId};
 use crate::mode::Mode;
 use crate::node::Condition;
 use crate::phase::Phase;
+use crate::task::Task;
 use crate::time::WallMillis;
 use crate::token::{Epoch, EventSeq};
 use crate::volume::{VolumeKey, VolumePhase};
@@ -79,6 +80,10 @@ pub enum Happening {
         node: Option<NodeId>,
         /// By which decision, if any.
         epoch: Option<Epoch>,
+        /// The revision it is about, where that is known.
+        revision: Option<RevisionId>,
+        /// The agent's action that led to it, where one did.
+        task: Option<Arc<Task>>,
     },
     /// A node joined, or joined anew.
     NodeRegistered {

@@ -26,6 +26,7 @@ pub mod resources;
 pub mod retry;
 pub mod secret;
 pub mod spec;
+pub mod task;
 pub mod time;
 pub mod token;
 pub mod volume;

@@ -9,6 +9,7 @@ use crate::id::NodeId;
 use crate::inventory::{Inventory, Report, Tombstone};
 use crate::node::NodeFacts;
 use crate::resources::Compute;
+use crate::task::WorkloadTask;
 use crate::token::{Session, Term};
 
 /// An agent's first word in each life: who it is and all that it holds.
@@ -61,6 +62,8 @@ pub struct Beat {
     pub removed: Vec<Tombstone>,
     /// All that is held, when it was asked for.
     pub inventory: Option<Inventory>,
+    /// The last action for each workload that is reported or removed here.
+    pub tasks: Vec<WorkloadTask>,
     /// What the machine really uses, for people and dashboards.
     pub used: Compute,
     /// Why the agent takes nothing new at present, if so: for people. Placement counts what is

@@ -442,7 +442,7 @@ impl Agent {
 
     /// When the next beat is due. Exclusive work lives by beats that are heard: with any of it here
     /// they are as frequent as they were before the fleet grew large.
-    fn beat_at(&self) -> Option<Millis> {
+    pub(crate) fn beat_at(&self) -> Option<Millis> {
         let exclusive = !self.journal.exclusive().is_empty();
         let most = if exclusive { self.settings.beat_ms } else { u64::MAX };
         self.line.beat_at(self.has_news(), most, &self.settings)
@@ -470,7 +470,9 @@ impl Agent {
         let inventory = full.then(|| self.inventory());
         let node = self.facts.id.clone();
         let (used, busy) = (self.load.used(), self.load.busy().map(Arc::from));
-        Beat { node, session, seq, reports, removed, inventory, used, busy }
+        // The shell knows its actions, and adds them.
+        let tasks = Vec::new();
+        Beat { node, session, seq, reports, removed, inventory, tasks, used, busy }
     }
 
     /// Whether there is something that should not wait for the next beat.
@@ -480,20 +482,5 @@ impl Agent {
                 .graves
                 .values()
                 .any(|grave| grave.heard == Heard::Unsent && self.journal.covers(grave.written))
-    }
-
-    /// The earliest moment at which something is due by itself.
-    fn wake_at(&self, beat_at: Option<Millis>, now: Millis) -> Option<Millis> {
-        let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
-        let all = [
-            self.due.next(now),
-            self.line.register_at(),
-            beat_at,
-            self.fence.deadline(),
-            self.journal.retry_at(),
-            Some(self.watch.due(&self.settings)),
-            unnamed.then(|| self.line.since().plus(self.settings.confirm_wait_ms)),
-        ];
-        all.into_iter().flatten().filter(|at| *at > now).min()
     }
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use persys_model::id::WorkloadId;
 use persys_model::inventory::State;
 use persys_model::time::Millis;
+use persys_model::zoo::Bug;
 
+use crate::agent::Agent;
 use crate::slot::{Heard, Slot};
 
 /// What is due, by workload.
@@ -86,4 +88,26 @@ fn news(slot: &Slot) -> Option<bool> {
 fn moment(slot: &Slot) -> Option<Millis> {
     let again = slot.again.as_ref().filter(|again| !again.counted).map(|again| again.at);
     [again, slot.retry_at].into_iter().flatten().min()
+}
+
+impl Agent {
+    /// When it next speaks to the scheduler: the next registration, or the next beat.
+    pub fn speaks_at(&self) -> Option<Millis> {
+        self.line.register_at().or_else(|| self.beat_at())
+    }
+
+    /// The earliest moment at which something is due by itself.
+    pub(crate) fn wake_at(&self, beat_at: Option<Millis>, now: Millis) -> Option<Millis> {
+        let unnamed = self.settings.zoo.has(Bug::OrphanCollected);
+        let all = [
+            self.due.next(now),
+            self.line.register_at(),
+            beat_at,
+            self.fence.deadline(),
+            self.journal.retry_at(),
+            Some(self.watch.due(&self.settings)),
+            unnamed.then(|| self.line.since().plus(self.settings.confirm_wait_ms)),
+        ];
+        all.into_iter().flatten().filter(|at| *at > now).min()
+    }
 }

@@ -294,8 +294,25 @@ fn one_line_tells_of_each_operation() {
         assert!(line["revision"].is_string() && line["ms"].is_u64(), "{line}");
     }
     assert_eq!(of_scheduler[0]["epoch"], of_agent[0]["epoch"], "what ties them together");
-    assert!(of_agent[0]["task"].is_u64(), "{of_agent:#?}");
-    assert_eq!(lines(&mut site.scheduler, "Deleted").len(), 1);
+    assert_eq!(of_scheduler[0]["task"], of_agent[0]["task"], "and so does the task");
+    let task = of_agent[0]["task"].as_str().unwrap();
+    assert!(task.starts_with("task-"), "{of_agent:#?}");
+    let requested = of_scheduler[0]["requested_at"].as_str().unwrap();
+    assert!(requested.starts_with("20") && requested.ends_with('Z'), "{of_scheduler:#?}");
+    assert_eq!(of_scheduler[0]["action"], "apply_workload");
+    let deleted = lines(&mut site.scheduler, "Deleted");
+    assert_eq!(deleted.len(), 1);
+    assert_eq!(deleted[0]["revision"], of_scheduler[0]["revision"], "{deleted:#?}");
+    assert_eq!(deleted[0]["action"], "delete_workload", "{deleted:#?}");
+    assert!(deleted[0]["task"].is_string() && deleted[0]["node"] == "n1", "{deleted:#?}");
+    // The same is in the event of the end.
+    let (_, out, _) = site.types("events --workload web -o json", &[]);
+    let events: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}"));
+    let running = events.as_array().unwrap().iter().find(|one| one["type"] == "WorkloadRunning");
+    let details = &running.unwrap()["details"];
+    assert_eq!(details["task_id"], task, "{details}");
+    assert_eq!(details["task_status"], "completed", "{details}");
+    assert!(details["task_started_at"].is_string() && details["task_ended_at"].is_string());
     // What fails is told with the reason.
     site.types("run fail:IMAGE_NOT_FOUND --name bad", &[]);
     let failed = lines(&mut site.agent, "Failed");

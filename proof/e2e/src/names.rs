@@ -16,7 +16,7 @@ use persys_cluster::input::Probe;
 use persys_cluster::settings::Settings;
 use persys_dns::{MemorySink, RecordSink};
 use persys_identity::Exposure;
-use persys_model::command::{Answer as AgentAnswer, Command};
+use persys_model::command::Command;
 use persys_node::settings::AgentSettings;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
@@ -24,7 +24,7 @@ use persys_proto::control::v1::workload_spec::Workload;
 use persys_scheduler::app as scheduler;
 use persys_scheduler::discovery::{Discovery, Dns};
 use persys_scheduler::driver::Parts;
-use persys_scheduler::links::{Links, Target, Unreachable};
+use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable};
 use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
 use tonic::transport::Channel;
@@ -55,7 +55,7 @@ struct Deaf(Arc<dyn Links>);
 
 #[async_trait]
 impl Links for Deaf {
-    async fn order(&self, to: &Target, command: Command) -> Result<AgentAnswer, Unreachable> {
+    async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, Unreachable> {
         self.0.order(to, command).await
     }
 

@@ -18,7 +18,7 @@ use persys_agent::upward::{Scheduler, Unreachable as NoScheduler};
 use persys_cluster::input::Probe;
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
-use persys_model::command::{Answer, Command};
+use persys_model::command::Command;
 use persys_model::id::WorkloadId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::spec::Spec;
@@ -29,7 +29,7 @@ use persys_node::ledger::{Ledger, LedgerChange};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Runtime, Start};
 use persys_scheduler::driver as scheduler;
-use persys_scheduler::links::{Links, Target, Unreachable as NoAgent};
+use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable as NoAgent};
 use persys_store::{Campaign, Error as StoreError, History, Loaded, Pairs, Span, Store};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::watch;
@@ -246,7 +246,7 @@ impl Store for Wired<dyn Store> {
 
 #[async_trait]
 impl Links for Wired<dyn Links> {
-    async fn order(&self, to: &Target, command: Command) -> Result<Answer, NoAgent> {
+    async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, NoAgent> {
         self.tripwire.around("order", self.inner.order(to, command)).await
     }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_agent::upward::{Scheduler, Unreachable as NoScheduler};
 use persys_cluster::input::Probe;
-use persys_model::command::{Answer, Command};
+use persys_model::command::Command;
 use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
-use persys_scheduler::links::{Links, Target, Unreachable as NoAgent};
+use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable as NoAgent};
 
 /// Everybody who can be reached.
 #[derive(Debug, Clone, Default)]
@@ -62,9 +62,11 @@ impl Wire {
 
 #[async_trait::async_trait]
 impl Links for Wire {
-    async fn order(&self, to: &Target, command: Command) -> Result<Answer, NoAgent> {
+    async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, NoAgent> {
         let agent = self.agent(&to.node).ok_or_else(|| NoAgent("cut off".to_owned()))?;
-        agent.command(command).await.map_err(|error| NoAgent(error.to_string()))
+        let given = agent.order(command).await.map_err(|error| NoAgent(error.to_string()))?;
+        let task = given.task.map(|named| named.task);
+        Ok(OrderAnswer { answer: given.answer, task })
     }
 
     async fn probe(&self, of: &Target) -> Probe {

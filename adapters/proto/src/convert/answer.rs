@@ -7,11 +7,12 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Refusal};
 use persys_model::failure::{Failure, clip};
 use persys_model::fault::Faults;
+use persys_model::task::TaskStatus;
 use persys_model::token::{Epoch, Session, Term};
 
-use super::Said;
 use super::at::{At, reading};
 use super::leaf::{token, word};
+use super::{Said, task};
 use crate::agent::v1 as agent;
 use crate::control::v1 as control;
 
@@ -24,6 +25,8 @@ pub struct LegacyAnswer {
     pub skipped: bool,
     /// What it says beside that, cut.
     pub message: Arc<str>,
+    /// The id and the progress of the action it began, where it names one.
+    pub task: Option<(Arc<str>, TaskStatus)>,
 }
 
 /// The facts of an answer as the wire has them.
@@ -103,6 +106,7 @@ pub fn to_apply(answer: &Answer, ordered: Epoch) -> agent::ApplyWorkloadResponse
         epoch: facts.epoch,
         term: facts.term,
         session: facts.session,
+        task: None,
     }
 }
 
@@ -118,6 +122,7 @@ pub fn to_delete(answer: &Answer, ordered: Epoch) -> agent::DeleteWorkloadRespon
         term: facts.term,
         session: facts.session,
         removed: facts.removed,
+        task: None,
     }
 }
 
@@ -134,6 +139,7 @@ pub fn to_stream(answer: &Answer, ordered: Epoch, command_id: u64) -> control::A
         term: facts.term,
         session: facts.session,
         removed: facts.removed,
+        task: None,
     }
 }
 
@@ -142,7 +148,10 @@ pub fn from_apply(
     answer: &agent::ApplyWorkloadResponse,
 ) -> Result<Said<Answer, LegacyAnswer>, Faults> {
     if answer.refusal.is_empty() && answer.epoch == 0 {
-        return Ok(Said::Legacy(legacy(answer.applied, answer.skipped, &answer.message)));
+        return Ok(Said::Legacy(LegacyAnswer {
+            task: task::named_in(answer.status.as_ref()),
+            ..legacy(answer.applied, answer.skipped, &answer.message)
+        }));
     }
     let wire = Wire {
         obeyed: answer.applied,
@@ -221,5 +230,6 @@ fn refusal(at: &At<'_>, wire: &Wire<'_>, epoch: impl FnOnce() -> Option<Epoch>) 
 }
 
 fn legacy(done: bool, skipped: bool, message: &str) -> LegacyAnswer {
-    LegacyAnswer { done, skipped, message: Arc::from(clip(message, Failure::MESSAGE_LIMIT)) }
+    let message = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
+    LegacyAnswer { done, skipped, message, task: None }
 }

@@ -15,7 +15,7 @@ use persys_model::token::{Session, Term};
 use super::at::{At, reading};
 use super::leaf::{ITEMS, amount, count, list, name, signed, token};
 use super::report::LegacyStatus;
-use super::{Arrived, Said, held, report, time};
+use super::{Arrived, Said, held, report, task, time};
 use crate::control::v1 as wire;
 
 /// Bytes of the words on why a node is busy.
@@ -58,6 +58,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
         denied_digest: 0,
         agent_version: String::new(),
+        tasks: beat.tasks.iter().map(task::to_wire).collect(),
     }
 }
 
@@ -91,6 +92,7 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
     } else {
         at.field("inventory").refuse("is a part, and only a full one is taken")
     };
+    let tasks = request.tasks.iter().take(ITEMS).filter_map(task::from_wire).collect();
     Some(Beat {
         node: node?,
         session: Session(request.session),
@@ -98,6 +100,7 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
         reports: reports?,
         removed: removed?,
         inventory: inventory?,
+        tasks,
         used: used?,
         busy: busy(&request.busy),
     })

@@ -27,6 +27,7 @@ pub mod packed;
 pub mod register;
 pub mod report;
 pub mod spec;
+pub mod task;
 pub mod time;
 pub mod view;
 

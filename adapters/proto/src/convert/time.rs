@@ -19,6 +19,12 @@ pub fn timestamp_after(at: WallMillis, ms: u64) -> Timestamp {
     timestamp(WallMillis(at.0.saturating_add(ms)))
 }
 
+/// The moment as RFC 3339 writes it, in UTC.
+#[must_use]
+pub fn rfc3339(at: WallMillis) -> String {
+    timestamp(at).to_string()
+}
+
 /// Unix seconds, as the agent package has them.
 #[must_use]
 pub fn unix_seconds(at: WallMillis) -> i64 {

@@ -96,7 +96,8 @@ fn an_answer_of_an_old_agent_is_its_own() {
         message: "already applied".into(),
         ..Default::default()
     };
-    let expected = LegacyAnswer { done: true, skipped: true, message: "already applied".into() };
+    let expected =
+        LegacyAnswer { done: true, skipped: true, message: "already applied".into(), task: None };
     assert_eq!(answer::from_apply(&reply), Ok(Said::Legacy(expected)));
 }
 

@@ -12,6 +12,8 @@ use persys_model::resources::Compute;
 use persys_model::secret::{Redacted, SecretValue, SecretValues};
 use persys_model::spec::check::check;
 use persys_model::spec::{Spec, WorkloadType};
+use persys_model::task::{Task, TaskAction, TaskStatus, WorkloadTask};
+use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Session, Term};
 
 use crate::generator::draft;
@@ -92,6 +94,22 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
     Registration { facts, inventory: inventory(r), term: Term(r.pick(&[0, 5])) }
 }
 
+fn task(r: &mut Random, _nth: usize) -> WorkloadTask {
+    let status = r.pick(&TaskStatus::ALL);
+    let time = |r: &mut Random| r.one_in(2).then_some(WallMillis(1_700_000_000_123));
+    let task = Task {
+        node: NodeId::fixed("n1"),
+        id: Arc::from("task-1700000000000-7"),
+        action: r.pick(&TaskAction::ALL),
+        status,
+        error: (status == TaskStatus::Failed).then(|| Arc::from("no such image")),
+        created: time(r),
+        started: time(r),
+        ended: time(r),
+    };
+    WorkloadTask { workload: WorkloadId::fixed("web"), epoch: Epoch(7), task: Arc::new(task) }
+}
+
 pub(crate) fn beat(r: &mut Random) -> Beat {
     Beat {
         node: NodeId::fixed("n1"),
@@ -100,6 +118,7 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
         reports: r.list(3, report),
         removed: tombstones(r),
         inventory: if r.one_in(2) { Some(inventory(r)) } else { None },
+        tasks: r.list(2, task),
         used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
         busy: r.one_in(2).then(|| Arc::from("90 % of its CPU")),
     }

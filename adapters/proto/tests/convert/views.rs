@@ -153,6 +153,8 @@ fn a_workload() {
         retry: Some(&retry),
         seen: None,
         uncertain: true,
+        admitted: None,
+        task: None,
     };
     let view = view::workload::to_wire(&shown, 5, None);
     assert_eq!(view.status, "RetryPending");
@@ -188,6 +190,8 @@ fn a_workload_whose_new_revision_waits() {
         retry: None,
         seen: None,
         uncertain: false,
+        admitted: None,
+        task: None,
     };
     let nowhere = Explanation::default();
     let view = view::workload::to_wire(&shown, 5, Some(&nowhere));
@@ -212,6 +216,8 @@ fn a_summary_counts_each_once() {
         retry: None,
         seen: None,
         uncertain: false,
+        admitted: None,
+        task: None,
     };
     let views =
         assignments.iter().map(|one| show(one, &wish)).chain([show(&assignments[2], &gone)]);
@@ -248,6 +254,8 @@ fn moved(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> Happening 
         message: Arc::from(""),
         node: Some(NodeId::fixed("n1")),
         epoch: Some(Epoch(4)),
+        revision: None,
+        task: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use persys_model::event::{Author, Event, Happening, NodeChange};
-use persys_model::id::{NodeId, VolumeName, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::mode::Mode;
+use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, EventSeq};
 use persys_model::volume::VolumeKey;
@@ -44,6 +45,10 @@ enum HappeningShape {
         node: Option<Arc<str>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<Arc<str>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<TaskShape>,
     },
     NodeRegistered {
         id: Arc<str>,
@@ -91,6 +96,56 @@ enum HappeningShape {
     },
 }
 
+/// An agent's action, in the words of its `ListActions`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TaskShape {
+    node: Arc<str>,
+    id: Arc<str>,
+    action: TaskActionShape,
+    status: TaskStatusShape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<u64>,
+}
+
+mirror!(TaskActionShape of TaskAction { Apply, Delete });
+mirror!(TaskStatusShape of TaskStatus { Pending, Running, Completed, Failed });
+
+impl From<&Task> for TaskShape {
+    fn from(task: &Task) -> Self {
+        Self {
+            node: text(task.node.as_str()),
+            id: Arc::clone(&task.id),
+            action: task.action.into(),
+            status: task.status.into(),
+            error: task.error.clone(),
+            created_ms: task.created.map(|at| at.0),
+            started_ms: task.started.map(|at| at.0),
+            ended_ms: task.ended.map(|at| at.0),
+        }
+    }
+}
+
+impl TaskShape {
+    fn read(self) -> Result<Task, String> {
+        Ok(Task {
+            node: name("node", &self.node, NodeId::new)?,
+            id: self.id,
+            action: self.action.into(),
+            status: self.status.into(),
+            error: self.error,
+            created: self.created_ms.map(WallMillis),
+            started: self.started_ms.map(WallMillis),
+            ended: self.ended_ms.map(WallMillis),
+        })
+    }
+}
+
 mirror!(NodeChangeShape of NodeChange {
     Draining, Undrained, Tainted, Untainted, LabelSet, LabelDeleted, ConfirmedGone, Removed,
 });
@@ -125,15 +180,19 @@ fn text(id: impl AsRef<str>) -> Arc<str> {
 impl From<&Happening> for HappeningShape {
     fn from(what: &Happening) -> Self {
         match what {
-            Happening::Workload { id, from, to, code, message, node, epoch } => Self::Workload {
-                id: text(id.as_str()),
-                from: from.map(PhaseShape::from),
-                to: to.map(PhaseShape::from),
-                code: (*code).into(),
-                message: Arc::clone(message),
-                node: node.as_ref().map(|node| text(node.as_str())),
-                epoch: epoch.map(|epoch| epoch.0),
-            },
+            Happening::Workload { id, from, to, code, message, node, epoch, revision, task } => {
+                Self::Workload {
+                    id: text(id.as_str()),
+                    from: from.map(PhaseShape::from),
+                    to: to.map(PhaseShape::from),
+                    code: (*code).into(),
+                    message: Arc::clone(message),
+                    node: node.as_ref().map(|node| text(node.as_str())),
+                    epoch: epoch.map(|epoch| epoch.0),
+                    revision: revision.as_ref().map(|revision| text(revision.as_str())),
+                    task: task.as_deref().map(TaskShape::from),
+                }
+            }
             Happening::NodeRegistered { id } => Self::NodeRegistered { id: text(id.as_str()) },
             Happening::NodeCondition { id, from, to, why } => Self::NodeCondition {
                 id: text(id.as_str()),
@@ -176,15 +235,21 @@ impl HappeningShape {
         let node_id = |id: &str| name("node", id, NodeId::new);
         let workload_id = |id: &str| name("workload", id, WorkloadId::new);
         Ok(match self {
-            Self::Workload { id, from, to, code, message, node, epoch } => Happening::Workload {
-                id: workload_id(&id)?,
-                from: from.map(Into::into),
-                to: to.map(Into::into),
-                code: code.into(),
-                message,
-                node: node.map(|node| node_id(&node)).transpose()?,
-                epoch: epoch.map(Epoch),
-            },
+            Self::Workload { id, from, to, code, message, node, epoch, revision, task } => {
+                Happening::Workload {
+                    id: workload_id(&id)?,
+                    from: from.map(Into::into),
+                    to: to.map(Into::into),
+                    code: code.into(),
+                    message,
+                    node: node.map(|node| node_id(&node)).transpose()?,
+                    epoch: epoch.map(Epoch),
+                    revision: revision
+                        .map(|revision| name("revision", &revision, RevisionId::new))
+                        .transpose()?,
+                    task: task.map(TaskShape::read).transpose()?.map(Arc::new),
+                }
+            }
             Self::NodeRegistered { id } => Happening::NodeRegistered { id: node_id(&id)? },
             Self::NodeCondition { id, from, to, why } => Happening::NodeCondition {
                 id: node_id(&id)?,

@@ -96,6 +96,8 @@ struct ActionShape {
     v: u32,
     workload: Arc<str>,
     kind: ActionKindShape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
     started_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_ms: Option<u64>,
@@ -220,6 +222,7 @@ pub(super) fn action(action: &Action) -> serde_json::Result<Vec<u8>> {
             ActionKind::Apply => ActionKindShape::Apply,
             ActionKind::Delete => ActionKindShape::Delete,
         },
+        epoch: action.epoch.map(|epoch| epoch.0),
         started_ms: action.started_at.0,
         ended_ms: action.ended_at.map(|at| at.0),
         error: match &action.result {
@@ -240,6 +243,7 @@ pub(super) fn read_action(id: u64, bytes: &[u8]) -> Result<Action, Unreadable> {
             ActionKindShape::Apply => ActionKind::Apply,
             ActionKindShape::Delete => ActionKind::Delete,
         },
+        epoch: shape.epoch.map(Epoch),
         result: shape.ended_ms.map(|_| shape.error.map_or(Ok(()), Err)),
         started_at: WallMillis(shape.started_ms),
         ended_at: shape.ended_ms.map(WallMillis),

@@ -255,6 +255,7 @@ fn action(id: u64, ended: bool) -> Action {
     Action {
         id,
         workload: WorkloadId::fixed("web"),
+        epoch: ended.then_some(Epoch(7)),
         kind: ActionKind::Delete,
         result: ended.then(|| Err("no".to_owned())),
         started_at: WallMillis(id),

@@ -98,7 +98,7 @@ impl Service {
             return Ok(not_applied(NOT_JOINED.to_owned()));
         };
         let epoch = command.epoch;
-        let mut response = answer::to_apply(&self.command(command).await?, epoch);
+        let mut response = answer::to_apply(&self.command(command).await?.answer, epoch);
         response.status = self.status(&workload).await?;
         Ok(response)
     }
@@ -158,7 +158,7 @@ impl Service {
             Some(answered) => answered,
             None => removal.await,
         };
-        Ok(answer::to_delete(&answered?, epoch))
+        Ok(answer::to_delete(&answered?.answer, epoch))
     }
 
     async fn standing(&self, workload: &WorkloadId) -> Result<Standing, Status> {

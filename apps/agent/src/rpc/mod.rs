@@ -25,7 +25,7 @@ use persys_model::id::WorkloadId;
 use persys_node::ledger::Goal;
 use persys_proto::agent::v1 as wire;
 use persys_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
-use persys_proto::convert::{Said, answer, command};
+use persys_proto::convert::{Said, answer, command, task};
 use persys_runtime::Runtime as _;
 use persys_telemetry::trace::{TraceLayer, Trail};
 use persys_volumes::Volumes;
@@ -35,7 +35,8 @@ use tonic::body::Body;
 use tonic::{Request, Response, Status};
 
 pub use self::guard::Guarded;
-use crate::handle::{Handle, Unanswered};
+use crate::handle::{Handle, Obeyed, Unanswered};
+use crate::history::History;
 use crate::host::Meter;
 use crate::operations;
 use crate::runtimes::Runtimes;
@@ -90,32 +91,35 @@ pub(crate) fn unanswered(error: Unanswered) -> Status {
 
 /// Gives an order. A removal that takes long is accepted once its intent is held; the tombstone
 /// follows with a beat.
-pub(crate) async fn command_to(handle: &Handle, order: Command) -> Result<Answer, Unanswered> {
+pub(crate) async fn command_to(handle: &Handle, order: Command) -> Result<Obeyed, Unanswered> {
     let removes = match order.order {
         Order::Remove { .. } => true,
         Order::Apply(_) => false,
     };
     if !removes {
-        return handle.command(order).await;
+        return handle.order(order).await;
     }
     let (workload, epoch) = (order.workload.clone(), order.epoch);
-    match timeout(REMOVAL, handle.command(order)).await {
+    match timeout(REMOVAL, handle.order(order)).await {
         Ok(Err(Unanswered::TimedOut)) | Err(_) => {}
         Ok(answered) => return answered,
     }
-    let look = move |agent: &persys_node::agent::Agent| {
+    let look = move |agent: &persys_node::agent::Agent, history: &History| {
         let intent = agent.intents().get(&workload);
         let held = intent.is_some_and(|intent| {
             intent.epoch == epoch && matches!(intent.goal, Goal::Gone { .. })
         });
-        held && !agent.holding()
+        let task = history.task(&agent.facts().id, &workload, epoch);
+        (held && !agent.holding()).then_some(task)
     };
-    let accepted = handle.read(move |agent, _| look(agent)).await?;
-    if accepted { Ok(Answer::Accepted) } else { Err(Unanswered::TimedOut) }
+    match handle.read(look).await? {
+        Some(task) => Ok(Obeyed { answer: Answer::Accepted, task }),
+        None => Err(Unanswered::TimedOut),
+    }
 }
 
 impl Service {
-    async fn command(&self, order: Command) -> Result<Answer, Status> {
+    async fn command(&self, order: Command) -> Result<Obeyed, Status> {
         command_to(&self.handle, order).await.map_err(unanswered)
     }
 
@@ -141,7 +145,9 @@ impl AgentService for Service {
             }
         };
         let (workload, epoch) = (order.workload.clone(), order.epoch);
-        let mut response = answer::to_apply(&self.command(order).await?, epoch);
+        let Obeyed { answer, task } = self.command(order).await?;
+        let mut response = answer::to_apply(&answer, epoch);
+        response.task = task.as_ref().map(task::to_wire);
         response.status = self.status(&workload).await?;
         Ok(Response::new(response))
     }
@@ -161,7 +167,12 @@ impl AgentService for Service {
             }
         };
         let epoch = order.epoch;
-        Ok(Response::new(answer::to_delete(&self.command(order).await?, epoch)))
+        let Obeyed { answer, task } = self.command(order).await?;
+        let task = task.as_ref().map(task::to_wire);
+        Ok(Response::new(wire::DeleteWorkloadResponse {
+            task,
+            ..answer::to_delete(&answer, epoch)
+        }))
     }
 
     async fn get_workload_status(

@@ -198,7 +198,7 @@ fn action_to_wire(action: &Action) -> wire::AgentAction {
 }
 
 fn task_id(action: &Action) -> String {
-    format!("task-{}-{}", action.started_at.0, action.id)
+    action.task_id()
 }
 
 fn kind(action: &Action) -> &'static str {

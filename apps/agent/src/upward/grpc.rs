@@ -29,7 +29,7 @@ use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
 use super::messages::Talk;
-use super::{Scheduler, Unreachable};
+use super::{Scheduler, Unreachable, cause};
 use crate::usage::Usages;
 
 /// Longest wait for one scheduler.
@@ -133,7 +133,7 @@ impl Grpc {
         F: Future<Output = Result<T, Status>> + Send,
     {
         let all = async {
-            let mut last = "no address is configured".to_owned();
+            let mut causes = Vec::new();
             let first = *self.favourite.borrow();
             for nth in (0..self.clients.len()).map(|nth| (first + nth) % self.clients.len()) {
                 let Some((address, lasting)) = self.clients.get(nth) else { continue };
@@ -144,11 +144,14 @@ impl Grpc {
                         self.favourite.send_if_modified(|now| std::mem::replace(now, nth) != nth);
                         return Ok(answer);
                     }
-                    Ok(Err(status)) => last = format!("{address}: {}", told(&status)),
-                    Err(_) => last = format!("{address}: no answer within {longest:?}"),
+                    Ok(Err(status)) => causes.push(cause::of(&status, address)),
+                    Err(_) => causes.push(format!("{address}: no answer within {longest:?}")),
                 }
             }
-            Err(Unreachable(last))
+            if causes.is_empty() {
+                causes.push("no address of a scheduler is configured".to_owned());
+            }
+            Err(Unreachable(causes.join("; ")))
         };
         match tokio::time::timeout(ALL_CALLS, all).await {
             Ok(answer) => answer,
@@ -261,17 +264,6 @@ impl Grpc {
             known.values().map(|one| report::to_status(one, now)).collect()
         })
     }
-}
-
-/// What a failed call says, with what is behind it.
-fn told(status: &Status) -> String {
-    let mut text = format!("{} {}", status.code(), status.message());
-    let mut next = std::error::Error::source(status);
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }
 
 #[async_trait::async_trait]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use persys_model::command::{Command, Order};
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::control_message::Message;
-use persys_proto::convert::{answer, command};
+use persys_proto::convert::{answer, command, task};
 use persys_telemetry::trace::{self, Kind};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ use super::Unreachable;
 use super::gathered::Gathered;
 use super::grpc::{CALL, Grpc};
 use super::stream::{GOOD, PAUSE, until_elsewhere};
-use crate::handle::Handle;
+use crate::handle::{Handle, Obeyed};
 use crate::rpc;
 
 /// Messages that may wait to be sent.
@@ -216,8 +216,10 @@ impl Ordered {
         let given = given.map_err(rpc::unanswered);
         let code = given.as_ref().map_or_else(Status::code, |_| Code::Ok);
         handle.metrics.rpcs.ended(method, code, began.elapsed());
-        let Ok(answer) = given else { return };
-        let reply = Message::AgentReply(answer::to_stream(&answer, epoch, number));
+        let Ok(Obeyed { answer, task }) = given else { return };
+        let mut reply = answer::to_stream(&answer, epoch, number);
+        reply.task = task.as_ref().map(task::to_wire);
+        let reply = Message::AgentReply(reply);
         // Nobody to tell: it is asked for again.
         drop(to.send(wire::ControlMessage { message: Some(reply) }).await);
     }

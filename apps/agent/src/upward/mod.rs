@@ -3,9 +3,11 @@
 //! - [`grpc`]: over the wire, to whichever of several leads.
 //! - `stream`: the way back, for an agent that nobody can call.
 //! - [`messages`]: a shorter way for beats and orders, while it lasts; `gathered`, what goes up on it.
+//! - `cause`: why one did not answer, for the log.
 //! - [`alone`]: none at all; the node is commanded directly.
 
 pub mod alone;
+mod cause;
 mod gathered;
 pub mod grpc;
 pub mod messages;

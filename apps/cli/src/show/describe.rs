@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use persys_proto::compute::v1::{DescribeResponse, ServiceStatus};
-use persys_proto::control::v1::WorkloadSpec;
+use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
 use persys_proto::control::v1::workload_spec::Workload;
 
 use super::link::link;
@@ -33,6 +33,7 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         ("why", reason(&view)),
         ("wanted", view.desired_state.clone()),
         ("node", view.assigned_node_id.clone()),
+        ("admitted", admitted(&view)),
         ("address", addresses.join("\n")),
         ("revision", view.revision_id.clone()),
         ("running", view.running_revision_id.clone()),
@@ -62,6 +63,20 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         rows.push(("inside", found.inside_missing.clone()));
     }
     pairs(&rows)
+}
+
+/// When the node accepted the order, while the order is carried out; empty otherwise.
+fn admitted(view: &WorkloadView) -> String {
+    if !["Scheduled", "Stopping", "Deleting"].contains(&view.status.as_str())
+        || view.assigned_node_id.is_empty()
+    {
+        return String::new();
+    }
+    let Some(at) = view.admitted_at.as_ref().filter(|_| view.admitted_on_node) else {
+        return "not yet".to_owned();
+    };
+    let task = view.task.as_ref().map(|task| format!(" ({} is {})", task.task_id, task.status));
+    format!("{}{}", clock(Some(at)), task.unwrap_or_default())
 }
 
 /// How each container of a stack is, a line each.
@@ -157,9 +172,26 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use persys_proto::control::v1::{DiskConfig, ManagedVolumeSpec, VmSpec};
+    use persys_proto::control::v1::{DiskConfig, ManagedVolumeSpec, VmSpec, WorkloadTask};
 
     use super::*;
+
+    #[test]
+    fn it_is_shown_when_the_node_accepted_the_order() {
+        let mut view = WorkloadView {
+            status: "Scheduled".to_owned(),
+            assigned_node_id: "n1".to_owned(),
+            ..WorkloadView::default()
+        };
+        assert_eq!(admitted(&view), "not yet");
+        view.admitted_on_node = true;
+        view.admitted_at = Some(prost_types::Timestamp { seconds: 0, nanos: 0 });
+        let (task_id, status) = ("task-1-2".to_owned(), "running".to_owned());
+        view.task = Some(WorkloadTask { task_id, status, ..WorkloadTask::default() });
+        assert_eq!(admitted(&view), "1970-01-01T00:00:00Z (task-1-2 is running)");
+        view.status = "Running".to_owned();
+        assert_eq!(admitted(&view), "");
+    }
 
     #[test]
     fn the_disks_of_a_machine_are_part_of_what_it_reserves() {

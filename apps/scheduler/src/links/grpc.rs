@@ -11,11 +11,13 @@ use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, N
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::NodeId;
 use persys_model::node::BY_STREAM;
+use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::token::Epoch;
 use persys_proto::agent::v1 as agent;
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
+use persys_proto::control::v1 as control;
 use persys_proto::convert::command::{Call, to_call, to_legacy_call};
-use persys_proto::convert::{Said, answer};
+use persys_proto::convert::{Said, answer, task};
 use persys_telemetry::trace;
 use tokio::time::{sleep, timeout};
 use tonic::service::interceptor::InterceptedService;
@@ -24,7 +26,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::obeyed::Obeyed;
 use super::streams::{Carries, Open, Streams};
-use super::{Links, Target, Unreachable};
+use super::{Links, OrderAnswer, Target, Unreachable};
 use crate::metrics::Metrics;
 
 /// What stands before the address of an old agent where others name their machine.
@@ -166,11 +168,11 @@ impl GrpcLinks {
         open: &Open,
         to: &Target,
         command: &Command,
-    ) -> Option<Result<Answer, Unreachable>> {
+    ) -> Option<Result<OrderAnswer, Unreachable>> {
         let Carries::Messages(messages) = open.carries() else { return None };
         let (legacy, began) = (is_legacy(to), Instant::now());
         let answer = if legacy {
-            messages.tell(open, command).await.map(|()| Answer::Accepted)
+            messages.tell(open, command).await.map(|()| Answer::Accepted.into())
         } else {
             messages.ask(open, command).await
         };
@@ -190,7 +192,7 @@ impl GrpcLinks {
         Some(answer)
     }
 
-    async fn order_once(&self, to: &Target, command: &Command) -> Result<Answer, Unreachable> {
+    async fn order_once(&self, to: &Target, command: &Command) -> Result<OrderAnswer, Unreachable> {
         let legacy = is_legacy(to);
         if let Some(open) = self.messages(to).await
             && let Some(answer) = self.order_on(&open, to, command).await
@@ -205,16 +207,20 @@ impl GrpcLinks {
         Box::pin(self.order_by_call(to, command)).await
     }
 
-    async fn order_by_call(&self, to: &Target, command: &Command) -> Result<Answer, Unreachable> {
+    async fn order_by_call(
+        &self,
+        to: &Target,
+        command: &Command,
+    ) -> Result<OrderAnswer, Unreachable> {
         let legacy = is_legacy(to);
         let client = self.client(to)?;
         let call =
             if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
         let answer = match call {
-            Call::Apply(request) => self.apply(client, *request).await,
+            Call::Apply(request) => self.apply(client, *request, &to.node).await,
             Call::Delete(request) => self.delete(client, request, command.epoch).await,
         }?;
-        match &answer {
+        match &answer.answer {
             Answer::Accepted if legacy => {
                 self.obeyed.took(&to.node, &command.workload, command.epoch);
             }
@@ -228,15 +234,20 @@ impl GrpcLinks {
         &self,
         client: Client,
         request: agent::ApplyWorkloadRequest,
-    ) -> Result<Answer, Unreachable> {
+        node: &NodeId,
+    ) -> Result<OrderAnswer, Unreachable> {
         let call = || {
             let (mut client, request) = (client.clone(), request.clone());
             async move { client.apply_workload(request).await }
         };
-        let said = self.call("ApplyWorkload", call).await;
-        match answer::from_apply(&said.map_err(|why| failed(&why))?).map_err(unreachable)? {
-            Said::Ours(answer) => Ok(answer),
-            Said::Legacy(old) if old.done || old.skipped => Ok(Answer::Accepted),
+        let said = self.call("ApplyWorkload", call).await.map_err(|why| failed(&why))?;
+        match answer::from_apply(&said).map_err(unreachable)? {
+            Said::Ours(answer) => Ok(OrderAnswer { answer, task: named(said.task.as_ref()) }),
+            Said::Legacy(old) if old.done || old.skipped => {
+                let (answer, task) = (Answer::Accepted, old.task);
+                let task = task.map(|(id, status)| Arc::new(begun(node, id, status)));
+                Ok(OrderAnswer { answer, task })
+            }
             Said::Legacy(old) => Err(unreachable(old.message)),
         }
     }
@@ -246,14 +257,14 @@ impl GrpcLinks {
         client: Client,
         request: agent::DeleteWorkloadRequest,
         epoch: Epoch,
-    ) -> Result<Answer, Unreachable> {
+    ) -> Result<OrderAnswer, Unreachable> {
         let call = || {
             let (mut client, request) = (client.clone(), request.clone());
             async move { client.delete_workload(request).await }
         };
-        let said = self.call("DeleteWorkload", call).await;
-        match answer::from_delete(&said.map_err(|why| failed(&why))?).map_err(unreachable)? {
-            Said::Ours(answer) => Ok(answer),
+        let said = self.call("DeleteWorkload", call).await.map_err(|why| failed(&why))?;
+        match answer::from_delete(&said).map_err(unreachable)? {
+            Said::Ours(answer) => Ok(OrderAnswer { answer, task: named(said.task.as_ref()) }),
             Said::Legacy(old) if old.done => self.until_gone(client, request.id, epoch).await,
             Said::Legacy(old) => Err(unreachable(old.message)),
         }
@@ -265,7 +276,7 @@ impl GrpcLinks {
         client: Client,
         id: String,
         epoch: Epoch,
-    ) -> Result<Answer, Unreachable> {
+    ) -> Result<OrderAnswer, Unreachable> {
         let call = || {
             let request = agent::GetWorkloadStatusRequest { id: id.clone() };
             let mut client = client.clone();
@@ -275,7 +286,7 @@ impl GrpcLinks {
         for _ in 0..times {
             match self.call("GetWorkloadStatus", call).await {
                 Ok(_) => sleep(pause).await,
-                Err(why) if is_gone(&why) => return Ok(Answer::Removed { epoch }),
+                Err(why) if is_gone(&why) => return Ok(Answer::Removed { epoch }.into()),
                 Err(why) => return Err(failed(&why)),
             }
         }
@@ -296,7 +307,7 @@ impl GrpcLinks {
 
 #[async_trait::async_trait]
 impl Links for GrpcLinks {
-    async fn order(&self, to: &Target, command: Command) -> Result<Answer, Unreachable> {
+    async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, Unreachable> {
         let stream = self.streams.of(&to.node).filter(|_| *to.endpoint == *BY_STREAM);
         let answer = self.order_once(to, &command).await;
         if answer.is_err()
@@ -314,6 +325,19 @@ impl Links for GrpcLinks {
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
     }
 }
+
+/// The action an agent of ours names in an answer.
+fn named(task: Option<&control::WorkloadTask>) -> Option<Arc<Task>> {
+    task.and_then(task::from_wire).map(|named| named.task)
+}
+
+/// An action of which an agent of an earlier version tells the name and the progress.
+fn begun(node: &NodeId, id: Arc<str>, status: TaskStatus) -> Task {
+    let (action, error) = (TaskAction::Apply, None);
+    let (created, started, ended) = (None, None, None);
+    Task { node: node.clone(), id, action, status, error, created, started, ended }
+}
+
 /// What a failed probe tells. Whoever answers with a failure of its own lives; another one at the
 /// same address proves nothing about ours.
 fn found_by(why: &Status) -> Probe {

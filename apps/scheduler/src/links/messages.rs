@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use persys_model::command::{Answer, Command};
+use persys_model::command::Command;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::control_message::Message;
-use persys_proto::convert::{answer, command, contract};
+use persys_proto::convert::{answer, command, contract, task};
 use persys_telemetry::trace;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tonic::Status;
 
-use super::Unreachable;
 use super::streams::Open;
+use super::{OrderAnswer, Unreachable};
 
 /// Longest wait for an answer, and for room on the stream.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ pub(crate) type Sent = Result<wire::ControlMessage, Status>;
 pub(crate) struct Messages {
     to: mpsc::Sender<Sent>,
     next: AtomicU64,
-    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Answer>>>,
+    waiting: Mutex<BTreeMap<u64, oneshot::Sender<OrderAnswer>>>,
 }
 
 impl Messages {
@@ -51,7 +51,11 @@ impl Messages {
     }
 
     /// Sends an order to one who knows tokens, and waits for the answer or the end of the stream.
-    pub(crate) async fn ask(&self, open: &Open, order: &Command) -> Result<Answer, Unreachable> {
+    pub(crate) async fn ask(
+        &self,
+        open: &Open,
+        order: &Command,
+    ) -> Result<OrderAnswer, Unreachable> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answered) = oneshot::channel();
         self.waiting(|waiting| waiting.insert(id, to));
@@ -74,7 +78,8 @@ impl Messages {
         let read = answer::from_stream(reply);
         let (id, answer) = read.map_err(|faults| Status::invalid_argument(faults.to_string()))?;
         if let Some(to) = self.waiting(|waiting| waiting.remove(&id)) {
-            drop(to.send(answer));
+            let task = reply.task.as_ref().and_then(task::from_wire).map(|named| named.task);
+            drop(to.send(OrderAnswer { answer, task }));
         }
         Ok(())
     }
@@ -88,7 +93,10 @@ impl Messages {
         }
     }
 
-    fn waiting<T>(&self, look: impl FnOnce(&mut BTreeMap<u64, oneshot::Sender<Answer>>) -> T) -> T {
+    fn waiting<T>(
+        &self,
+        look: impl FnOnce(&mut BTreeMap<u64, oneshot::Sender<OrderAnswer>>) -> T,
+    ) -> T {
         look(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command};
 use persys_model::id::NodeId;
+use persys_model::task::Task;
 
 /// One agent, as it was when something was to be sent to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +30,25 @@ pub struct Target {
 pub trait Links: Send + Sync {
     /// Gives one order and waits for its answer. Orders about one workload are given one after
     /// another, in the order of the calls; others do not wait for each other.
-    async fn order(&self, to: &Target, command: Command) -> Result<Answer, Unreachable>;
+    async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, Unreachable>;
 
     /// Asks whether a silent node lives.
     async fn probe(&self, of: &Target) -> Probe;
+}
+
+/// An agent's answer to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// The action the agent began or finished for the order, where it names one.
+    pub task: Option<Arc<Task>>,
+}
+
+impl From<Answer> for OrderAnswer {
+    fn from(answer: Answer) -> Self {
+        Self { answer, task: None }
+    }
 }
 
 /// An agent did not answer.

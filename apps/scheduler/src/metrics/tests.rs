@@ -217,6 +217,8 @@ fn it_is_told_how_long_workloads_wait_and_start() {
             message: Arc::from(""),
             node: None,
             epoch: None,
+            revision: None,
+            task: None,
         };
         let event = Event { seq: EventSeq(1), at: WallMillis(at), what, by: None };
         metrics.lives.happened(&event, None);

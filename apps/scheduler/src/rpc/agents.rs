@@ -262,6 +262,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         reports,
         removed,
         inventory: None,
+        tasks: Vec::new(),
         used: old.used,
         busy: None,
     };

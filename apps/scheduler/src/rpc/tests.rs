@@ -5,20 +5,20 @@ use std::sync::Arc;
 use persys_cluster::input::Probe;
 use persys_cluster::replica::Replica;
 use persys_cluster::store::HighWater;
-use persys_model::command::{Answer as AgentAnswer, Command};
+use persys_model::command::Command;
 use persys_store::Memory as MemoryStore;
 use tonic::Code;
 
 use super::*;
 use crate::clock::HostClock;
 use crate::driver::{Driver, Memory, Parts};
-use crate::links::{Links, Target, Unreachable};
+use crate::links::{Links, OrderAnswer, Target, Unreachable};
 
 struct Nobody;
 
 #[async_trait::async_trait]
 impl Links for Nobody {
-    async fn order(&self, _: &Target, _: Command) -> Result<AgentAnswer, Unreachable> {
+    async fn order(&self, _: &Target, _: Command) -> Result<OrderAnswer, Unreachable> {
         Err(Unreachable("nobody is there".to_owned()))
     }
 

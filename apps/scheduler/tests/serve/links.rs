@@ -38,7 +38,7 @@ async fn an_agent_that_restarts_is_found_again() {
     let (at, node) = (agent.address, target("n1", agent.address));
     assert_eq!(links.probe(&node).await, Probe::Answered);
     let answer = links.order(&node, removal(7)).await.unwrap();
-    assert_eq!(answer, Answer::Removed { epoch: Epoch(7) });
+    assert_eq!(answer, Answer::Removed { epoch: Epoch(7) }.into());
 
     agent.stop().await;
     assert_eq!(links.probe(&node).await, Probe::Refused);

@@ -70,7 +70,7 @@ impl World {
         let (Some(spec), Some(revision)) = (spec, revision) else { return };
         let wall = self.now.wall;
         let phase = if desired == Desired::Running { Phase::Pending } else { Phase::Stopped };
-        let code = ReasonCode::Submitted;
+        let (code, version) = (ReasonCode::Submitted, revision.clone());
         let at = self.insert_workload(
             Workload {
                 id: id.clone(),
@@ -97,6 +97,8 @@ impl World {
             message: Arc::from(""),
             node: None,
             epoch: None,
+            revision: Some(version),
+            task: None,
         });
         self.settle(at);
         self.done(request, "accepted");
@@ -184,6 +186,8 @@ impl World {
             retry: None,
             seen: None,
             told: None,
+            admitted: None,
+            task: None,
             dirty: false,
             waits: None,
             retry_due: None,

@@ -7,6 +7,7 @@ use persys_model::inventory::Report;
 use persys_model::link::{Beat, BeatAnswer};
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
+use persys_model::task::WorkloadTask;
 use persys_model::token::Session;
 use persys_model::zoo::Bug;
 
@@ -49,6 +50,9 @@ impl World {
         }
         if let Some(inventory) = beat.inventory {
             self.take_inventory(at, inventory, false);
+        }
+        for WorkloadTask { workload, epoch, task } in beat.tasks {
+            self.note_task(&beat.node, session, &workload, epoch, Some(task));
         }
         for report in beat.reports {
             self.take_report(at, session, report);

@@ -155,6 +155,8 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         retry: None,
         seen: None,
         told: None,
+        admitted: None,
+        task: None,
         dirty: false,
         waits: None,
         retry_due: None,

@@ -33,6 +33,7 @@ mod secrets;
 mod settle;
 mod slots;
 mod tally;
+mod tasks;
 mod timers;
 mod view;
 mod volume_asks;
@@ -173,7 +174,8 @@ impl World {
         match input {
             Input::Register(request, registration) => self.register(request, registration),
             Input::Beat(request, beat) => self.beat(request, beat),
-            Input::Answered { node, session, workload, epoch, answer } => {
+            Input::Answered { node, session, workload, epoch, answer, task } => {
+                self.note_task(&node, session, &workload, epoch, task);
                 self.answered(&node, session, &workload, epoch, &answer);
             }
             Input::Probed { node, session, asked, found } => {

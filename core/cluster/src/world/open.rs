@@ -197,6 +197,8 @@ impl World {
                     retry,
                     seen: None,
                     told: None,
+                    admitted: None,
+                    task: None,
                     dirty: false,
                     waits: None,
                     retry_due: None,

@@ -299,15 +299,13 @@ impl World {
         }
         self.mark(Mark::OrphanAdopted);
         self.forget_orphan(at, id);
-        let wall = self.now.wall;
         let epoch = self.draw_epoch(Some(held.report.epoch));
         let (desired, phase) = if held.run {
             (Desired::Running, Phase::Starting)
         } else {
             (Desired::Stopped, Phase::Stopped)
         };
-        let resources = spec.resources.clone();
-        let node = self.node_id(at);
+        let (resources, node) = (spec.resources.clone(), self.node_id(at));
         let place = Place {
             node: node.clone(),
             epoch,
@@ -321,7 +319,7 @@ impl World {
             code: ReasonCode::Adopted,
             message: Arc::from(format!("on {node}")),
             failure: None,
-            since: wall,
+            since: self.now.wall,
         };
         let workload = Workload {
             id: id.clone(),
@@ -329,11 +327,12 @@ impl World {
             revision: held.revision,
             generation: Generation(1),
             desired,
-            created_at: wall,
+            created_at: self.now.wall,
         };
         let former = BTreeMap::new();
         let assignment =
             Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
+        let revision = Some(workload.revision.clone());
         let index = self.insert_workload(workload, assignment);
         self.account(index);
         self.call_off_deletions(index);
@@ -345,6 +344,8 @@ impl World {
             message: Arc::from(format!("on {node}")),
             node: Some(node),
             epoch: Some(epoch),
+            revision,
+            task: None,
         });
         self.close_unit();
         self.mark_dirty(index);

@@ -195,6 +195,9 @@ impl World {
         let Some(slot) = self.workloads.get_mut(index.0) else { return };
         if slot.assignment.place.as_ref().is_some_and(|place| place.epoch == epoch) {
             slot.told = Some((session, epoch));
+            if slot.admitted.is_none_or(|(admitted, _)| admitted != epoch) {
+                slot.admitted = Some((epoch, self.now.wall));
+            }
             slot.amiss_since = None;
         }
     }

@@ -415,7 +415,8 @@ fn recovered(
 ) -> Happening {
     let (node, epoch) = place.unzip();
     let (code, message) = (ReasonCode::Recovered, Arc::from(""));
-    Happening::Workload { id: id.clone(), from, to, code, message, node, epoch }
+    let (revision, task) = (None, None);
+    Happening::Workload { id: id.clone(), from, to, code, message, node, epoch, revision, task }
 }
 
 /// The phase that matches what an agent holds.

@@ -10,11 +10,13 @@ use persys_model::node::Condition;
 use persys_model::phase::{Phase, owner_of};
 use persys_model::spec::volume::ManagedVolume;
 use persys_model::spec::{Class, Spec};
+use persys_model::task::{Task, TaskAction};
 use persys_model::volume::single_attach;
 use persys_model::zoo::Bug;
 
 use super::World;
 use super::slots::WorkloadIndex;
+use super::tasks::is_word_of_agent;
 use super::timers::Timer;
 use crate::decide::{Action, NodeState, Situation, Word, decide};
 use crate::effects::Mark;
@@ -307,6 +309,7 @@ impl World {
         }
         debug_assert!(owner_of(from, to).is_some(), "no edge {from:?} -> {to:?} ({code:?})");
         let message: Arc<str> = Arc::from(&*shorten(message, Failure::MESSAGE_LIMIT));
+        let (revision, task) = (slot.revision().clone(), slot.task().cloned());
         let assignment = Arc::make_mut(&mut slot.assignment);
         assignment.phase = to;
         assignment.reason = Reason { code, message: Arc::clone(&message), failure, since: wall };
@@ -318,6 +321,8 @@ impl World {
             message,
             node: assignment.place.as_ref().map(|place| place.node.clone()),
             epoch: assignment.place.as_ref().map(|place| place.epoch),
+            revision: Some(revision),
+            task: task.filter(|_| is_word_of_agent(to)),
         };
         self.touch_decision(at);
         self.happen(event);
@@ -341,7 +346,9 @@ impl World {
     fn finish_workload(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let assignment = Arc::clone(&slot.assignment);
-        let id = slot.workload.id.clone();
+        let (id, revision) = (slot.workload.id.clone(), slot.workload.revision.clone());
+        let removal = |task: &&Arc<Task>| task.action == TaskAction::Delete;
+        let task = slot.task.as_ref().map(|(_, task)| task).filter(removal).cloned();
         self.bury_formers(at);
         self.bury_left_data(&id);
         self.waiting.leave(at, &mut self.workloads);
@@ -353,6 +360,8 @@ impl World {
             message: Arc::from(""),
             node: None,
             epoch: None,
+            revision: Some(revision),
+            task,
         });
         self.forget_writes(at, &id);
         self.touch_volumes_of(&id);

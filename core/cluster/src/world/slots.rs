@@ -11,7 +11,8 @@ use persys_model::inventory::{Held, Report};
 use persys_model::node::Node;
 use persys_model::resources::{Compute, Resources};
 use persys_model::retry::Retry;
-use persys_model::time::Millis;
+use persys_model::task::Task;
+use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Session};
 use persys_model::workload::Workload;
 
@@ -145,6 +146,10 @@ pub(crate) struct WorkloadSlot {
     pub(crate) seen: Option<Report>,
     /// The life of its node, and the decision, that the node is known to have taken in.
     pub(crate) told: Option<(Session, Epoch)>,
+    /// The decision its node last took in, and when this scheduler learned of it.
+    pub(crate) admitted: Option<(Epoch, WallMillis)>,
+    /// The last action of its node for it, and the decision it was for.
+    pub(crate) task: Option<(Epoch, Arc<Task>)>,
     /// Waiting to be settled in this step.
     pub(crate) dirty: bool,
     /// Its place in the waiting room, while it wants room.

@@ -11,6 +11,8 @@ use persys_model::node::{Condition, Node};
 use persys_model::resources::Compute;
 use persys_model::retry::Retry;
 use persys_model::spec::Spec;
+use persys_model::task::Task;
+use persys_model::time::WallMillis;
 use persys_model::token::Term;
 use persys_model::workload::Workload;
 
@@ -53,6 +55,11 @@ pub struct WorkloadView<'a> {
     pub seen: Option<&'a Report>,
     /// Its node does not answer: what is said of it may no longer be so.
     pub uncertain: bool,
+    /// When this scheduler learned that the node had taken in the present decision; `None` while it
+    /// has not, and in a follower's copy.
+    pub admitted: Option<WallMillis>,
+    /// The node's last action for the present decision.
+    pub task: Option<&'a Task>,
 }
 
 impl World {
@@ -131,6 +138,11 @@ impl World {
             retry: slot.retry.as_deref(),
             seen: slot.seen.as_ref(),
             uncertain,
+            admitted: slot
+                .admitted
+                .filter(|(epoch, _)| place.is_some_and(|place| place.epoch == *epoch))
+                .map(|(_, at)| at),
+            task: slot.task().map(Arc::as_ref),
         })
     }
 

@@ -380,7 +380,14 @@ impl Cluster {
                 Answer::Removed { epoch }
             }
         };
-        self.step(Input::Answered { node: node.clone(), session, workload, epoch, answer });
+        self.step(Input::Answered {
+            node: node.clone(),
+            session,
+            workload,
+            epoch,
+            answer,
+            task: None,
+        });
         self.beat(node);
     }
 
@@ -400,6 +407,7 @@ impl Cluster {
             reports: agent.held.values().map(|held| held.report.clone()).collect(),
             removed: Vec::new(),
             inventory: None,
+            tasks: Vec::new(),
             used: Compute::ZERO,
             busy: busy.map(Arc::from),
         };
@@ -424,6 +432,7 @@ impl Cluster {
             reports: Vec::new(),
             removed: Vec::new(),
             inventory: Some(inventory),
+            tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
         };

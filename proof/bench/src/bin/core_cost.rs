@@ -252,7 +252,7 @@ impl Cluster {
             trouble: None,
         };
         let answer = Answer::Accepted;
-        self.commit(Input::Answered { node, session, workload, epoch, answer });
+        self.commit(Input::Answered { node, session, workload, epoch, answer, task: None });
         let beat = self.beat_of(at, session, vec![report]);
         self.commit(beat);
     }
@@ -267,6 +267,7 @@ impl Cluster {
             reports,
             removed: Vec::new(),
             inventory: None,
+            tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
         };
@@ -298,7 +299,7 @@ impl Cluster {
                 Ask::Delete(id),
             )) {
                 let answer = Answer::Removed { epoch };
-                self.commit(Input::Answered { node, session, workload, epoch, answer });
+                self.commit(Input::Answered { node, session, workload, epoch, answer, task: None });
             }
         }
         let submit = per_op(start, placed, SUBMITTED);

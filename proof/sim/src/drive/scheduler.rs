@@ -258,7 +258,7 @@ impl Sim {
             });
         }
         let Told { session, workload, epoch } = told;
-        let input = Input::Answered { node, session, workload, epoch, answer };
+        let input = Input::Answered { node, session, workload, epoch, answer, task: None };
         self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
     }
 

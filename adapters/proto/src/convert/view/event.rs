@@ -11,12 +11,13 @@ use persys_model::event::{Event, Happening, NodeChange};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
+use persys_model::task::Task;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumePhase;
 
 use super::node::condition;
 use crate::control::v1::SchedulerEventView;
-use crate::convert::time::timestamp;
+use crate::convert::time::{rfc3339, timestamp};
 
 /// The event on the wire. Ids sort as events happened.
 #[must_use]
@@ -27,12 +28,18 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         ..SchedulerEventView::default()
     };
     match &event.what {
-        Happening::Workload { id, from, to, code, message, node, epoch } => {
+        Happening::Workload { id, from, to, code, message, node, epoch, revision, task } => {
             workload_type(*from, *to, *code).clone_into(&mut view.r#type);
             view.workload_id = id.to_string();
             view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
             view.reason = sentence(*code, message);
             view.details = workload_details(*from, *to, *code, *epoch);
+            if let Some(revision) = revision {
+                view.details.insert("revision".to_owned(), revision.to_string());
+            }
+            if let Some(task) = task {
+                view.details.extend(task_details(task));
+            }
         }
         Happening::NodeRegistered { id } => node(&mut view, "NodeJoined", id, "registered"),
         Happening::NodeCondition { id, from, to, why } => {
@@ -110,6 +117,26 @@ fn workload_details(
     add("from", from.map(|phase| phase.word().to_owned()));
     add("to", to.map(|phase| phase.word().to_owned()));
     add("epoch", epoch.map(|epoch| epoch.to_string()));
+    map
+}
+
+/// The agent's action, in the words of its `ListActions`.
+fn task_details(task: &Task) -> BTreeMap<String, String> {
+    let mut map = details([
+        ("task_id", &task.id),
+        ("task_node", task.node.as_str()),
+        ("action_type", task.action.word()),
+        ("task_status", task.status.word()),
+    ]);
+    let mut add = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            map.insert(key.to_owned(), value);
+        }
+    };
+    add("task_error", task.error.as_ref().map(ToString::to_string));
+    add("task_created_at", task.created.map(rfc3339));
+    add("task_started_at", task.started.map(rfc3339));
+    add("task_ended_at", task.ended.map(rfc3339));
     map
 }
 

@@ -9,6 +9,7 @@ use persys_model::retry::Retry;
 
 use crate::control::v1 as wire;
 use crate::convert::leaf::small;
+use crate::convert::task;
 use crate::convert::time::timestamp;
 
 /// The workload on the wire. `attempts` is how many failures one incident may have; `why` is asked
@@ -47,6 +48,9 @@ pub fn to_wire(
             .and_then(|place| place.version.as_ref())
             .map(|version| version.revision.to_string())
             .unwrap_or_default(),
+        admitted_on_node: view.admitted.is_some(),
+        admitted_at: view.admitted.map(timestamp),
+        task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }
 

@@ -18,6 +18,7 @@ use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::retry::Retry;
 use persys_model::spec::volume::{AccessMode, VolumeDriver};
 use persys_model::spec::{HostPort, Protocol, WorkloadType};
+use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Generation, Session, Term};
 use persys_model::volume::{Attachment, AttachmentPhase, Volume, VolumeKey, VolumePhase};
@@ -251,6 +252,21 @@ pub(super) fn leader() -> impl Strategy<Value = Leader> {
     (text(), any::<u64>()).prop_map(|(candidate, term)| Leader { candidate, term: Term(term) })
 }
 
+fn task() -> impl Strategy<Value = Task> {
+    let times = (of(any::<u64>()), of(any::<u64>()), of(any::<u64>()));
+    let words = (select(TaskAction::ALL.to_vec()), select(TaskStatus::ALL.to_vec()));
+    (node_id(), text(), words, of(text()), times).prop_map(|(node, id, words, error, times)| Task {
+        node,
+        id,
+        action: words.0,
+        status: words.1,
+        error,
+        created: times.0.map(WallMillis),
+        started: times.1.map(WallMillis),
+        ended: times.2.map(WallMillis),
+    })
+}
+
 fn happening() -> impl Strategy<Value = Happening> {
     let workload = (
         workload_id(),
@@ -260,15 +276,12 @@ fn happening() -> impl Strategy<Value = Happening> {
         text(),
         of(node_id()),
         of(any::<u64>()),
+        of(draw_spec::revision()),
+        of(task()),
     )
-        .prop_map(|(id, from, to, code, message, node, epoch)| Happening::Workload {
-            id,
-            from,
-            to,
-            code,
-            message,
-            node,
-            epoch: epoch.map(Epoch),
+        .prop_map(|(id, from, to, code, message, node, epoch, revision, task)| {
+            let (epoch, task) = (epoch.map(Epoch), task.map(Arc::new));
+            Happening::Workload { id, from, to, code, message, node, epoch, revision, task }
         });
     let mode = || select(vec![Mode::Normal, Mode::Degraded, Mode::Recovery]);
     let change = select(vec![

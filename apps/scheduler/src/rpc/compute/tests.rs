@@ -147,6 +147,7 @@ impl Rig {
             reports,
             removed,
             inventory: None,
+            tasks: Vec::new(),
             used: Amounts::new(250, 100),
             busy: None,
         };

@@ -278,6 +278,7 @@ impl Asked<'_> {
         let Some(place) = self.place() else { return vec!["has no node".to_owned()] };
         let node = node_word(self.world, &place.node, self.now);
         let mut facts = vec![format!("its node is {node}, by decision {}", place.epoch)];
+        facts.extend(self.admission(&place.node));
         if self.view.uncertain {
             let node = &place.node;
             facts.push(format!("{node} does not answer: what is said of it may no longer be so"));
@@ -286,6 +287,27 @@ impl Asked<'_> {
             facts.push(format!("{} runs revision {} until then", place.node, version.revision));
         }
         facts
+    }
+
+    /// Tells if the agent has accepted the order, while it is carried out.
+    fn admission(&self, node: &NodeId) -> Option<String> {
+        match self.view.assignment.phase {
+            Phase::Starting | Phase::Stopping | Phase::Deleting => {}
+            Phase::Pending
+            | Phase::Running
+            | Phase::Restarting
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed => return None,
+        }
+        let Some(at) = self.view.admitted else {
+            return Some(format!("{node} has not accepted the order yet"));
+        };
+        let task = self.view.task.map_or_else(String::new, |task| {
+            format!(" ({} is {})", task.id, task.status.word())
+        });
+        Some(format!("{node} accepted the order {} ago{task}", ago(at, self.now)))
     }
 
     fn attempt_facts(&self) -> Vec<String> {
