@@ -189,7 +189,8 @@ pub(crate) async fn open(
     let register = Arc::new(OfScheduler(running.handle.clone()));
     let office = Arc::new(Office::new(authority.to_path_buf(), register, lifetime));
     let schedulers = vec![running.reached_at.to_string()];
-    let config = persys_ca::Config { listen, credentials, office, schedulers };
+    let config =
+        persys_ca::Config { listen, credentials, office, schedulers, metrics: Arc::default() };
     let enrolment = persys_ca::start(config).await?;
     let ip = match enrolment.address.ip() {
         ip if ip.is_unspecified() => running.reached_at.ip(),

@@ -19,3 +19,7 @@ pub const DESCRIPTOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descript
 /// The header with the reason a caller gives for a change: text of UTF-8, with `%` and two hex digits
 /// for every byte a header cannot hold.
 pub const REASON_HEADER: &str = "persys-reason";
+
+/// The header of the answer to `grpc.health.v1.Health/Check` that has the mode of the scheduler and its
+/// node counts: JSON, with the keys of its `/health`.
+pub const HEALTH_HEADER: &str = "persys-health-bin";

@@ -294,6 +294,7 @@ pub async fn start_with(
     });
     let (driver, handle) = drive(begun, parts, &runtimes, &metrics);
     let (goodbye, until) = oneshot::channel();
+    let mode = (!on_its_own).then(|| grpc.mode());
     let ways = (grpc, (!on_its_own).then(|| handle.clone()));
     let incoming = upward::reached(incoming, ways, (node.clone(), caller), &mut beside);
     let inside = rpc::inside::service(handle.clone(), runtimes.clone(), on_its_own);
@@ -311,11 +312,10 @@ pub async fn start_with(
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let pages = http::Pages::new(&node, &handle, &runtimes, &meter, &metrics)
-        .certified(connector.credentials().cloned());
+        .certified(connector.credentials().cloned(), mode);
     let http = http::open(pages_at, pages, &mut beside);
     let ledger_moved_to = keeper.moved_aside().map(Path::to_path_buf);
-    let at = bound.map_or_else(|| "the stream it opens".to_owned(), |bound| bound.to_string());
-    tracing::info!(%node, at, "the agent serves");
+    tell(&node, bound, http);
     Ok(Running {
         grpc: bound,
         http,
@@ -329,6 +329,12 @@ pub async fn start_with(
         beside,
         guarded,
     })
+}
+
+fn tell(node: &NodeId, grpc: Option<SocketAddr>, http: Option<SocketAddr>) {
+    let at = grpc.map_or_else(|| "the stream it opens".to_owned(), |at| at.to_string());
+    let http = http.map_or_else(|| "nowhere".to_owned(), |at| at.to_string());
+    tracing::info!(%node, at, http, "the agent serves");
 }
 
 /// Sets the core going.

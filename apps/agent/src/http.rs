@@ -16,6 +16,8 @@ use persys_metrics::Answer;
 use persys_model::id::NodeId;
 use persys_model::spec::WorkloadType;
 use persys_node::agent::Agent;
+use persys_proto::convert::time::rfc3339;
+use persys_telemetry::trace::{self, TraceLayer};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -25,6 +27,7 @@ use crate::history::History;
 use crate::host::Meter;
 use crate::metrics::{Metrics, Present};
 use crate::runtimes::Runtimes;
+use crate::upward::ToldMode;
 
 /// What the pages are made from.
 #[derive(Debug, Clone)]
@@ -35,13 +38,28 @@ pub(crate) struct Pages {
     meter: Arc<Meter>,
     credentials: Option<Credentials>,
     metrics: Arc<Metrics>,
+    /// The scheduler's mode, as it last said; none for an agent without schedulers.
+    mode: Option<Arc<ToldMode>>,
 }
 
 impl Pages {
-    /// Also tells how the certificate is.
-    pub(crate) fn certified(self, credentials: Option<Credentials>) -> Self {
+    /// Also tells how the certificate is, and the mode of the schedulers if there are any.
+    pub(crate) fn certified(
+        self,
+        credentials: Option<Credentials>,
+        mode: Option<Arc<ToldMode>>,
+    ) -> Self {
         self.metrics.shows(self.runtimes.usages(), credentials.as_ref());
-        Self { credentials, ..self }
+        Self { credentials, mode, ..self }
+    }
+
+    /// The mode, and since when it is so.
+    fn mode(&self) -> (&'static str, Option<String>) {
+        let Some(mode) = &self.mode else { return ("standalone", None) };
+        match mode.get() {
+            Some((word, since)) => (word, Some(rfc3339(since))),
+            None => ("unknown", None),
+        }
     }
 
     pub(crate) fn new(
@@ -54,7 +72,7 @@ impl Pages {
         let (node, handle) = (node.clone(), handle.clone());
         let (runtimes, meter) = (runtimes.clone(), Arc::clone(meter));
         let metrics = Arc::clone(metrics);
-        Self { node, handle, runtimes, meter, credentials: None, metrics }
+        Self { node, handle, runtimes, meter, credentials: None, metrics, mode: None }
     }
 }
 
@@ -66,15 +84,16 @@ pub(crate) fn open(
 ) -> Option<SocketAddr> {
     let listener = listener?;
     let at = listener.local_addr().ok();
-    beside.spawn(serve(listener, pages));
-    at
-}
-
-async fn serve(listener: TcpListener, pages: Pages) {
     let router = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(metrics))
+        .layer(TraceLayer::new(&trace::current(), trace::page_span))
         .with_state(pages);
+    beside.spawn(serve(listener, router));
+    at
+}
+
+async fn serve(listener: TcpListener, router: Router) {
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "pages are no longer served");
     }
@@ -102,6 +121,16 @@ impl Standing {
     /// Whether new work is taken.
     fn takes(&self) -> bool {
         self.busy.is_none() && !self.holding
+    }
+
+    /// The state of the node, as far as the agent can know.
+    fn node_state(&self) -> &'static str {
+        match (self.connected, self.holding, &self.busy) {
+            (false, ..) => "Disconnected",
+            (true, true, _) => "Held",
+            (true, false, Some(_)) => "Busy",
+            (true, false, None) => "Ready",
+        }
     }
 
     /// What keeps the agent from its job.
@@ -132,9 +161,13 @@ async fn health(State(pages): State<Pages>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     };
+    let (mode, mode_changed_at) = pages.mode();
     let body = json!({
         "status": status,
+        "mode": mode,
         "reason": faults.join("; "),
+        "modeChangedAt": mode_changed_at,
+        "nodeState": standing.node_state(),
         "node": pages.node.as_str(),
         "scheduler": { "connected": standing.connected },
         "runtimes": runtimes,

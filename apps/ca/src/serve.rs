@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
 use crate::limit::Refusals;
+use crate::metrics::Metrics;
 use crate::office::Office;
 use crate::service::Service;
 
@@ -38,6 +39,8 @@ pub struct Config {
     pub office: Arc<Office>,
     /// Where members find the schedulers, `host:port`.
     pub schedulers: Vec<String>,
+    /// Where requests are counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Why it does not listen.
@@ -85,14 +88,14 @@ impl Drop for Running {
 
 /// Starts it; it answers when this returns.
 pub async fn start(config: Config) -> Result<Running, Error> {
-    let Config { listen, credentials, office, schedulers } = config;
+    let Config { listen, credentials, office, schedulers, metrics } = config;
     let failed = |source| Error::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let incoming = Incoming::one_sided(listener, &credentials, logged())
+    let incoming = Incoming::one_sided(listener, &credentials, metrics.report(logged()))
         .map_err(|fault| Error::Tls(fault.to_string()))?;
     let closer = incoming.closer();
-    let service = Service { office, refusals: Refusals::default(), schedulers };
+    let service = Service { office, refusals: Refusals::default(), schedulers, metrics };
     let service = EnrolServer::new(service).max_decoding_message_size(LARGEST);
     let (stop, stopped) = oneshot::channel::<()>();
     let server = Server::builder()

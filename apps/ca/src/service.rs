@@ -11,6 +11,7 @@ use persys_proto::compute::v1::enrol_server::Enrol;
 use tonic::{Request, Response, Status};
 
 use crate::limit::{MOST_REFUSALS, Refusals, WINDOW};
+use crate::metrics::Metrics;
 use crate::office::{Office, OfficeError};
 use crate::register::RegisterError;
 
@@ -20,6 +21,8 @@ pub(crate) struct Service {
     pub(crate) refusals: Refusals,
     /// Where members find the schedulers.
     pub(crate) schedulers: Vec<String>,
+    /// Where requests are counted.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -27,7 +30,7 @@ type Answer<T> = Result<Response<T>, Status>;
 #[tonic::async_trait]
 impl Enrol for Service {
     async fn join(&self, request: Request<wire::JoinRequest>) -> Answer<wire::EnrolResponse> {
-        let source = self.admit(&request)?;
+        let source = self.admit("join", &request)?;
         let wire::JoinRequest { token_id, token_secret, request_pem, name } = request.into_inner();
         let now = SystemTime::now();
         let token = (token_id.as_str(), token_secret.as_str());
@@ -36,37 +39,42 @@ impl Enrol for Service {
             let member = &signed.certificate.identity;
             tracing::info!(%member, %source, token = token_id, "joined");
         }
-        self.answer(joined, source)
+        self.metrics.answered("join", self.answer(joined, source))
     }
 
     async fn renew(&self, request: Request<wire::RenewRequest>) -> Answer<wire::EnrolResponse> {
-        let source = self.admit(&request)?;
+        let source = self.admit("renew", &request)?;
         let wire::RenewRequest { certificate_pem, request_pem, proof } = request.into_inner();
         let now = SystemTime::now();
         let renewed = self.office.renew(&certificate_pem, &request_pem, &proof, now).await;
-        self.answer(renewed, source)
+        self.metrics.answered("renew", self.answer(renewed, source))
     }
 
     async fn trust(&self, _request: Request<wire::TrustRequest>) -> Answer<wire::TrustResponse> {
+        self.metrics.answered("trust", self.trusted().await)
+    }
+}
+
+impl Service {
+    async fn trusted(&self) -> Answer<wire::TrustResponse> {
         let authority = self.office.authority(SystemTime::now());
         let authority = authority.map_err(|fault| broken(&fault))?;
         let denied = self.office.register().denied().await.map_err(|fault| unavailable(&fault))?;
         let (roots_pem, denied) = (authority.roots_pem(), denied.lines());
         Ok(Response::new(wire::TrustResponse { roots_pem, denied }))
     }
-}
 
-impl Service {
     /// Where a request comes from, unless that source has been wrong too often.
-    fn admit<T>(&self, request: &Request<T>) -> Result<IpAddr, Status> {
+    fn admit<T>(&self, method: &'static str, request: &Request<T>) -> Result<IpAddr, Status> {
         let info = request.extensions().get::<ConnectInfo>();
         let source = info.map_or(Ipv6Addr::UNSPECIFIED.into(), |info| info.remote.ip());
         let source = source.to_canonical();
         if self.refusals.exceeded(source, Instant::now()) {
-            return Err(Status::resource_exhausted(format!(
+            let refusal = Status::resource_exhausted(format!(
                 "{MOST_REFUSALS} attempts of {source} were refused within {} s; wait",
                 WINDOW.as_secs()
-            )));
+            ));
+            return self.metrics.answered(method, Err(refusal));
         }
         Ok(source)
     }

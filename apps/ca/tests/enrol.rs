@@ -47,7 +47,10 @@ async fn bench() -> Bench {
     let office = Arc::new(Office::new(ca.clone(), Arc::new(register.clone()), None));
     let listen = "127.0.0.1:0".parse().unwrap();
     let schedulers = vec!["127.0.0.1:8085".to_owned()];
-    let running = start(Config { listen, credentials, office, schedulers }).await.unwrap();
+    let running =
+        start(Config { listen, credentials, office, schedulers, metrics: Arc::default() })
+            .await
+            .unwrap();
     Bench { folder, ca, register, running }
 }
 

@@ -47,12 +47,11 @@ pub(crate) fn before(router: Router<Gateway>, gateway: &Gateway) -> Router {
         .with_state(gateway.clone())
 }
 
-/// How the span of a request is called: as its route. Probes and what pages are made of have none.
+/// How the span of a request is called: as its route. What pages are made of has none.
 fn span_of(request: &Request) -> Option<Cow<'_, str>> {
     let route = request.extensions().get::<MatchedPath>()?.as_str();
     let first = route.split('/').nth(1).unwrap_or_default();
-    let quiet =
-        ["", "metrics", "health", "livez", "readyz", "assets", "docs", "docs.css", "openapi.json"];
+    let quiet = ["", "livez", "readyz", "assets", "docs", "docs.css", "openapi.json"];
     let named = !quiet.contains(&first) && !first.starts_with('{');
     named.then(|| Cow::Owned(format!("{} {route}", request.method())))
 }

@@ -76,6 +76,11 @@ impl Copies {
         Some(self.now().mono.since(read_at))
     }
 
+    /// The copy at hand, however old; nothing is read for it.
+    pub(crate) fn at_hand(&self) -> Option<Arc<ReadCopy>> {
+        self.state().copy.clone()
+    }
+
     /// Whether there is a copy that was read after this moment.
     pub(crate) fn is_after(&self, moment: Millis) -> bool {
         self.state().copy.as_ref().is_some_and(|copy| copy.read_at() > moment)

@@ -206,6 +206,20 @@ impl Handle {
         Ok(Looked { value: look(copy.world()), from: Source::Copy(age) })
     }
 
+    /// Looks at the cluster, or at the copy at hand where this process does not lead. No copy is read
+    /// for it: `None` where there is none.
+    pub(crate) async fn glance<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&World) -> T + Send + 'static,
+    ) -> Option<T> {
+        let leads = self.standing.borrow().mode.is_some();
+        if leads {
+            return self.read(look).await.ok();
+        }
+        let copy = self.copies.at_hand()?;
+        Some(look(copy.world()))
+    }
+
     /// The records requests are judged by, without asking the driver.
     #[must_use]
     pub fn entries(&self) -> Arc<Entries> {

@@ -11,11 +11,12 @@ use axum::routing::get;
 use persys_identity::Credentials;
 use persys_identity::certificate::shown;
 use persys_metrics::Answer;
+use persys_telemetry::trace::{self, TraceLayer};
 use serde_json::json;
 
 use crate::handle::Handle;
+use crate::health;
 use crate::metrics::{Led, Metrics, Present};
-use crate::moment::rfc3339;
 use crate::standing::Role;
 
 /// What the pages are made from.
@@ -27,7 +28,11 @@ pub(crate) struct Pages {
 }
 
 pub(crate) fn router(pages: Pages) -> Router {
-    Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(pages)
+    Router::new()
+        .route("/health", get(show_health))
+        .route("/metrics", get(metrics))
+        .layer(TraceLayer::new(&trace::current(), trace::page_span))
+        .with_state(pages)
 }
 
 /// A copy of this age still shows the cluster.
@@ -35,7 +40,7 @@ const LIVE_MS: u64 = 10_000;
 
 /// 200 only while this process can do its job: for one that follows, to answer from a copy or to
 /// pass on.
-async fn health(State(pages): State<Pages>) -> Response {
+async fn show_health(State(pages): State<Pages>) -> Response {
     let standing = pages.handle.standing().borrow().clone();
     let live_copy = || pages.handle.copy_age().is_some_and(|age| age < LIVE_MS);
     let follows = standing.role() == Role::Follower;
@@ -44,15 +49,13 @@ async fn health(State(pages): State<Pages>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     };
-    let body = json!({
-        "status": status,
-        "mode": standing.word(),
-        "reason": &*standing.why,
-        "modeChangedAt": rfc3339(standing.since),
-        "role": standing.role().word(),
-        "leader": standing.leader.as_deref(),
-        "certificate": pages.credentials.as_ref().map(certificate),
-    });
+    let mut body = health::summary(&pages.handle).await;
+    if let Some(body) = body.as_object_mut() {
+        body.insert("status".to_owned(), status.into());
+        let certificate = pages.credentials.as_ref().map(certificate);
+        body.insert("certificate".to_owned(), certificate.into());
+        body.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+    }
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 

@@ -35,6 +35,7 @@ mod counted;
 pub mod discovery;
 pub mod driver;
 pub mod handle;
+mod health;
 mod http;
 mod known;
 pub mod links;

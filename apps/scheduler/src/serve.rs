@@ -34,6 +34,7 @@ use crate::announce;
 use crate::app::{Error, Task, stopped};
 use crate::clock::Clock;
 use crate::handle::Handle;
+use crate::health::Described;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::operations;
@@ -145,7 +146,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))
         .add_service(Guarded::new(LoggingServer::new(logging), metrics, &forward, &doors))
-        .add_service(Guarded::new(health, metrics, &forward, &doors))
+        .add_service(Guarded::new(Described::new(health, handle), metrics, &forward, &doors))
         .add_service(Guarded::new(reflection, metrics, &forward, &doors));
     Ok(Task::spawn(async move {
         if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {

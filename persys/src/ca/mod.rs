@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::CommandFactory as _;
 use persys_ca::office::{OfficeError, record};
-use persys_ca::{FileRegister, Local, Office, RegisterError};
+use persys_ca::{FileRegister, Local, Metrics, Office, Pages, RegisterError};
 use persys_identity::authority::{AuthorityError, usual_lifetime};
 use persys_identity::certificate::shown;
 use persys_identity::credentials::BundleError;
@@ -26,8 +26,11 @@ use persys_identity::{
 use persys_model::id::{EntryName, NameError};
 use persys_model::join::{JoinToken, MOST_TTL_MS, MOST_USES};
 use persys_model::time::WallMillis;
+use persys_telemetry::trace;
 
-use self::options::{Action, Issue, Options};
+use self::options::{Action, Issue, Options, Serve};
+use crate::settings;
+use crate::telemetry::Telemetry;
 use crate::tell;
 
 /// Why it was not done.
@@ -99,9 +102,7 @@ async fn act(options: Options) -> Result<(), Error> {
         Action::Issue(issue) => make(folder, &issue, now),
         Action::List { all } => list(folder, all, now),
         Action::Rotate { force } => rotate::step(folder, force, now),
-        Action::Serve { listen, schedulers, cert_ttl } => {
-            serve(folder, listen, schedulers, cert_ttl).await
-        }
+        Action::Serve(told) => begin(folder, told).await,
         Action::Token { at, role, ttl, uses, name } => {
             invite(folder, &at, (&role, name), (ttl, uses), now)
         }
@@ -196,24 +197,43 @@ fn invite(
     Ok(())
 }
 
+/// Reads the settings, and serves with a log and traces as every component has them.
+async fn begin(folder: &Path, told: Serve) -> Result<(), Error> {
+    if told.only_shows {
+        print!("{}", told.values.table());
+        return Ok(());
+    }
+    let usage = |faults: Vec<String>| Error::Usage(faults.join("; "));
+    let config = settings::ca::config(&told.values).map_err(usage)?;
+    let telemetry = Telemetry::start(&told.values, "persys-ca").map_err(usage)?;
+    let served = trace::scope(telemetry.home(), serve(folder, config)).await;
+    telemetry.finish().await;
+    served
+}
+
 /// Serves until it is told to stop. What it shows to callers is in memory alone, and made anew before
 /// it ends.
-async fn serve(
-    folder: &Path,
-    listen: std::net::SocketAddr,
-    schedulers: Vec<String>,
-    lifetime: Option<Duration>,
-) -> Result<(), Error> {
-    let _writing = crate::telemetry::plain_log(persys_telemetry::log::Level::Info);
+async fn serve(folder: &Path, config: settings::ca::Config) -> Result<(), Error> {
+    let settings::ca::Config { listen, http, schedulers, lifetime } = config;
     let grant = Grant::new(Role::Scheduler, Name::fixed("ca"));
     let local = Local { folder: folder.to_path_buf(), grant, lifetime };
     let credentials = Credentials::new(own(&local).await?);
     let register = Arc::new(FileRegister::of(folder));
     let office = Arc::new(Office::new(folder.to_path_buf(), register, lifetime));
+    let metrics = Arc::<Metrics>::default();
+    let pages = Pages::new(Arc::clone(&office), Arc::clone(&metrics), credentials.clone());
+    let pages = match http {
+        Some(at) => {
+            let failed = |source| persys_ca::serve::Error::Listen { address: at, source };
+            Some(pages.serve(at).await.map_err(failed)?)
+        }
+        None => None,
+    };
     let shown = credentials.clone();
-    let config = persys_ca::Config { listen, credentials: shown, office, schedulers };
+    let config = persys_ca::Config { listen, credentials: shown, office, schedulers, metrics };
     let running = persys_ca::start(config).await?;
-    tracing::info!(at = %running.address, "machines can join");
+    let http = pages.as_ref().map_or_else(|| "nowhere".to_owned(), |one| one.address.to_string());
+    tracing::info!(at = %running.address, http, "the authority serves: machines can join");
     let renewing = async {
         loop {
             tokio::time::sleep(Pace::default().roots).await;

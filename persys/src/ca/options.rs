@@ -1,10 +1,14 @@
 //! What can be typed after `persys ca`.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+
+use crate::settings::{self, Values};
 
 /// The authority of a cluster: who is who.
 #[derive(Debug, Clone, Parser)]
@@ -50,17 +54,7 @@ pub(super) enum Action {
         force: bool,
     },
     /// Let machines join and renew, without a scheduler beside
-    Serve {
-        /// Where to listen
-        #[arg(long, env = "PERSYS_ENROL_LISTEN", default_value = "0.0.0.0:8086")]
-        listen: SocketAddr,
-        /// Where members find the schedulers, host:port, several with commas
-        #[arg(long, value_delimiter = ',')]
-        schedulers: Vec<String>,
-        /// How long certificates last [default: 24h]
-        #[arg(long, value_parser = humantime::parse_duration)]
-        cert_ttl: Option<Duration>,
-    },
+    Serve(Serve),
     /// Invite a machine to an authority that serves alone
     Token {
         /// Where it is reached, host:port
@@ -87,6 +81,47 @@ pub(super) enum Action {
         #[arg(long, default_value = "")]
         reason: String,
     },
+}
+
+/// What an authority that serves alone is told: its table of settings, as for every component.
+#[derive(Debug, Clone)]
+pub(super) struct Serve {
+    /// Each setting, and who said it.
+    pub(super) values: Values,
+    /// Only the settings are wanted.
+    pub(super) only_shows: bool,
+}
+
+impl FromArgMatches for Serve {
+    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
+        let set: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        let variable = |name: &str| settings::said(&set, name);
+        let file = Path::new("/etc/persys/ca.yaml");
+        let values = settings::resolve(settings::ca::TABLE, typed, variable, Some(file));
+        let values = values.map_err(|faults| {
+            clap::Error::raw(ErrorKind::ValueValidation, faults.join("\n") + "\n")
+        })?;
+        Ok(Self { values, only_shows: typed.get_one::<String>("action").is_some() })
+    }
+
+    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(typed)?;
+        Ok(())
+    }
+}
+
+impl Args for Serve {
+    fn augment_args(command: Command) -> Command {
+        let table = settings::command("serve", settings::ca::ABOUT, settings::ca::TABLE);
+        command.args(table.get_arguments().cloned())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
 /// A certificate to make.

@@ -17,6 +17,7 @@ macro_rules! setting {
 }
 
 pub(crate) mod agent;
+pub(crate) mod ca;
 mod etcd;
 pub(crate) mod gateway;
 mod git;

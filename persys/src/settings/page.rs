@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use persys_model::assignment::ReasonCode;
 use persys_model::failure::FailureReason;
 
-use super::{FILE_VARIABLE, Setting, Unused, agent, command, gateway, scheduler, with_two_dashes};
+use super::{
+    FILE_VARIABLE, Setting, Unused, agent, ca, command, gateway, scheduler, with_two_dashes,
+};
 use crate::component;
 use crate::program::{Program, choose};
 
@@ -18,8 +20,8 @@ const HEADER: &str = "\
 Each setting is a flag (`--grpc-port`), a key of the configuration file (`grpc_port`) and, mostly, a
 variable. The first of flag, variable, file and default that says something counts; a variable that is
 set to nothing is not set, and where `NAME` is not set the file that `NAME_FILE` names says it.
-`persys scheduler config`, `persys agent config` and `persys gateway config` tell what counts and who
-said it. The file is named by `--config` or `PERSYS_CONFIG_FILE`.
+`persys scheduler config`, `persys agent config`, `persys gateway config` and `persys ca serve config` tell
+what counts and who said it. The file is named by `--config` or `PERSYS_CONFIG_FILE`.
 
 Durations are written `30s`, `1m30s` or in bare seconds. This page is made from the program's own
 tables: `PERSYS_BLESS=1 cargo test -p persys settings::page`.
@@ -37,6 +39,9 @@ fn section(text: &mut String, name: &str, table: &[Setting], unused: &[Unused]) 
         let default = if default.is_empty() { String::new() } else { code(&[default]) };
         writeln!(text, "| `{key}` | {} | {default} | {help} |", code(variables)).unwrap();
     }
+    if unused.is_empty() {
+        return;
+    }
     writeln!(text, "\nVariables without effect, told when they are set:\n").unwrap();
     writeln!(text, "| variable | why |\n|---|---|").unwrap();
     for (name, why) in unused {
@@ -51,6 +56,8 @@ fn the_page_of_settings_is_that_of_the_tables() {
     section(&mut text, "Scheduler", scheduler::TABLE, scheduler::UNUSED);
     section(&mut text, "Agent", agent::TABLE, agent::UNUSED);
     section(&mut text, "Gateway", gateway::TABLE, gateway::UNUSED);
+    let authority: Vec<_> = [ca::FOLDER].into_iter().chain(ca::TABLE.iter().copied()).collect();
+    section(&mut text, "Authority that serves alone (`persys ca serve`)", &authority, &[]);
     let page = root("docs/settings.md");
     if std::env::var_os("PERSYS_BLESS").is_some() {
         std::fs::write(&page, &text).unwrap();

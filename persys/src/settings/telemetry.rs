@@ -42,7 +42,7 @@ pub(super) const SERVICE: Setting = setting!(
     "service-name",
     ["OTEL_SERVICE_NAME"],
     "",
-    "What this is called in traces; persys-scheduler, persys-agent or persys-gateway when not given"
+    "What this is called in traces; persys-scheduler, persys-agent, persys-gateway or persys-ca when not given"
 );
 pub(super) const SAMPLER: Setting = setting!(
     "traces-sampler",

@@ -18,7 +18,8 @@ const HEADER: &str = "\
 # Metrics
 
 Each component shows its numbers at `/metrics`, for Prometheus: the scheduler on port 8084, the agent on
-8089, the gateway on 8585, where only this machine and those with a certificate of the cluster may look.
+8089, the gateway on 8585, where only this machine and those with a certificate of the cluster may look,
+and an authority that serves alone on 8087.
 `deploy/prometheus` has a configuration and alert rules, `deploy/grafana` has dashboards.
 
 Labels come from closed sets, so the page of a large cluster is as long as that of a small one. Only
@@ -58,11 +59,12 @@ macro_rules! families {
     };
 }
 
-fn components() -> [(&'static str, Families); 3] {
+fn components() -> [(&'static str, Families); 4] {
     [
         ("Scheduler", families!(persys_scheduler)),
         ("Agent", families!(persys_agent)),
         ("Gateway", families!(persys_gateway)),
+        ("Authority", families!(persys_ca)),
     ]
 }
 

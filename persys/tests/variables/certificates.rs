@@ -40,7 +40,18 @@ impl Site {
         }
         let enrol = format!("127.0.0.1:{}", free_port());
         let at = folder.at("ca");
-        let words = ["ca", "serve", "--listen", &enrol, "--cert-ttl", "10s", "--folder", &at];
+        let words = [
+            "ca",
+            "serve",
+            "--listen",
+            &enrol,
+            "--http-addr",
+            "127.0.0.1:0",
+            "--cert-ttl",
+            "10s",
+            "--folder",
+            &at,
+        ];
         let authority = Program::start(folder.path(), &words, &[]);
         until("an authority", || TcpStream::connect(&enrol).ok());
         let (state, identity) = (folder.at("state"), folder.at("s1.pem"));

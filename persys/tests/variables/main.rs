@@ -21,6 +21,8 @@ mod drift;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod scheduler;

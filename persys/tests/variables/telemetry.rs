@@ -9,7 +9,7 @@ use persys_collector::{Collector, Seen};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::program::{Folder, Program, ends, free_port, page, ready_node, until};
+use crate::program::{Folder, Program, ends, free_port, healthy, page, ready_node, until};
 
 const CANARY: &str = "canary-5b1c7f0e";
 
@@ -264,6 +264,45 @@ fn a_collector_that_never_answers_holds_up_nothing() {
     let begun = Instant::now();
     assert!(site.scheduler.stops(), "it ends well");
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+/// Pages for probes are traced, and each tells the mode and what it knows of nodes.
+#[test]
+fn the_pages_of_every_component_are_traced_and_tell_the_mode() {
+    let (_runtime, collector, at) = collector();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", at.as_str()),
+        ("OTEL_TRACES_SAMPLER", "always_on"),
+        ("PERSYS_LOG_FORMAT", "text"),
+    ];
+    let mut site = Site::start(&variables, true);
+    let (scheduler, agent) = (site.scheduler.at("http"), site.agent.at("http"));
+    let gateway = site.gateway.as_ref().unwrap().1.parse().unwrap();
+    let health = |at| -> Option<Value> { serde_json::from_str(&page(at, "/health")?).ok() };
+    let shown = healthy(scheduler);
+    assert_eq!((&shown["mode"], &shown["nodes"]["ready"]), (&"normal".into(), &1.into()));
+    let shown = until("the agent was told the mode", || {
+        health(agent).filter(|shown| shown["mode"] == "normal")
+    });
+    assert_eq!(shown["nodeState"], "Ready", "{shown}");
+    assert!(shown["modeChangedAt"].is_string(), "{shown}");
+    let shown = until("the gateway was told the mode", || {
+        health(gateway).filter(|shown| shown["clusters"][0]["nodes"]["ready"] == 1)
+    });
+    assert_eq!((&shown["status"], &shown["mode"]), (&"healthy".into(), &"normal".into()));
+    assert_eq!(shown["clusters"][0]["schedulers"]["answering"], 1, "{shown}");
+    for at in [scheduler, agent, gateway] {
+        page(at, "/metrics").unwrap();
+    }
+    until("spans of all pages", || {
+        let spans = collector.spans();
+        let has = |service: &str, name: &str| {
+            spans.iter().any(|span| span.service == service && span.name == name)
+        };
+        let services = ["persys-scheduler", "persys-agent", "persys-gateway"];
+        let all = services.iter().all(|one| has(one, "GET /health") && has(one, "GET /metrics"));
+        all.then_some(())
+    });
 }
 
 #[test]

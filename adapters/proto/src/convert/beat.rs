@@ -181,6 +181,8 @@ pub fn answer_to_wire(
                 heartbeat_interval_ms: *beat_ms,
                 denied_changed: false,
                 denied: Vec::new(),
+                // Known to the process, not to the answer.
+                mode: String::new(),
             }
         }
         BeatAnswer::RegisterAgain { term } => wire::HeartbeatResponse {

@@ -14,7 +14,7 @@ const OURS_FROM: i32 = 100;
 
 /// Messages the contract does not know. All of them are in the control package; a message that
 /// is missing from the table and from here is a slip in one of the two.
-const OUR_MESSAGES: [&str; 11] = [
+const OUR_MESSAGES: [&str; 12] = [
     "AgentCommand",
     "AgentReply",
     "Constraint",
@@ -26,6 +26,7 @@ const OUR_MESSAGES: [&str; 11] = [
     "Toleration",
     "Tombstone",
     "WorkloadReport",
+    "WorkloadTask",
 ];
 
 #[test]

@@ -11,6 +11,6 @@ mod trails;
 
 pub use export::{BadSettings, Exporting, Pairs, Sampling, Settings, export};
 pub use fields::Value;
-pub use serve::{Naming, TraceLayer, Traced};
+pub use serve::{Naming, TraceLayer, Traced, page_span};
 pub use trail::{Kind, Span, Trail, attach, current, scope};
 pub use trails::Trails;

@@ -15,6 +15,14 @@ use super::trail::{Kind, Span, Trail, scope};
 /// How the span of a request is called; nothing where it gets none.
 pub type Naming<B> = fn(&Request<B>) -> Option<Cow<'_, str>>;
 
+/// Names the spans of the pages for probes, such as `GET /health`. A path nobody serves has none, so that
+/// names come from a closed set.
+#[must_use]
+pub fn page_span<B>(request: &Request<B>) -> Option<Cow<'_, str>> {
+    let path = ["/health", "/metrics"].into_iter().find(|path| *path == request.uri().path())?;
+    Some(Cow::Owned(format!("{} {path}", request.method())))
+}
+
 /// Begins a span for each request, on the trail its caller tells of, and carries the request out on it.
 pub struct TraceLayer<B> {
     home: Trail,

@@ -29,7 +29,7 @@ use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
 use super::messages::Talk;
-use super::{Scheduler, Unreachable, cause};
+use super::{Scheduler, ToldMode, Unreachable, cause};
 use crate::usage::Usages;
 
 /// Longest wait for one scheduler.
@@ -75,6 +75,8 @@ pub struct Grpc {
     talk: Mutex<Option<Arc<Talk>>>,
     /// Whether the scheduler that took us in is one of ours.
     ours: watch::Sender<bool>,
+    /// The mode of the scheduler, as it last said.
+    mode: Arc<ToldMode>,
 }
 
 impl std::fmt::Debug for Grpc {
@@ -114,6 +116,7 @@ impl Grpc {
             usages: Arc::default(),
             talk: Mutex::default(),
             ours: watch::Sender::new(false),
+            mode: Arc::default(),
         })
     }
 
@@ -121,6 +124,12 @@ impl Grpc {
     #[must_use]
     pub fn telling(self, usages: &Arc<Usages>) -> Self {
         Self { usages: Arc::clone(usages), ..self }
+    }
+
+    /// The mode of the scheduler, as it last said.
+    #[must_use]
+    pub fn mode(&self) -> Arc<ToldMode> {
+        Arc::clone(&self.mode)
     }
 
     /// Asks one scheduler after the other until one answers.
@@ -315,6 +324,7 @@ impl Scheduler for Grpc {
         };
         let Some(answer) = answer else { return Ok(BeatAnswer::RegisterAgain { term: Term(0) }) };
         self.believe(&answer);
+        self.mode.hear(&answer.mode, (self.date)());
         let said = beat::answer_from_wire(&answer)
             .map_err(|faults| Unreachable(format!("an answer nobody understands: {faults}")))?;
         Ok(match said {

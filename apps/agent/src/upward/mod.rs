@@ -11,6 +11,7 @@ mod cause;
 mod gathered;
 pub mod grpc;
 pub mod messages;
+mod mode;
 pub(crate) mod stream;
 
 use std::convert::Infallible;
@@ -23,6 +24,7 @@ use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use tokio::task::JoinSet;
 
+pub use self::mode::ToldMode;
 use crate::handle::Handle;
 
 /// Reaches whichever scheduler leads.

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use persys_proto::compute::v1::{DescribeResponse, ServiceStatus};
-use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
 use persys_proto::control::v1::workload_spec::Workload;
+use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
 
 use super::link::link;
 use super::moment::{age, clock};

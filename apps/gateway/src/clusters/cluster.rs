@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::file::ClusterPlan;
 use super::order::{Keys, NO_KEYS, Routing, order};
-use super::scheduler::{Health, NoWay, Scheduler, Way};
+use super::scheduler::{Health, NoWay, Scheduler, Told, Way};
 use crate::caller::Caller;
 
 /// Most calls at a time.
@@ -132,6 +132,13 @@ impl Cluster {
     /// Whether somebody answers, as far as is known.
     pub fn is_well(&self) -> bool {
         self.schedulers.load().iter().any(|one| one.health() != Health::Silent)
+    }
+
+    /// Mode and node counts: those of the scheduler that leads, or of any that says them.
+    pub fn told(&self) -> Option<Arc<Told>> {
+        let all: Vec<_> = self.schedulers.load().iter().filter_map(|one| one.told()).collect();
+        let leader = all.iter().find(|told| told.role == "leader");
+        leader.or_else(|| all.first()).cloned()
     }
 
     /// Whom to ask, in this order: those that may answer.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tonic::metadata::MetadataMap;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::Clusters;
-use super::scheduler::{Health, Scheduler};
+use super::scheduler::{Health, Scheduler, Told};
 
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -46,12 +47,21 @@ async fn watch_one(scheduler: std::sync::Weak<Scheduler>, every: Duration) {
     }
 }
 
+/// Mode and node counts beside the answer; what cannot be read is left out.
+fn told_in(metadata: &MetadataMap) -> Option<Told> {
+    let bytes = metadata.get_bin(persys_proto::HEALTH_HEADER)?.to_bytes().ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
 /// Asks one scheduler. Any answer will do: one that is not ready says so to those who ask it.
 pub async fn check(scheduler: &Scheduler) {
     let Some(channel) = scheduler.channel() else { return };
     let mut client = HealthClient::new(channel);
     match timeout(DEADLINE, client.check(HealthCheckRequest::default())).await {
-        Ok(Ok(_)) => scheduler.answered(),
+        Ok(Ok(answer)) => {
+            scheduler.answered();
+            scheduler.tell(told_in(answer.metadata()));
+        }
         Ok(Err(status)) if std::error::Error::source(&status).is_none() => scheduler.answered(),
         Ok(Err(status)) => scheduler.was_silent(status.message()),
         Err(_) => scheduler.was_silent("no answer in time"),

@@ -8,10 +8,13 @@
 //! What it answers does not matter here: a refusal is an answer. Somebody silent is asked by nobody
 //! but the one who looks after its health, so that a dead one costs no request any time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwapOption;
 use persys_identity::{Connector, Credentials, Expected, Lasting};
+use serde::{Deserialize, Serialize};
 use tonic::transport::{Channel, Endpoint};
 
 use super::file::SchedulerPlan;
@@ -63,6 +66,43 @@ pub struct Scheduler {
     next: AtomicUsize,
     health: AtomicU8,
     seen_ms: AtomicU64,
+    told: ArcSwapOption<Told>,
+}
+
+/// Mode and node counts, as a scheduler says them of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// normal, degraded, recovery or standby.
+    pub mode: String,
+    /// Why.
+    #[serde(default)]
+    pub reason: String,
+    /// Since when, as RFC 3339.
+    #[serde(default)]
+    pub mode_changed_at: String,
+    /// leader or follower.
+    #[serde(default)]
+    pub role: String,
+    /// Its nodes, where it counts them.
+    #[serde(default)]
+    pub nodes: Option<Nodes>,
+}
+
+/// Nodes by condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Nodes {
+    /// All of them.
+    pub total: u64,
+    /// Those whose heartbeats come.
+    pub ready: u64,
+    /// Those whose heartbeats stay away.
+    pub not_ready: u64,
+    /// Those given up.
+    pub lost: u64,
+    /// Those being emptied.
+    pub draining: u64,
 }
 
 impl Scheduler {
@@ -88,6 +128,7 @@ impl Scheduler {
             next: AtomicUsize::new(0),
             health: AtomicU8::new(0),
             seen_ms: AtomicU64::new(0),
+            told: ArcSwapOption::empty(),
         })
     }
 
@@ -104,6 +145,16 @@ impl Scheduler {
             1 => Health::Well,
             _ => Health::Silent,
         }
+    }
+
+    /// Mode and node counts, as it last said them; `None` while it does not answer.
+    pub fn told(&self) -> Option<Arc<Told>> {
+        self.told.load_full()
+    }
+
+    /// It says its mode and its node counts; earlier versions say none.
+    pub fn tell(&self, told: Option<Told>) {
+        self.told.store(told.map(Arc::new));
     }
 
     /// When it last answered.
@@ -126,6 +177,7 @@ impl Scheduler {
 
     /// It did not answer.
     pub fn was_silent(&self, why: &str) {
+        self.told.store(None);
         if self.health.swap(2, Ordering::Relaxed) != 2 {
             tracing::warn!(
                 scheduler = self.plan.id,

@@ -196,7 +196,8 @@ impl Control {
             BeatAnswer::RegisterAgain { .. } => 0,
         };
         let lease_ms = self.settings.lease_ms_of(beat_ms);
-        let message = beat::answer_to_wire(&answer, drain, lease_ms, now);
+        let mut message = beat::answer_to_wire(&answer, drain, lease_ms, now);
+        self.handle.standing().borrow().word().clone_into(&mut message.mode);
         Ok((answer, message))
     }
 

@@ -80,6 +80,7 @@ impl Site {
             credentials: stack.scheduler.credentials.clone().unwrap(),
             office: Arc::new(Office::new(authority, register, Some(LIFE))),
             schedulers: Vec::new(),
+            metrics: Arc::default(),
         });
         let enrolment = enrolment.await.unwrap();
         let operator = stack.certificate(Role::Operator, "op").unwrap();

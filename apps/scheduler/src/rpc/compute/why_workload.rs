@@ -304,9 +304,10 @@ impl Asked<'_> {
         let Some(at) = self.view.admitted else {
             return Some(format!("{node} has not accepted the order yet"));
         };
-        let task = self.view.task.map_or_else(String::new, |task| {
-            format!(" ({} is {})", task.id, task.status.word())
-        });
+        let task = self
+            .view
+            .task
+            .map_or_else(String::new, |task| format!(" ({} is {})", task.id, task.status.word()));
         Some(format!("{node} accepted the order {} ago{task}", ago(at, self.now)))
     }
 
