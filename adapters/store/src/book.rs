@@ -12,6 +12,7 @@ use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::Drift;
 use persys_model::entry::Entry;
 use persys_model::event::Event;
+use persys_model::lease::Lease;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::volume::{Attachment, Volume};
@@ -19,7 +20,9 @@ use persys_model::workload::Workload;
 
 use crate::error::Error;
 use crate::key::{Keys, Noun};
-use crate::record::{Record, Unknown, decode, decode_entry, encode, encode_entry};
+use crate::record::{
+    Record, Unknown, decode, decode_entry, encode, encode_entry, encode_reconciliation,
+};
 use crate::store::{Loaded, Quarantined};
 use crate::trail::{Change, Packs};
 
@@ -69,11 +72,17 @@ impl Book {
         let keys = self.keys.clone();
         let snapshot = &mut loaded.snapshot;
         let taken = match keys.noun(key) {
-            Noun::Head | Noun::Leader | Noun::Event | Noun::Other => return,
+            Noun::Head | Noun::Leader | Noun::Reconciliation | Noun::Event | Noun::Other => {
+                return;
+            }
             Noun::Audit => return self.audit.found(key),
             Noun::Foreign => Err("is nothing of ours".to_owned()),
             Noun::Node => {
                 self.read(key, bytes, &mut snapshot.nodes, |node: &Node| keys.node(&node.facts.id))
+            }
+            Noun::Lease => {
+                let of = |lease: &Lease| keys.lease(&lease.node);
+                self.read(key, bytes, &mut snapshot.leases, of)
             }
             Noun::Workload => {
                 let of = |workload: &Workload| keys.workload(&workload.id);
@@ -180,6 +189,11 @@ impl Book {
         let keys = &self.keys;
         let key = match write {
             Write::PutNode(node) => return self.put(keys.node(&node.facts.id), &**node),
+            Write::PutLease(lease) => return self.put(keys.lease(&lease.node), &**lease),
+            Write::PutReconciliation(one) => {
+                let bytes = encode_reconciliation(one).map_err(Error::unavailable)?;
+                return Ok(Edit::Put(keys.reconciliation(&one.workload), bytes));
+            }
             Write::PutWorkload(workload) => {
                 return self.put(keys.workload(&workload.id), &**workload);
             }
@@ -211,6 +225,8 @@ impl Book {
             // Written together with the others of its commit.
             Write::PutAudit(_) => return Err(Error::unavailable("an audit record on its own")),
             Write::DeleteNode(id) => keys.node(id),
+            Write::DeleteLease(id) => keys.lease(id),
+            Write::DeleteReconciliation(id) => keys.reconciliation(id),
             Write::DeleteWorkload(id) => keys.workload(id),
             Write::DeleteAssignment(id) => keys.assignment(id),
             Write::DeleteRetry(id) => keys.retry(id),

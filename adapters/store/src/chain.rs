@@ -174,6 +174,8 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             Noun::Head
             | Noun::Leader
             | Noun::Node
+            | Noun::Lease
+            | Noun::Reconciliation
             | Noun::Workload
             | Noun::Assignment
             | Noun::Retry

@@ -31,9 +31,12 @@ pub(crate) enum Noun {
     Head,
     Leader,
     Node,
+    Lease,
     Workload,
     Assignment,
     Retry,
+    /// Outcomes of reconciliation: not read.
+    Reconciliation,
     Grave,
     Drift,
     Entry(EntryKind),
@@ -42,7 +45,7 @@ pub(crate) enum Noun {
     Event,
     /// Records of the audit log.
     Audit,
-    /// What was moved aside, leases, and whatever is not below the root: not read.
+    /// What was moved aside, and whatever is not below the root: not read.
     Other,
     /// Below the root and nothing of ours.
     Foreign,
@@ -113,6 +116,18 @@ impl Keys {
     #[must_use]
     pub fn node(&self, id: &NodeId) -> String {
         format!("{}/nodes/{id}", self.root)
+    }
+
+    /// `/nodes/<id>/lease`
+    #[must_use]
+    pub fn lease(&self, id: &NodeId) -> String {
+        format!("{}/nodes/{id}/lease", self.root)
+    }
+
+    /// `/reconciliation/<id>`
+    #[must_use]
+    pub fn reconciliation(&self, id: &WorkloadId) -> String {
+        format!("{}/reconciliation/{id}", self.root)
     }
 
     /// `/workloads/<id>`
@@ -213,7 +228,7 @@ impl Keys {
             Some(("meta", "leader")) => Noun::Leader,
             Some(("meta", "term" | "filling" | "audit")) => Noun::Other,
             Some(("meta", rest)) if rest.starts_with("journal/") => Noun::Other,
-            Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Other,
+            Some(("nodes", rest)) if rest.ends_with("/lease") => Noun::Lease,
             Some(("nodes", _)) => Noun::Node,
             Some(("workloads", _)) => Noun::Workload,
             Some(("assignments", _)) => Noun::Assignment,
@@ -224,6 +239,7 @@ impl Keys {
             Some(("attachments", _)) => Noun::Attachment,
             Some(("events", _)) => Noun::Event,
             Some(("audit", _)) => Noun::Audit,
+            Some(("reconciliation", _)) => Noun::Reconciliation,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
             Some((folder, _)) => EntryKind::of_folder(folder).map_or(Noun::Foreign, Noun::Entry),
             None => Noun::Foreign,
@@ -287,7 +303,8 @@ mod tests {
         let keys = Keys::new("").unwrap();
         for (key, noun) in [
             ("/nodes/n1", Noun::Node),
-            ("/nodes/n1/lease", Noun::Other),
+            ("/nodes/n1/lease", Noun::Lease),
+            ("/reconciliation/web", Noun::Reconciliation),
             ("/meta/head", Noun::Head),
             ("/namespaces/web", Noun::Entry(EntryKind::Namespace)),
             ("/meta/other", Noun::Foreign),

@@ -8,7 +8,9 @@ use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Event;
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::lease::Lease;
 use persys_model::node::Node;
+use persys_model::reconciliation::Reconciliation;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Epoch, EventSeq};
 use persys_model::volume::{Attachment, Volume, VolumeKey};
@@ -42,6 +44,10 @@ pub enum Write {
     PutNode(Arc<Node>),
     /// `/nodes/<id>` goes.
     DeleteNode(NodeId),
+    /// `/nodes/<id>/lease`
+    PutLease(Arc<Lease>),
+    /// `/nodes/<id>/lease` goes.
+    DeleteLease(NodeId),
     /// `/workloads/<id>`
     PutWorkload(Arc<Workload>),
     /// `/workloads/<id>` goes.
@@ -54,6 +60,10 @@ pub enum Write {
     PutRetry(Arc<Retry>),
     /// `/retries/<id>` goes.
     DeleteRetry(WorkloadId),
+    /// `/reconciliation/<id>`
+    PutReconciliation(Arc<Reconciliation>),
+    /// `/reconciliation/<id>` goes.
+    DeleteReconciliation(WorkloadId),
     /// `/graves/<node>/<workload>`
     PutGrave(Arc<Grave>),
     /// `/graves/<node>/<workload>` goes.
@@ -89,13 +99,16 @@ pub struct Unit {
     pub writes: Vec<Write>,
 }
 
-/// Everything that is stored, as it is read back. Events are not read: they are history.
+/// Everything that is stored, as it is read back. Events and outcomes of reconciliation are not read:
+/// they are history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
     /// The counters; `None` when nothing was ever written, or all was lost.
     pub head: Option<Head>,
     /// All nodes.
     pub nodes: Vec<Arc<Node>>,
+    /// Leases of nodes; copies of a store have none.
+    pub leases: Vec<Arc<Lease>>,
     /// All intents.
     pub workloads: Vec<Arc<Workload>>,
     /// All decisions.

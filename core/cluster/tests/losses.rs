@@ -25,6 +25,8 @@ use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
 use persys_model::volume::{VolumeKey, VolumePhase};
 
+use persys_model::workload::Desired;
+
 use support::{Cluster, container, node_id, volume, with_volume, workload_id};
 
 fn is_done(reply: &Reply) -> bool {
@@ -285,6 +287,7 @@ fn a_snapshot_becomes_the_truth_and_everything_of_it_is_stored() {
     copy.retries.push(Arc::new(persys_model::retry::Retry {
         workload: workload_id("old"),
         attempts: 2,
+        max_attempts: 5,
         next_at: Some(WallMillis(7)),
         avoid: Vec::new(),
     }));
@@ -352,16 +355,57 @@ fn drift_events(c: &Cluster) -> Vec<(DriftKind, bool)> {
 }
 
 #[test]
-fn another_state_is_told_and_settled_at_once() {
+fn another_state_is_a_drift_until_the_node_says_what_is_recorded() {
     let mut c = Cluster::with_nodes(1, 4000, 8192);
     c.apply("web", container(500, 512), "r1");
     let held = &mut c.agents.get_mut(&node_id(0)).unwrap().held;
     held.get_mut(&workload_id("web")).unwrap().report.state = State::Stopped;
     c.tell_all(&node_id(0));
     let kind = DriftKind::StateMismatch;
+    assert_eq!(drift_events(&c), [(kind, false)]);
+    assert_eq!(c.store.snapshot.drifts.len(), 1, "recorded");
+    assert_ne!(c.phase("web"), Some(Phase::Running), "the node's word is taken");
+    let held = &mut c.agents.get_mut(&node_id(0)).unwrap().held;
+    held.get_mut(&workload_id("web")).unwrap().report.state = State::Running;
+    c.beat(&node_id(0));
+    assert_eq!(c.phase("web"), Some(Phase::Running));
     assert_eq!(drift_events(&c), [(kind, false), (kind, true)]);
     assert!(c.store.snapshot.drifts.is_empty());
-    assert_ne!(c.phase("web"), Some(Phase::Running), "the node's word is taken");
+}
+
+/// It runs although it was stopped: somebody started it by hand.
+#[test]
+fn what_runs_although_it_was_stopped_is_a_drift_until_it_rests() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    c.set_desired("web", Desired::Stopped);
+    assert_eq!(c.phase("web"), Some(Phase::Stopped));
+    let set = |c: &mut Cluster, state: State| {
+        let held = &mut c.agents.get_mut(&node_id(0)).unwrap().held;
+        held.get_mut(&workload_id("web")).unwrap().report.state = state;
+        c.tell_all(&node_id(0));
+    };
+    let kind = DriftKind::StateMismatch;
+    set(&mut c, State::Running);
+    assert_eq!(drift_events(&c), [(kind, false)]);
+    set(&mut c, State::Stopped);
+    assert_eq!(drift_events(&c), [(kind, false), (kind, true)]);
+    assert!(c.store.snapshot.drifts.is_empty());
+}
+
+/// The agent forgot it and has it again at once: nothing silent about that either.
+#[test]
+fn what_is_missing_for_a_moment_is_recorded_and_told_too() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", container(500, 512), "r1");
+    c.agents.get_mut(&node_id(0)).unwrap().held.clear();
+    let found = c.store.writes;
+    c.tell_all(&node_id(0));
+    let kind = DriftKind::MissingOnAgent;
+    assert_eq!(drift_events(&c), [(kind, false), (kind, true)], "told again, and taken in");
+    assert!(c.store.writes >= found + 4, "a record came and went, each with its event");
+    assert!(c.store.snapshot.drifts.is_empty());
+    assert_eq!(c.phase("web"), Some(Phase::Running));
 }
 
 #[test]

@@ -10,6 +10,8 @@ pub struct Retry {
     pub workload: WorkloadId,
     /// Attempts that failed in this incident.
     pub attempts: u32,
+    /// Attempts allowed in this incident, for readers of the record; 0 in records that lack it.
+    pub max_attempts: u32,
     /// When the next attempt is due, as people read it; `None` when none is planned.
     pub next_at: Option<WallMillis>,
     /// Nodes that refused it for want of room in this incident; another node is tried first.

@@ -58,7 +58,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("reconcile-interval", ["SCHEDULER_RECONCILE_INTERVAL"], "5s", "How often it looks what is due although nothing happened"),
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
-    setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a missing workload is left to its agent's own repair"),
+    setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a node may lack a workload that it was told to start before that is a drift"),
     setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
     setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
     setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),

@@ -12,7 +12,9 @@ use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{Entry, EntryKey};
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::lease::Lease;
 use persys_model::node::Node;
+use persys_model::reconciliation::Reconciliation;
 use persys_model::retry::Retry;
 use persys_model::token::{CommitSeq, Term};
 use persys_model::volume::{Attachment, Volume, VolumeKey};
@@ -25,6 +27,8 @@ use crate::clock::Clock;
 pub(crate) struct Contents {
     pub(crate) head: Option<Head>,
     pub(crate) nodes: BTreeMap<NodeId, Arc<Node>>,
+    pub(crate) leases: BTreeMap<NodeId, Arc<Lease>>,
+    pub(crate) outcomes: BTreeMap<WorkloadId, Arc<Reconciliation>>,
     pub(crate) workloads: BTreeMap<WorkloadId, Arc<Workload>>,
     pub(crate) assignments: BTreeMap<WorkloadId, Arc<Assignment>>,
     pub(crate) retries: BTreeMap<WorkloadId, Arc<Retry>>,
@@ -56,6 +60,18 @@ impl Contents {
             }
             Write::DeleteNode(id) => {
                 self.nodes.remove(id);
+            }
+            Write::PutLease(lease) => {
+                self.leases.insert(lease.node.clone(), Arc::clone(lease));
+            }
+            Write::DeleteLease(id) => {
+                self.leases.remove(id);
+            }
+            Write::PutReconciliation(one) => {
+                self.outcomes.insert(one.workload.clone(), Arc::clone(one));
+            }
+            Write::DeleteReconciliation(id) => {
+                self.outcomes.remove(id);
             }
             Write::PutWorkload(workload) => {
                 self.workloads.insert(workload.id.clone(), Arc::clone(workload));
@@ -117,6 +133,7 @@ impl Contents {
         Snapshot {
             head: self.head.clone(),
             nodes: self.nodes.values().cloned().collect(),
+            leases: self.leases.values().cloned().collect(),
             workloads: self.workloads.values().cloned().collect(),
             assignments: self.assignments.values().cloned().collect(),
             retries: self.retries.values().cloned().collect(),
@@ -279,7 +296,9 @@ impl Store {
 
     /// The copy as an operator gives it to a scheduler in recovery.
     pub(crate) fn copy(&self) -> Option<Snapshot> {
-        self.backup.as_ref().map(Contents::snapshot).filter(|copy| copy.head.is_some())
+        let copy = self.backup.as_ref().map(Contents::snapshot)?;
+        // Leases are in no copy of a store.
+        Some(Snapshot { leases: Vec::new(), ..copy }).filter(|copy| copy.head.is_some())
     }
 
     /// Whether there is a copy that knows less than each of those who remember.

@@ -56,6 +56,11 @@ fn record(write: &Write) -> String {
             format!(" [{} {:?} on {} for {}]", one.volume, one.phase, one.node, one.workload)
         }
         Write::DeleteAttachment(node, id, key) => format!(" [no {key} on {node} for {id}]"),
+        Write::PutLease(lease) => format!(" [lease of {} {:?}]", lease.node, lease.state),
+        Write::PutReconciliation(one) => {
+            format!(" [{} {} {}]", one.action.word(), one.workload, one.success)
+        }
+        Write::DeleteLease(_) | Write::DeleteReconciliation(_) => String::new(),
         Write::DeleteAssignment(_) | Write::PutAudit(_) => String::new(),
     }
 }

@@ -142,6 +142,7 @@ fn assignment(phase: Phase) -> Assignment {
 #[test]
 fn a_workload() {
     let retry = Retry {
+        max_attempts: 5,
         workload: WorkloadId::fixed("web"),
         attempts: 2,
         next_at: Some(WallMillis(9_000)),

@@ -121,6 +121,8 @@ impl Archive {
                 }
                 Noun::Leader
                 | Noun::Node
+                | Noun::Lease
+                | Noun::Reconciliation
                 | Noun::Workload
                 | Noun::Assignment
                 | Noun::Retry
@@ -184,6 +186,8 @@ fn kind(key: &str) -> &'static str {
         Noun::Head => "head",
         Noun::Leader => "leader",
         Noun::Node => "nodes",
+        Noun::Lease => "leases",
+        Noun::Reconciliation => "reconciliation",
         Noun::Workload => "workloads",
         Noun::Assignment => "assignments",
         Noun::Retry => "retries",

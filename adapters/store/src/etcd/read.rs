@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 4;
 const FEW_KEYS: usize = 32;
 const MOST_KEYS: usize = 1000;
 /// Folders that a load does not read.
-const NOT_READ: [&str; 3] = ["events", "quarantine", "skydns"];
+const NOT_READ: [&str; 4] = ["events", "quarantine", "reconciliation", "skydns"];
 
 /// Why one try to load led to nothing.
 enum Stop {
@@ -343,6 +343,7 @@ async fn join(all: &mut (Book, Loaded), page: JoinHandle<(Book, Loaded)>) -> Res
     all.0.absorb(book);
     let (into, from) = (&mut all.1.snapshot, &mut page.snapshot);
     into.nodes.append(&mut from.nodes);
+    into.leases.append(&mut from.leases);
     into.workloads.append(&mut from.workloads);
     into.assignments.append(&mut from.assignments);
     into.retries.append(&mut from.retries);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::resources::{HostPortShape, ResourcesShape};
 use super::spec::SpecShape;
-use super::{Record, VERSION, mirror, name};
+use super::{Beside, Record, VERSION, mirror, name};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AssignmentShape {
@@ -118,6 +118,37 @@ impl Record for Assignment {
             data_on: shape.data_on.map(|node| name("data_on", &node, NodeId::new)).transpose()?,
         })
     }
+
+    const BESIDE: &'static [&'static str] =
+        &["workloadId", "nodeId", "assignedNode", "status", "statusInfo"];
+
+    fn beside(&self, fields: &mut Beside) {
+        fields.put("workloadId", self.workload.as_str());
+        if let Some(place) = &self.place {
+            fields.put("nodeId", place.node.as_str());
+            fields.put("assignedNode", place.node.as_str());
+        }
+        let (status, reason) = (self.phase.word(), &self.reason);
+        fields.put("status", status);
+        fields.put(
+            "statusInfo",
+            &StatusInfo {
+                actual_state: status,
+                last_updated: reason.since.rfc3339(),
+                failure_reason: reason.failure.as_ref().map(|failure| failure.reason.code()),
+            },
+        );
+    }
+}
+
+/// `statusInfo` of the earlier system. Its `reason` is left out: ours is beside it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusInfo {
+    actual_state: &'static str,
+    last_updated: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_reason: Option<&'static str>,
 }
 
 impl From<&Reason> for ReasonShape {

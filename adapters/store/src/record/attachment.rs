@@ -8,7 +8,7 @@ use persys_model::volume::{Attachment, AttachmentPhase, VolumeKey};
 use serde::{Deserialize, Serialize};
 
 use super::spec::volume::DriverShape;
-use super::{Record, VERSION, is_false, mirror, name};
+use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AttachmentShape {
@@ -81,5 +81,28 @@ impl Record for Attachment {
             since: WallMillis(shape.since_ms),
             created_at: WallMillis(shape.created_ms),
         })
+    }
+
+    const BESIDE: &'static [&'static str] = &[
+        "id",
+        "volumeId",
+        "workloadId",
+        "nodeId",
+        "mountPath",
+        "readOnly",
+        "lastTransition",
+        "createdAt",
+    ];
+
+    fn beside(&self, fields: &mut Beside) {
+        let Self { node, workload, volume, .. } = self;
+        fields.put("id", &format!("{node}/{workload}/{volume}"));
+        fields.put("volumeId", &volume.to_string());
+        fields.put("workloadId", workload.as_str());
+        fields.put("nodeId", node.as_str());
+        fields.put("mountPath", &*self.mount_path);
+        fields.put("readOnly", &self.read_only);
+        fields.time("lastTransition", self.since);
+        fields.time("createdAt", self.created_at);
     }
 }

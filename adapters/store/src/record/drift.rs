@@ -8,7 +8,7 @@ use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
 use serde::{Deserialize, Serialize};
 
-use super::{Record, VERSION, is_false, mirror, name};
+use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct DriftShape {
@@ -55,5 +55,28 @@ impl Record for Drift {
             since: WallMillis(shape.since_ms),
             ignored: shape.ignored,
         })
+    }
+
+    const BESIDE: &'static [&'static str] =
+        &["nodeId", "workloadId", "driftType", "detectedAt", "action", "resolved"];
+
+    fn beside(&self, fields: &mut Beside) {
+        fields.put("nodeId", self.node.as_str());
+        fields.put("workloadId", self.workload.as_str());
+        fields.put("driftType", self.kind.word());
+        fields.time("detectedAt", self.since);
+        fields.put("action", action(self.kind));
+        // A record goes when its drift is resolved.
+        fields.put("resolved", &false);
+    }
+}
+
+/// The remedy, in a word.
+fn action(kind: DriftKind) -> &'static str {
+    match kind {
+        DriftKind::OrphanOnAgent => "operator",
+        DriftKind::StateMismatch => "align",
+        DriftKind::RevisionMismatch => "reapply",
+        DriftKind::MissingOnAgent => "retry",
     }
 }

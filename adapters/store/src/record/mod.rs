@@ -4,17 +4,23 @@
 //! here are not the types of the model: a model type may change freely, a shape only by adding
 //! fields that have a default, or by a new version. Whatever a shape does not know is found by
 //! writing it again and comparing, so that fields of a newer release survive being rewritten.
+//!
+//! Beside its own fields a record may have the names that an operator of the earlier system knows
+//! ([`Record::beside`]). They are made from the record whenever it is written, and never read.
 
 mod assignment;
 mod attachment;
 mod audit;
+mod beside;
 mod drift;
 mod entry;
 mod event;
 mod grave;
 mod head;
 mod leader;
+mod lease;
 mod node;
+mod reconciliation;
 mod resources;
 mod retry;
 mod spec;
@@ -29,8 +35,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use audit::AuditHeadShape;
+pub(crate) use beside::Beside;
 pub(crate) use entry::{decode_entry, encode_entry};
 pub use leader::Leader;
+pub(crate) use reconciliation::encode_reconciliation;
 pub use spec::StoredSpec;
 pub(crate) use unknown::Unknown;
 
@@ -48,6 +56,13 @@ pub(crate) trait Record: Sized {
     fn version(shape: &Self::Shape) -> u32;
     /// What a stored form means, or what is wrong with it.
     fn read(shape: Self::Shape) -> Result<Self, String>;
+
+    /// Top-level names that [`Self::beside`] may write. None is a name of the shape.
+    const BESIDE: &'static [&'static str] = &[];
+    /// Writes the fields of the earlier system, from this record alone.
+    fn beside(&self, fields: &mut Beside) {
+        let _ = fields;
+    }
 }
 
 /// The bytes of a record, with the fields of another release that it had before.
@@ -55,14 +70,17 @@ pub(crate) fn encode<R: Record>(
     record: &R,
     unknown: Option<&Unknown>,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    match unknown {
+    let bytes = match unknown {
         None => serde_json::to_vec(&record.shape()),
         Some(unknown) => {
             let mut value = serde_json::to_value(record.shape())?;
             unknown.merge_into(&mut value);
             serde_json::to_vec(&value)
         }
-    }
+    }?;
+    let mut fields = Beside::after(bytes);
+    record.beside(&mut fields);
+    Ok(fields.into_bytes())
 }
 
 /// A record and the fields that its shape does not know, or why it cannot be read.
@@ -78,9 +96,10 @@ pub(crate) fn decode<R: Record>(bytes: &[u8]) -> Result<(R, Option<Unknown>), St
     if version != VERSION {
         return Err(other_version(version));
     }
-    let again = serde_json::to_vec(&shape).map_err(|error| misfit(bytes, &error))?;
-    let unknown = if again == bytes { None } else { Unknown::between(bytes, &again) };
-    Ok((R::read(shape)?, unknown))
+    let record = R::read(shape)?;
+    let again = encode(&record, None).map_err(|error| misfit(bytes, &error))?;
+    let unknown = if again == bytes { None } else { Unknown::between(bytes, &again, R::BESIDE) };
+    Ok((record, unknown))
 }
 
 const NOT_OURS: &str = "is not a record of ours: it has no version";

@@ -12,7 +12,7 @@ use persys_model::time::WallMillis;
 use persys_model::token::Session;
 use serde::{Deserialize, Serialize};
 
-use super::{Record, VERSION, is_false, mirror, name};
+use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NodeShape {
@@ -148,6 +148,44 @@ impl Record for Node {
             condition: shape.condition.into(),
             since: WallMillis(shape.since_ms),
         })
+    }
+
+    const BESIDE: &'static [&'static str] = &[
+        "nodeId",
+        "hostname",
+        "ipAddress",
+        "agentGrpcPort",
+        "agentEndpoint",
+        "status",
+        "statusUpdatedAt",
+        "totalCpu",
+        "totalMemory",
+        "supportedWorkloadTypes",
+        "supportedStorageDrivers",
+    ];
+
+    fn beside(&self, fields: &mut Beside) {
+        let facts = &self.facts;
+        fields.put("nodeId", facts.id.as_str());
+        fields.put("hostname", facts.id.as_str());
+        if let Some((address, port)) = facts.endpoint.rsplit_once(':') {
+            fields.put("ipAddress", address.trim_matches(['[', ']']));
+            if let Ok(port) = port.parse::<u16>() {
+                fields.put("agentGrpcPort", &port);
+            }
+        }
+        fields.put("agentEndpoint", &*facts.endpoint);
+        fields.put("status", self.status_word());
+        fields.time("statusUpdatedAt", self.since);
+        let (cores, rest) =
+            (facts.capacity.cpu_millicores / 1000, facts.capacity.cpu_millicores % 1000);
+        let cores: Option<serde_json::Number> = format!("{cores}.{rest:03}").parse().ok();
+        fields.put("totalCpu", &cores);
+        fields.put("totalMemory", &facts.capacity.memory_mib);
+        let types: Vec<_> = facts.types.iter().map(|kind| kind.word()).collect();
+        fields.put("supportedWorkloadTypes", &types);
+        let drivers: Vec<_> = facts.drivers.iter().map(DriverName::as_str).collect();
+        fields.put("supportedStorageDrivers", &drivers);
     }
 }
 

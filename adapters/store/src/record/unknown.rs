@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 pub(crate) struct Unknown(Map<String, Value>);
 
 impl Unknown {
-    /// What `stored` has beyond `known`; `None` when that is nothing.
-    pub(crate) fn between(stored: &[u8], known: &[u8]) -> Option<Self> {
+    /// What `stored` has beyond `known`, without the names that are `made` anew whenever the record
+    /// is written; `None` when that is nothing.
+    pub(crate) fn between(stored: &[u8], known: &[u8], made: &[&str]) -> Option<Self> {
         let stored = serde_json::from_slice(stored).ok()?;
         let known = serde_json::from_slice(known).ok()?;
-        let beyond = beyond(stored, &known);
+        let mut beyond = beyond(stored, &known);
+        beyond.retain(|field, _| !made.contains(&field.as_str()));
         (!beyond.is_empty()).then_some(Self(beyond))
     }
 

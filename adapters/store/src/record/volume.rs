@@ -8,7 +8,7 @@ use persys_model::volume::{Volume, VolumeKey, VolumePhase};
 use serde::{Deserialize, Serialize};
 
 use super::spec::volume::{AccessShape, DriverShape};
-use super::{Record, VERSION, is_false, mirror, name};
+use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VolumeRecordShape {
@@ -125,5 +125,30 @@ impl Record for Volume {
             created_at: WallMillis(shape.created_ms),
             updated_at: WallMillis(shape.updated_ms),
         })
+    }
+
+    const BESIDE: &'static [&'static str] = &[
+        "id",
+        "sizeGb",
+        "accessMode",
+        "retainPolicy",
+        "workloadRefs",
+        "nodeId",
+        "createdAt",
+        "updatedAt",
+    ];
+
+    fn beside(&self, fields: &mut Beside) {
+        fields.put("id", &self.key.to_string());
+        fields.put("sizeGb", &self.size_gib);
+        fields.put("accessMode", self.access.word());
+        fields.put("retainPolicy", if self.retain { "Retain" } else { "Delete" });
+        let users: Vec<_> = self.users.iter().map(WorkloadId::as_str).collect();
+        fields.put("workloadRefs", &users);
+        if let Some(home) = &self.home {
+            fields.put("nodeId", home.as_str());
+        }
+        fields.time("createdAt", self.created_at);
+        fields.time("updatedAt", self.updated_at);
     }
 }

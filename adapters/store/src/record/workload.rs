@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::Kind;
 use persys_model::time::WallMillis;
 use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::spec::SpecShape;
-use super::{Record, VERSION, mirror, name};
+use super::{Beside, Record, VERSION, mirror, name};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WorkloadShape {
@@ -53,5 +54,18 @@ impl Record for Workload {
             desired: shape.desired.into(),
             created_at: WallMillis(shape.created_ms),
         })
+    }
+
+    const BESIDE: &'static [&'static str] =
+        &["type", "revisionId", "desiredState", "createdAt", "image"];
+
+    fn beside(&self, fields: &mut Beside) {
+        fields.put("type", self.spec.workload_type().word());
+        fields.put("revisionId", self.revision.as_str());
+        fields.put("desiredState", self.desired.word());
+        fields.time("createdAt", self.created_at);
+        if let Kind::Container(container) = &self.spec.kind {
+            fields.put("image", &*container.image);
+        }
     }
 }

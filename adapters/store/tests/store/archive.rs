@@ -98,6 +98,7 @@ async fn what_was_written_is_read_and_can_be_understood() {
     let expected = Snapshot {
         head: snapshot.head.clone(),
         nodes: vec![node(1)],
+        leases: Vec::new(),
         workloads: vec![workload(1), workload(2)],
         assignments: vec![assignment(1), assignment(2)],
         retries: vec![retry(1)],

@@ -108,10 +108,15 @@ fn category(write: &Write) -> &'static str {
         | Write::PutGrave(_)
         | Write::DeleteGrave(..) => "assignment",
         Write::PutRetry(_) | Write::DeleteRetry(_) => "retry",
-        Write::PutDrift(_) | Write::DeleteDrift(..) => "reconciliation",
+        Write::PutDrift(_)
+        | Write::DeleteDrift(..)
+        | Write::PutReconciliation(_)
+        | Write::DeleteReconciliation(_) => "reconciliation",
         Write::PutEvent(_) => "event",
         Write::PutAudit(_) => "audit",
-        Write::PutNode(_) | Write::DeleteNode(_) => "node",
+        Write::PutNode(_) | Write::DeleteNode(_) | Write::PutLease(_) | Write::DeleteLease(_) => {
+            "node"
+        }
         Write::PutEntry(_) | Write::DeleteEntry(_) => "entry",
         Write::PutVolume(_)
         | Write::DeleteVolume(_)

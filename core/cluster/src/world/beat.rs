@@ -39,10 +39,15 @@ impl World {
             slot.renewed_at = self.now.mono;
         }
         slot.used = beat.used;
+        // The store of an earlier release, or one that was filled from a copy, has no leases.
+        let without_lease = slot.lease.is_none();
         let (was_busy, is_busy) = (slot.busy.is_some(), beat.busy.is_some());
         slot.busy = beat.busy;
         if slot.node.condition != Condition::Ready {
             self.ready_again(at);
+        }
+        if without_lease {
+            self.touch_lease(at);
         }
         if was_busy != is_busy {
             self.index.set_open(at, self.is_open(at));

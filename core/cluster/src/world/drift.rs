@@ -103,31 +103,49 @@ impl World {
         self.settle_drift(at, &id, DriftKind::RevisionMismatch);
         let Some(slot) = self.workloads.get_mut(index.0) else { return };
         slot.amiss_since = None;
-        let runs = held.report.state == State::Running;
-        if slot.assignment.phase == Phase::Running && !runs && held.report.state != State::Unknown {
-            // Found and settled at once, in one unit: its word is taken, so no record is needed.
-            self.mark(Mark::StateDrift);
-            for resolved in [false, true] {
-                let (node, kind) = (self.node_id(at), DriftKind::StateMismatch);
-                self.happen(Happening::Drift { node, id: id.clone(), kind, resolved });
+        // What an agent merely remembers it will not act on: that is no state it is in.
+        let agreed = held.report.confirmed.then_some(&held.report.state);
+        match agreed.and_then(|state| agrees(slot.assignment.phase, state)) {
+            Some(true) => self.settle_drift(at, &id, DriftKind::StateMismatch),
+            Some(false) => {
+                // Its word is taken in this very step. The record stays until a later word agrees.
+                self.mark(Mark::StateDrift);
+                self.note_drift(at, &id, DriftKind::StateMismatch, theirs);
             }
-            self.close_unit();
+            None => {}
         }
     }
 
-    /// The node had taken the decision in and lost it again (or its word was overtaken by its own
-    /// later answer): it is told again, and if that does not help it is called a drift.
+    /// A node has taken the present decision in: it neither lacks the workload nor holds another.
+    pub(super) fn settle_held(&mut self, at: NodeIndex, id: &WorkloadId) {
+        if self.nodes.get(at.0).is_none_or(|slot| slot.drifts.is_empty()) {
+            return;
+        }
+        for kind in [DriftKind::MissingOnAgent, DriftKind::RevisionMismatch] {
+            self.settle_drift(at, id, kind);
+        }
+    }
+
+    /// A workload runs as recorded: its node's word and the record agree again.
+    pub(super) fn settle_state_drift(&mut self, index: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(index.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        let (id, node) = (slot.workload.id.clone(), place.node.clone());
+        if let Some(at) = self.node_at(&node) {
+            self.settle_drift_in_unit(at, &id, DriftKind::StateMismatch);
+        }
+    }
+
+    /// The node had taken the decision in and lost it again: a drift, and it is told again at once.
     fn holds_older(&mut self, at: NodeIndex, index: WorkloadIndex, id: &WorkloadId, theirs: Epoch) {
         let now = self.now.mono;
         let Some(slot) = self.workloads.get_mut(index.0) else { return };
         if slot.told.take().is_none() && slot.amiss_since.is_none() {
             return;
         }
-        let since = *slot.amiss_since.get_or_insert(now);
+        slot.amiss_since.get_or_insert(now);
         self.mark(Mark::RevisionDrift);
-        if now.since(since) >= self.settings.missing_grace_ms {
-            self.note_drift(at, id, DriftKind::RevisionMismatch, theirs);
-        }
+        self.note_drift(at, id, DriftKind::RevisionMismatch, theirs);
     }
 
     /// What is over is not told again, so an earlier copy that runs where it is recorded would run on
@@ -205,10 +223,21 @@ impl World {
         if !expected || (!had_it && slot.amiss_since.is_none() && !new_life) {
             return;
         }
-        // The decision is told again at once; only if that does not help is it called a drift.
+        // The decision is told again at once. It is a drift if the node had it, or does not take it
+        // for long; a node that died before it took an order in never had it.
         let since = *slot.amiss_since.get_or_insert(now);
+        let had_run = match slot.assignment.phase {
+            Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Pending
+            | Phase::Starting
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed
+            | Phase::Deleting => false,
+        };
         self.mark(Mark::MissingFound);
-        if now.since(since) >= self.settings.missing_grace_ms {
+        if had_it || had_run || now.since(since) >= self.settings.missing_grace_ms {
             self.note_drift(at, &id, DriftKind::MissingOnAgent, epoch);
         }
     }
@@ -314,7 +343,9 @@ impl World {
 
     /// Drops every recorded difference about a workload that leaves this node.
     pub(super) fn forget_drifts_of(&mut self, at: NodeIndex, id: &WorkloadId) {
-        for kind in [DriftKind::RevisionMismatch, DriftKind::MissingOnAgent] {
+        for kind in
+            [DriftKind::RevisionMismatch, DriftKind::MissingOnAgent, DriftKind::StateMismatch]
+        {
             self.settle_drift_in_unit(at, id, kind);
         }
     }
@@ -333,5 +364,38 @@ impl World {
             || persys_model::id::NodeId::fixed("unknown"),
             |slot| slot.node.facts.id.clone(),
         )
+    }
+}
+
+/// True if a node's word about the present decision says the same as the record, false if the
+/// record says something else; `None` while an order is under way or the node does not know.
+fn agrees(phase: Phase, state: &State) -> Option<bool> {
+    match (phase, state) {
+        (_, State::Unknown) => None,
+        (Phase::Running, State::Running) => Some(true),
+        (
+            Phase::Running,
+            State::Pending
+            | State::Restarting(_)
+            | State::Stopped
+            | State::Completed
+            | State::Failed(_),
+        ) => Some(false),
+        (Phase::Stopped | Phase::Completed, State::Running | State::Restarting(_)) => Some(false),
+        (Phase::Restarting, State::Restarting(_) | State::Pending)
+        | (Phase::Stopped, State::Stopped | State::Completed | State::Failed(_) | State::Pending)
+        | (Phase::Completed, State::Completed | State::Stopped | State::Pending)
+        | (Phase::Backoff | Phase::Failed, State::Failed(_)) => Some(true),
+        (
+            Phase::Pending
+            | Phase::Starting
+            | Phase::Restarting
+            | Phase::Stopping
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed
+            | Phase::Deleting,
+            _,
+        ) => None,
     }
 }

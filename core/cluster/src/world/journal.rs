@@ -15,6 +15,7 @@ use persys_model::volume::VolumeKey;
 use persys_model::zoo::Bug;
 
 use super::World;
+use super::derived::outcome_writes;
 use super::slots::WorkloadIndex;
 use crate::effects::{Effects, Mark, Outbound, Reply};
 use crate::placement::NodeIndex;
@@ -24,6 +25,8 @@ use crate::record::{Unit, Write};
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     nodes: BTreeSet<NodeIndex>,
+    /// Nodes whose lease may have to be written although they have not changed.
+    leases: BTreeSet<NodeIndex>,
     intents: BTreeSet<WorkloadIndex>,
     decisions: BTreeSet<WorkloadIndex>,
     retries: BTreeSet<WorkloadIndex>,
@@ -43,6 +46,7 @@ impl Draft {
     pub(super) fn is_empty(&self) -> bool {
         let Self {
             nodes,
+            leases,
             intents,
             decisions,
             retries,
@@ -54,6 +58,7 @@ impl Draft {
             audit,
         } = self;
         nodes.is_empty()
+            && leases.is_empty()
             && intents.is_empty()
             && decisions.is_empty()
             && retries.is_empty()
@@ -81,6 +86,10 @@ pub(super) type Held = VecDeque<(CommitSeq, Outbound)>;
 impl World {
     pub(super) fn touch_node(&mut self, at: NodeIndex) {
         self.draft.nodes.insert(at);
+    }
+
+    pub(super) fn touch_lease(&mut self, at: NodeIndex) {
+        self.draft.leases.insert(at);
     }
 
     pub(super) fn touch_intent(&mut self, at: WorkloadIndex) {
@@ -142,11 +151,13 @@ impl World {
         }
         let draft = std::mem::take(&mut self.draft);
         let mut writes = draft.others;
-        for at in draft.nodes {
+        for at in &draft.nodes {
             if let Some(slot) = self.nodes.get(at.0) {
                 writes.push(Write::PutNode(Arc::clone(&slot.node)));
             }
         }
+        self.lease_writes(draft.nodes.union(&draft.leases).copied(), &mut writes);
+        outcome_writes(&draft.events, &mut writes);
         for at in draft.intents {
             if let Some(slot) = self.workloads.get(at.0) {
                 writes.push(Write::PutWorkload(Arc::clone(&slot.workload)));

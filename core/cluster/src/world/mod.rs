@@ -12,6 +12,7 @@ mod audit;
 mod beat;
 mod check;
 mod copy;
+mod derived;
 mod drift;
 mod drift_view;
 mod entries;

@@ -179,6 +179,13 @@ impl World {
         for node in snapshot.nodes {
             self.fill_node(node, lease_ms);
         }
+        for lease in snapshot.leases {
+            if let Some(at) = self.node_by_id.get(&lease.node).copied()
+                && let Some(slot) = self.nodes.get_mut(at.0)
+            {
+                slot.lease = Some(lease);
+            }
+        }
         let mut assignments: BTreeMap<_, _> = snapshot
             .assignments
             .into_iter()

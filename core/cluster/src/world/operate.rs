@@ -158,6 +158,7 @@ impl World {
             self.write(Write::DeleteGrave(id.clone(), workload));
         }
         self.write(Write::DeleteNode(id.clone()));
+        self.write(Write::DeleteLease(id.clone()));
         self.happen(Happening::NodeChanged { id: id.clone(), what: NodeChange::Removed });
         self.node_by_id.remove(id);
         self.silent.remove(&at);

@@ -199,6 +199,7 @@ impl World {
                 slot.admitted = Some((epoch, self.now.wall));
             }
             slot.amiss_since = None;
+            self.settle_held(at, workload);
         }
     }
 

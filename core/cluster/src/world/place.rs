@@ -412,6 +412,7 @@ impl World {
     pub(super) fn forget_writes(&mut self, at: WorkloadIndex, id: &WorkloadId) {
         self.write(Write::DeleteWorkload(id.clone()));
         self.write(Write::DeleteAssignment(id.clone()));
+        self.write(Write::DeleteReconciliation(id.clone()));
         if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
             self.write(Write::DeleteRetry(id.clone()));
         }

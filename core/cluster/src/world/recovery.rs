@@ -162,6 +162,9 @@ impl World {
         self.tell_entries();
         let nodes: Vec<_> = self.node_by_id.values().copied().collect();
         for at in nodes {
+            if let Some(slot) = self.nodes.get_mut(at.0) {
+                slot.lease = None;
+            }
             self.touch_node(at);
             self.close_unit();
             self.renew_graves(at);
@@ -243,12 +246,14 @@ impl World {
         for (id, at) in &self.workload_by_id {
             writes.push(Write::DeleteWorkload(id.clone()));
             writes.push(Write::DeleteAssignment(id.clone()));
+            writes.push(Write::DeleteReconciliation(id.clone()));
             if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
                 writes.push(Write::DeleteRetry(id.clone()));
             }
         }
         for (id, at) in &self.node_by_id {
             writes.push(Write::DeleteNode(id.clone()));
+            writes.push(Write::DeleteLease(id.clone()));
             let Some(slot) = self.nodes.get(at.0) else { continue };
             let graves = slot.graves.keys();
             writes.extend(graves.map(|grave| Write::DeleteGrave(id.clone(), grave.clone())));

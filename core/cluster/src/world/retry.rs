@@ -27,9 +27,11 @@ impl World {
         let mut retry = slot.retry.as_deref().cloned().unwrap_or(Retry {
             workload: id.clone(),
             attempts: 0,
+            max_attempts: 0,
             next_at: None,
             avoid: Vec::new(),
         });
+        retry.max_attempts = self.settings.retry_attempts;
         let endless = self.settings.zoo.has(Bug::RetryForever);
         if !endless {
             retry.attempts = retry.attempts.saturating_add(1);

@@ -212,6 +212,7 @@ impl World {
 
     fn believe_running(&mut self, at: WorkloadIndex) {
         self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        self.settle_state_drift(at);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.amiss_since = None;
         if slot.workload.spec.stays_with_node() {

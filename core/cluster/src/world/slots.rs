@@ -8,6 +8,7 @@ use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::id::WorkloadId;
 use persys_model::inventory::{Held, Report};
+use persys_model::lease::Lease;
 use persys_model::node::Node;
 use persys_model::resources::{Compute, Resources};
 use persys_model::retry::Retry;
@@ -27,6 +28,8 @@ pub struct WorkloadIndex(pub(crate) u32);
 pub(crate) struct NodeSlot {
     /// As stored.
     pub(crate) node: Arc<Node>,
+    /// Its lease, as stored.
+    pub(crate) lease: Option<Arc<Lease>>,
     /// Workloads whose place is here.
     pub(crate) assigned: BTreeSet<WorkloadIndex>,
     /// Workloads with an earlier copy here.
@@ -91,6 +94,7 @@ impl NodeSlot {
     pub(crate) fn new(node: Arc<Node>, now: Millis) -> Self {
         Self {
             node,
+            lease: None,
             assigned: BTreeSet::new(),
             formers: BTreeSet::new(),
             graves: BTreeMap::new(),

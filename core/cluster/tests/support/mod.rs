@@ -29,6 +29,7 @@ use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::mode::Mode;
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
+use persys_model::reconciliation::Reconciliation;
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::container::RestartPolicy;
 use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
@@ -138,6 +139,7 @@ pub struct Store {
     pub snapshot: Snapshot,
     pub events: Vec<Arc<Event>>,
     pub audit: Vec<Arc<AuditRecord>>,
+    pub outcomes: BTreeMap<WorkloadId, Arc<Reconciliation>>,
     pub writes: usize,
 }
 
@@ -153,6 +155,17 @@ impl Store {
                     s.nodes.push(Arc::clone(node));
                 }
                 Write::DeleteNode(id) => s.nodes.retain(|n| n.facts.id != *id),
+                Write::PutLease(lease) => {
+                    s.leases.retain(|l| l.node != lease.node);
+                    s.leases.push(Arc::clone(lease));
+                }
+                Write::DeleteLease(id) => s.leases.retain(|l| l.node != *id),
+                Write::PutReconciliation(one) => {
+                    self.outcomes.insert(one.workload.clone(), Arc::clone(one));
+                }
+                Write::DeleteReconciliation(id) => {
+                    self.outcomes.remove(id);
+                }
                 Write::PutWorkload(workload) => {
                     s.workloads.retain(|w| w.id != workload.id);
                     s.workloads.push(Arc::clone(workload));

@@ -78,3 +78,15 @@ pub enum AccessMode {
     /// Many nodes, reading and writing.
     ReadWriteMany,
 }
+
+impl AccessMode {
+    /// The word of the contract.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadWriteOnce => "ReadWriteOnce",
+            Self::ReadOnlyMany => "ReadOnlyMany",
+            Self::ReadWriteMany => "ReadWriteMany",
+        }
+    }
+}

@@ -13,7 +13,7 @@ const RATE: f64 = 2_000.0;
 /// Share of the machine, in percent, beyond which somebody else disturbed a rate.
 const QUIET: f64 = 10.0;
 /// Writes of records per workload, at most.
-const WRITES: f64 = 3.0;
+const WRITES: f64 = 4.0;
 
 /// What one stretch of submissions cost.
 #[derive(Debug)]

@@ -86,6 +86,10 @@ impl Check {
                     self.attachment_gone(now, (before, unit), (node, id), key);
                 }
                 Write::PutVolume(_) | Write::PutAttachment(_) => self.stale_sums = true,
+                Write::PutLease(_) | Write::DeleteLease(_) => self.stale_sums = true,
+                Write::PutReconciliation(_) | Write::DeleteReconciliation(_) => {
+                    self.stale_sums = true;
+                }
                 Write::DeleteRetry(_)
                 | Write::PutDrift(_)
                 | Write::DeleteDrift(..)
@@ -115,6 +119,7 @@ impl Check {
             return;
         }
         self.records_match(now, contents);
+        self.derived_match(now, contents);
         let sums = room::sums(contents);
         // What nobody had put there takes room all the same, from the moment it is written down.
         let orphans_buried = std::mem::take(&mut self.orphans_buried);

@@ -7,10 +7,12 @@
 //! - `agents`: what agents obey and do to their runtimes (I3, I4, I10, I14, I19)
 //! - `wishes`: what users were promised (I1)
 //! - `volumes`: data and its records (V1 to V4)
+//! - `derived`: leases and outcomes follow what they are about (I21)
 //! - `converge`: whether everything is as it should be (I2, I3, I11, I15)
 
 mod agents;
 mod converge;
+mod derived;
 mod guard;
 mod history;
 pub(crate) mod room;

@@ -11,6 +11,7 @@ use persys_model::event::{Author, Event, Happening, NodeChange};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{DriverName, NamespaceName, NodeId, PoolName, VolumeName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
+use persys_model::lease::{Lease, LeaseState};
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node, NodeFacts, Pool};
 use persys_model::phase::Phase;
@@ -196,10 +197,11 @@ pub(super) fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 pub(super) fn retry() -> impl Strategy<Value = Retry> {
-    (workload_id(), any::<u32>(), of(any::<u64>()), vec(node_id(), 0..3)).prop_map(
-        |(workload, attempts, next, avoid)| Retry {
+    (workload_id(), any::<(u32, u32)>(), of(any::<u64>()), vec(node_id(), 0..3)).prop_map(
+        |(workload, (attempts, max_attempts), next, avoid)| Retry {
             workload,
             attempts,
+            max_attempts,
             next_at: next.map(WallMillis),
             avoid,
         },
@@ -230,6 +232,19 @@ pub(super) fn drift() -> impl Strategy<Value = Drift> {
             epoch: Epoch(epoch),
             since: WallMillis(since),
             ignored,
+        },
+    )
+}
+
+pub(super) fn lease() -> impl Strategy<Value = Lease> {
+    let state = select(vec![LeaseState::Held, LeaseState::Expired, LeaseState::Ended]);
+    (node_id(), state, any::<(u64, u64, u64)>()).prop_map(
+        |(node, state, (session, length_ms, since))| Lease {
+            node,
+            session: Session(session),
+            state,
+            length_ms,
+            since: WallMillis(since),
         },
     )
 }

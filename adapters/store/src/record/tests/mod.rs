@@ -8,6 +8,7 @@ use persys_cluster::record::Head;
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::Drift;
 use persys_model::event::Event;
+use persys_model::lease::Lease;
 use persys_model::node::Node;
 use persys_model::retry::Retry;
 use persys_model::volume::{Attachment, Volume};
@@ -28,7 +29,8 @@ fn comes_back<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
 
 /// Fields that a newer release wrote, on top and in objects with a fixed set of fields, survive.
 fn keeps_unknown<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
-    const USERS_OWN: [&str; 5] = ["agent_labels", "env", "former", "labels", "metadata"];
+    const USERS_OWN: [&str; 6] =
+        ["agent_labels", "env", "former", "labels", "metadata", "statusInfo"];
     fn add(value: &mut Value) {
         // An enum has one field: its variant.
         if let Value::Object(fields) = value
@@ -49,12 +51,31 @@ fn keeps_unknown<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
     assert_eq!(serde_json::from_slice::<Value>(&again).unwrap(), value);
 }
 
+/// A record as a release wrote it that had none of the names of the earlier system, or had other
+/// values under them: it is read as it is, and they are made anew.
+fn before_the_earlier_names<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
+    let bytes = encode(record, None).unwrap();
+    let mut value: Value = serde_json::from_slice(&bytes).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    for name in R::BESIDE {
+        fields.remove(*name);
+    }
+    let (back, unknown) = decode::<R>(&serde_json::to_vec(&value).unwrap()).unwrap();
+    assert_eq!((&back, &unknown), (record, &None));
+    let fields = value.as_object_mut().unwrap();
+    fields.extend(R::BESIDE.iter().map(|name| ((*name).to_owned(), json!("stale"))));
+    let (back, unknown) = decode::<R>(&serde_json::to_vec(&value).unwrap()).unwrap();
+    assert_eq!((&back, &unknown), (record, &None));
+    assert_eq!(encode(&back, None).unwrap(), bytes);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn nodes_come_back(node in draw::node()) {
         comes_back::<Node>(&node);
+        before_the_earlier_names(&node);
         keeps_unknown(&node);
         // As a release wrote it that knew nothing of missing runtimes.
         let mut value: Value = serde_json::from_slice(&encode(&node, None).unwrap()).unwrap();
@@ -66,12 +87,14 @@ proptest! {
     #[test]
     fn workloads_come_back(workload in draw_spec::workload()) {
         comes_back::<Workload>(&workload);
+        before_the_earlier_names(&workload);
         keeps_unknown(&workload);
     }
 
     #[test]
     fn assignments_come_back(assignment in draw::assignment()) {
         comes_back::<Assignment>(&assignment);
+        before_the_earlier_names(&assignment);
         keeps_unknown(&assignment);
     }
 
@@ -80,15 +103,19 @@ proptest! {
         retry in draw::retry(),
         grave in draw::grave(),
         drift in draw::drift(),
+        lease in draw::lease(),
         head in draw::head(),
         leader in draw::leader(),
     ) {
         comes_back::<Retry>(&retry);
         comes_back::<Grave>(&grave);
         comes_back::<Drift>(&drift);
+        comes_back::<Lease>(&lease);
         comes_back::<Head>(&head);
         comes_back::<Leader>(&leader);
         keeps_unknown(&drift);
+        before_the_earlier_names(&retry);
+        before_the_earlier_names(&drift);
     }
 
     #[test]
@@ -103,6 +130,8 @@ proptest! {
     #[test]
     fn volumes_come_back(volume in draw::volume(), attachment in draw::attachment()) {
         comes_back::<Volume>(&volume);
+        before_the_earlier_names(&volume);
+        before_the_earlier_names(&attachment);
         comes_back::<Attachment>(&attachment);
         keeps_unknown(&volume);
         keeps_unknown(&attachment);
@@ -168,5 +197,84 @@ fn a_refusal_says_why_and_quotes_nothing() {
         let found = decode::<Retry>(bytes.as_bytes()).unwrap_err();
         assert!(found.starts_with(why), "{bytes}: {found}");
         assert!(!found.contains("hunter2"), "{found}");
+    }
+}
+
+fn text_of<R: Record>(record: &R) -> String {
+    String::from_utf8(encode(record, None).unwrap()).unwrap()
+}
+
+/// The names that an operator of the earlier system knows stand beside ours.
+#[test]
+fn an_operator_of_the_earlier_system_finds_its_names() {
+    let lease = Lease {
+        node: persys_model::id::NodeId::fixed("n1"),
+        session: persys_model::token::Session(3),
+        state: persys_model::lease::LeaseState::Held,
+        length_ms: 6000,
+        since: persys_model::time::WallMillis(0),
+    };
+    assert_eq!(
+        text_of(&lease),
+        r#"{"v":1,"node":"n1","session":3,"state":"held","length_ms":6000,"since_ms":0,"nodeId":"n1","statusUpdatedAt":"1970-01-01T00:00:00.000Z"}"#
+    );
+    let retry = Retry {
+        workload: persys_model::id::WorkloadId::fixed("web"),
+        attempts: 2,
+        max_attempts: 5,
+        next_at: Some(persys_model::time::WallMillis(1500)),
+        avoid: Vec::new(),
+    };
+    assert_eq!(
+        text_of(&retry),
+        r#"{"v":1,"workload":"web","attempts":2,"max_attempts":5,"next_ms":1500,"workloadId":"web","maxAttempts":5,"nextRetryAt":"1970-01-01T00:00:01.500Z"}"#
+    );
+    let outcome = persys_model::reconciliation::Reconciliation {
+        workload: persys_model::id::WorkloadId::fixed("web"),
+        node: Some(persys_model::id::NodeId::fixed("n1")),
+        action: persys_model::reconciliation::Action::Apply,
+        success: true,
+        reason: "Running".into(),
+        attempted_at: persys_model::time::WallMillis(0),
+    };
+    let bytes = super::encode_reconciliation(&outcome).unwrap();
+    assert_eq!(
+        String::from_utf8(bytes).unwrap(),
+        r#"{"v":1,"workloadId":"web","nodeId":"n1","action":"apply","success":true,"reason":"Running","attemptedAt":"1970-01-01T00:00:00.000Z"}"#
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// No name of the earlier system hides one of ours, and each is announced.
+    #[test]
+    fn names_of_the_earlier_system_are_apart_from_ours(
+        node in draw::node(),
+        workload in draw_spec::workload(),
+        assignment in draw::assignment(),
+        volume in draw::volume(),
+        attachment in draw::attachment(),
+    ) {
+        fn apart<R: Record>(record: &R) -> Value {
+            let ours = serde_json::to_value(record.shape()).unwrap();
+            let all: Value = serde_json::from_str(&text_of(record)).unwrap();
+            for name in all.as_object().unwrap().keys() {
+                let own = ours.get(name).is_some();
+                assert!(own != R::BESIDE.contains(&name.as_str()), "{name}");
+            }
+            all
+        }
+        let seen = apart(&node);
+        prop_assert_eq!(&seen["nodeId"], node.facts.id.as_str());
+        prop_assert_eq!(&seen["status"], node.status_word());
+        prop_assert_eq!(seen["totalMemory"].as_u64(), Some(node.facts.capacity.memory_mib));
+        prop_assert!(seen["totalCpu"].is_number());
+        let seen = apart(&workload);
+        prop_assert_eq!(&seen["desiredState"], workload.desired.word());
+        let seen = apart(&assignment);
+        prop_assert_eq!(&seen["statusInfo"]["actualState"], assignment.phase.word());
+        apart(&volume);
+        apart(&attachment);
     }
 }

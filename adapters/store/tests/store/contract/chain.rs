@@ -10,8 +10,8 @@ use persys_model::token::CommitSeq;
 use persys_store::{Error, Settings};
 
 use super::sample::{
-    Pen, assignment, attachment, drift, entries, event, grave, node, node_id, retry, running,
-    volume, volume_key, workload, workload_id,
+    Pen, assignment, attachment, drift, entries, event, grave, lease, node, node_id, outcome,
+    retry, running, volume, volume_key, workload, workload_id,
 };
 use super::{Fixture, lead};
 
@@ -172,6 +172,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
         let mut writes: Vec<_> = entries(number).into_iter().map(Write::PutEntry).collect();
         writes.extend([
             Write::PutNode(node(number)),
+            Write::PutLease(lease(number)),
+            Write::PutReconciliation(outcome(number)),
             Write::PutWorkload(workload(number)),
             Write::PutAssignment(assignment(number)),
             Write::PutRetry(retry(number)),
@@ -189,6 +191,8 @@ pub async fn everything_is_read_back<F: Fixture>() {
         let mut writes: Vec<_> = keys.collect();
         writes.extend([
             Write::DeleteNode(node_id(number)),
+            Write::DeleteLease(node_id(number)),
+            Write::DeleteReconciliation(workload_id(number)),
             Write::DeleteWorkload(workload_id(number)),
             Write::DeleteAssignment(workload_id(number)),
             Write::DeleteRetry(workload_id(number)),
@@ -213,6 +217,7 @@ pub async fn everything_is_read_back<F: Fixture>() {
     let expected = Snapshot {
         head: Some(pen.head),
         nodes: vec![node(2)],
+        leases: vec![lease(2)],
         workloads: vec![workload(2)],
         assignments: vec![assignment(2)],
         retries: vec![retry(2)],

@@ -14,8 +14,10 @@ use persys_model::entry::{
 use persys_model::event::{Event, Happening};
 use persys_model::id::{EntryName, NamespaceName, NodeId, RevisionId, SubjectName, WorkloadId};
 use persys_model::join::Use;
+use persys_model::lease::{Lease, LeaseState};
 use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::phase::Phase;
+use persys_model::reconciliation::{Action, Reconciliation};
 use persys_model::resources::{Compute, Resources};
 use persys_model::retry::Retry;
 use persys_model::spec::container::ContainerSpec;
@@ -157,8 +159,30 @@ pub fn retry(number: u64) -> Arc<Retry> {
     Arc::new(Retry {
         workload: workload_id(number),
         attempts: 2,
+        max_attempts: 5,
         next_at: Some(WallMillis(7)),
         avoid: vec![node_id(1)],
+    })
+}
+
+pub fn lease(number: u64) -> Arc<Lease> {
+    Arc::new(Lease {
+        node: node_id(number),
+        session: Session(number),
+        state: LeaseState::Held,
+        length_ms: 6_000,
+        since: WallMillis(1),
+    })
+}
+
+pub fn outcome(number: u64) -> Arc<Reconciliation> {
+    Arc::new(Reconciliation {
+        workload: workload_id(number),
+        node: Some(node_id(number)),
+        action: Action::Apply,
+        success: true,
+        reason: Arc::from("Running"),
+        attempted_at: WallMillis(1),
     })
 }
 
