@@ -287,6 +287,7 @@ impl Driver {
     }
 
     async fn carry_out(&mut self, effects: Effects) {
+        self.metrics.ended(&effects.ends);
         if !effects.ledger.is_empty() && self.writer.writes.send(effects.ledger).await.is_err() {
             tracing::error!("the ledger's writer is gone");
         }

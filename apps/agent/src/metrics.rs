@@ -178,6 +178,14 @@ impl Metrics {
         self.work.ran(operation, done, took);
     }
 
+    /// Programs and guests ended that should not have, for these reasons.
+    pub(crate) fn ended(&self, ends: &[FailureReason]) {
+        for reason in ends {
+            self.work.errors.inc([reason.code()]);
+            self.work.ends.inc([reason.code()]);
+        }
+    }
+
     /// The runtimes were asked what there is.
     pub(crate) fn observed(&self, seen: &Observation, took: Duration) {
         let outcome = match seen {
@@ -232,6 +240,7 @@ struct Work {
     failures: Counters<1>,
     latency: Histograms<2>,
     errors: Counters<1>,
+    ends: Counters<1>,
     reconciles: Counter,
     reconcile: Histogram,
     collected: Histogram,
@@ -254,8 +263,13 @@ impl Work {
         );
         let errors = all.counters(
             "errors_total",
-            "Failures of what was done, by reason; NO_ANSWER where the runtime did not say",
+            "Failures of what was done, and ends of programs and guests that were started again or given up, by reason; NO_ANSWER where the runtime did not say",
             ["error_code"],
+        );
+        let ends = all.counters(
+            "workload_ends_total",
+            "Programs and guests that ended and were started again or given up, by reason",
+            ["reason"],
         );
         let both = |task| STATUSES.map(|status| [task, status]);
         let codes = FailureReason::ALL.map(FailureReason::code).into_iter().chain([NO_ANSWER]);
@@ -285,6 +299,7 @@ impl Work {
             failures: failures.preset(TASKS.map(|task| [task])),
             latency: latency.preset(TASKS.into_iter().flat_map(both)),
             errors: errors.preset(codes.map(|code| [code])),
+            ends: ends.preset(FailureReason::ALL.map(|reason| [reason.code()])),
             reconciles: all.counter(
                 "workload_reconcile_total",
                 "How often all that should be was compared with all that is",

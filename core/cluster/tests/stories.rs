@@ -14,7 +14,7 @@ use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::assignment::ReasonCode;
 use persys_model::event::Happening;
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::inventory::State;
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::mode::Mode;
@@ -327,6 +327,29 @@ fn failures_are_tried_again_with_growing_waits_until_the_budget_is_used() {
     assert_eq!(c.phase("web"), Some(Phase::Failed), "no hidden retries");
     c.ask(Ask::Retry(workload_id("web")));
     assert_eq!(c.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn a_program_that_its_restart_policy_gave_up_is_started_again_only_by_hand() {
+    let mut c = Cluster::with_nodes(2, 1000, 1024);
+    c.apply("job", container(100, 100), "r1");
+    let home = c.node_of("job").unwrap();
+    let first = c.assignment("job").place.unwrap().epoch;
+    let failure = Failure::new(FailureReason::RuntimeError, "exited with code 3\nlast lines:\nno");
+    c.say(&home, "job", State::Failed(failure.in_stage(FailureStage::Run)));
+    c.pass(600_000);
+    assert_eq!(c.phase("job"), Some(Phase::Failed));
+    let assignment = c.assignment("job");
+    assert_eq!(assignment.place.unwrap().epoch, first, "no further decision");
+    let (line, evidence) = assignment.reason.message.split_once('\n').unwrap();
+    assert_eq!(line, "exited with code 3; its restart policy does not start it again");
+    assert_eq!(evidence, "last lines:\nno");
+    // Neither a drain nor the loss of its node starts it anywhere.
+    c.ask(Ask::Drain(home.clone(), Arc::from("maintenance")));
+    assert_eq!((c.phase("job"), c.node_of("job")), (Some(Phase::Failed), None));
+    c.ask(Ask::Undrain(home));
+    c.ask(Ask::Retry(workload_id("job")));
+    assert_eq!(c.phase("job"), Some(Phase::Running));
 }
 
 #[test]

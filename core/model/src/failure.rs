@@ -67,11 +67,25 @@ impl FailureReason {
     }
 }
 
+/// The stage of a workload's life in which it failed. The restart policy judges the end of a program;
+/// the scheduler's retry budget covers everything before the program ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum FailureStage {
+    /// The program did not run: placement, image, volume, network or runtime failed. Also the stage of
+    /// a failure from an agent that does not tell the stages apart.
+    #[default]
+    Start,
+    /// The program ran and ended, and its restart policy does not allow another start.
+    Run,
+}
+
 /// One failure, as a person reads it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Failure {
     /// Its class.
     pub reason: FailureReason,
+    /// Start or run.
+    pub stage: FailureStage,
     /// What happened and what to do, at most [`Failure::MESSAGE_LIMIT`] bytes.
     pub message: Arc<str>,
 }
@@ -83,7 +97,14 @@ impl Failure {
     /// A failure whose message is cut at the limit, on a character boundary.
     #[must_use]
     pub fn new(reason: FailureReason, message: &str) -> Self {
-        Self { reason, message: Arc::from(&*shorten(message, Self::MESSAGE_LIMIT)) }
+        let message = Arc::from(&*shorten(message, Self::MESSAGE_LIMIT));
+        Self { reason, stage: FailureStage::Start, message }
+    }
+
+    /// The same failure in another stage.
+    #[must_use]
+    pub fn in_stage(self, stage: FailureStage) -> Self {
+        Self { stage, ..self }
     }
 
     /// What happened, in one line; and what was left of it, in further lines, if anything was.
@@ -95,10 +116,14 @@ impl Failure {
         }
     }
 
-    /// Whether trying again can help.
+    /// True if the scheduler may try again by itself: the program did not run yet, and the same spec
+    /// may succeed later.
     #[must_use]
     pub fn retryable(&self) -> bool {
-        self.reason.retryable()
+        match self.stage {
+            FailureStage::Start => self.reason.retryable(),
+            FailureStage::Run => false,
+        }
     }
 }
 
@@ -134,6 +159,15 @@ mod tests {
         assert!(failure.message.ends_with("é…"));
         assert_eq!(shorten("aé", 3), "aé");
         assert_eq!(clip("aé", 2), "a");
+    }
+
+    #[test]
+    fn the_end_of_a_program_is_not_tried_again() {
+        for reason in FailureReason::ALL {
+            let failure = Failure::new(reason, "exited with code 3");
+            assert_eq!(failure.retryable(), reason.retryable());
+            assert!(!failure.in_stage(FailureStage::Run).retryable());
+        }
     }
 
     #[test]

@@ -66,6 +66,8 @@ zoo! {
     EffectBeforeIntent = "effect-before-intent",
     /// Attempts are never used up and never wait.
     RetryForever = "retry-forever",
+    /// The retry budget starts a program again after its restart policy gave it up.
+    RetryAfterProgramEnd = "retry-after-program-end",
     /// Any number of nodes may be failed over together.
     NoBrake = "no-brake",
     /// An empty store is taken for the truth.

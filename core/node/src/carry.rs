@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use persys_model::command::{Answer, Command, Order, Refusal};
-use persys_model::failure::Failure;
+use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::WorkloadType;
 use persys_model::time::Now;
@@ -21,7 +21,9 @@ use crate::decide::{self, Leave, Next};
 use crate::effects::{Effects, Run, Verb};
 use crate::input::{Existing, Outcome, RequestId, VerbId};
 use crate::ledger::{Buried, Goal, Intent, LedgerChange};
-use crate::slot::{Again, Doing, Flight, Heard, View, is_exclusive, is_gone};
+use crate::slot::{
+    Again, Circumstances, Doing, Flight, Heard, View, is_exclusive, is_gone, is_machine,
+};
 
 impl Agent {
     /// Obeys a command or says why not.
@@ -106,6 +108,7 @@ impl Agent {
                 // What runs already is in the measured use: it may stay and change.
                 gave_up: (apply.run && !slot.view.runs()).then(|| self.load.refusal()).flatten(),
                 completed: false,
+                started: false,
             },
             Order::Remove { purge } => Intent {
                 epoch,
@@ -118,6 +121,7 @@ impl Agent {
                 restarts: 0,
                 gave_up: None,
                 completed: false,
+                started: false,
             },
         };
         slot.begin(&intent);
@@ -232,8 +236,10 @@ impl Agent {
             // From here on an end is the fence's doing, ours or the watchdog's.
             slot.ran = false;
         }
-        let case = slot.case(intent, slot.confirmed || act_early, hold, leave);
-        let next = slot.explained(intent.spec.as_deref(), decide::next(&case));
+        let confirmed = slot.confirmed || act_early;
+        let settings = &self.settings;
+        let case = slot.case(intent, &Circumstances { confirmed, hold, leave, settings });
+        let next = slot.explained(case.rule, decide::next(&case));
         if !matches!(next, Next::Restart(_)) {
             slot.again = None;
         }
@@ -257,6 +263,7 @@ impl Agent {
                 self.put(workload, intent, effects);
             }
             Next::GiveUp(failure) => {
+                effects.ends.push(failure.reason);
                 let intent = Intent { gave_up: Some(failure), ..intent.clone() };
                 self.put(workload, intent, effects);
             }
@@ -288,9 +295,12 @@ impl Agent {
         if again.counted {
             let exclusive = is_exclusive(intent);
             slot.streak = slot.streak.saturating_add(1);
+            let in_row = again.why.reason == FailureReason::VmBootFailed || !is_machine(intent);
+            slot.in_row = if in_row { slot.in_row.saturating_add(1) } else { 0 };
             self.start_it(workload, exclusive, effects);
         } else if again.at <= now.mono {
             again.counted = true;
+            effects.ends.push(again.why.reason);
             let restarts = intent.restarts.saturating_add(1);
             let intent = Intent { restarts, ..intent.clone() };
             self.put(workload, intent, effects);
@@ -358,17 +368,24 @@ impl Agent {
     ) {
         let Some(slot) = self.slots.get_mut(workload) else { return };
         slot.out_of_trouble();
-        let reset_ms = self.settings.restart_reset_ms;
         let intent = self.journal.ledger().intents.get(workload);
+        let spec = intent.and_then(|intent| intent.spec.as_deref());
+        let reset_ms = self.settings.row_reset_ms(spec);
         if flight.doing == Doing::Clear {
             self.collected.cleared = self.collected.cleared.saturating_add(1);
         }
         match flight.doing {
             Doing::Start(revision) => {
+                let unmarked = slot.view.made_before(flight.epoch, &revision);
                 let view = View::There { epoch: flight.epoch, revision, state: Existing::Running };
                 slot.see(view, now.mono, reset_ms);
                 slot.ran = true;
                 slot.again = None;
+                let intent = intent.filter(|intent| intent.epoch == flight.epoch);
+                if let Some(intent) = intent.filter(|intent| unmarked && !intent.started) {
+                    let intent = Intent { started: true, ..intent.clone() };
+                    self.put(workload, intent, effects);
+                }
             }
             Doing::Stop => {
                 let mut view = slot.view.clone();

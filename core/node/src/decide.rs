@@ -18,7 +18,7 @@ use persys_model::failure::Failure;
 use persys_model::spec::container::RestartPolicy;
 
 use crate::ledger::Goal;
-use crate::restart::{self, Verdict};
+use crate::restart::{self, MachineEnd, Restarts, Verdict};
 
 /// All that the table looks at.
 #[expect(clippy::struct_excessive_bools, reason = "the columns of a table")]
@@ -40,12 +40,26 @@ pub struct Case {
     pub in_place: bool,
     /// Whether it ran under this decision by our will, so that an end is its own doing.
     pub ran: bool,
-    /// Restarts in a row.
-    pub streak: u32,
-    /// When to start again what has ended.
-    pub policy: RestartPolicy,
+    /// Restarts so far.
+    pub restarts: Restarts,
+    /// Rule for starting again what has ended.
+    pub rule: Rule,
     /// Whether it may run here, as far as the lease goes.
     pub leave: Leave,
+}
+
+/// Rule for starting again what has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The restart policy of a container or a stack.
+    Policy(RestartPolicy),
+    /// A machine is started again unless `boots` boots in a row failed.
+    Machine {
+        /// The kind of its last end.
+        end: MachineEnd,
+        /// Failed boots in a row after which it is given up.
+        boots: u32,
+    },
 }
 
 /// What is there.
@@ -173,7 +187,13 @@ fn run(case: &Case) -> Next {
         Thing::Running(Version::Same) => Next::Nothing,
         Thing::Exited(Version::Same, _) if !case.ran => Next::Start,
         Thing::Exited(Version::Same, code) => {
-            match restart::verdict(case.policy, code, case.streak) {
+            let verdict = match case.rule {
+                Rule::Policy(policy) => restart::verdict(policy, code, case.restarts),
+                Rule::Machine { end, boots } => {
+                    restart::machine_verdict(end, code, case.restarts, boots)
+                }
+            };
+            match verdict {
                 Verdict::Complete => Next::Complete,
                 Verdict::GiveUp(failure) => Next::GiveUp(failure),
                 Verdict::Again(failure) => Next::Restart(failure),
@@ -223,8 +243,8 @@ mod tests {
             runnable: true,
             in_place: false,
             ran: true,
-            streak: 0,
-            policy: RestartPolicy::Always,
+            restarts: Restarts::default(),
+            rule: Rule::Policy(RestartPolicy::Always),
             leave: Leave::Free,
         }
     }
@@ -354,13 +374,18 @@ mod tests {
 
     #[test]
     fn an_end_is_judged_by_the_policy() {
-        let ended = |policy, code, streak| {
-            next(&Case { streak, policy, ..case(Goal::Run, Exited(Same, code)) })
+        let ended = |policy, code, total| {
+            let restarts = Restarts { total, in_row: 0 };
+            let rule = Rule::Policy(policy);
+            next(&Case { restarts, rule, ..case(Goal::Run, Exited(Same, code)) })
         };
         assert_eq!(ended(RestartPolicy::No, 0, 0), Next::Complete);
         assert_eq!(ended(RestartPolicy::No, 2, 0), Next::GiveUp(restart::ended(2)));
         let thrice = RestartPolicy::OnFailure { max_retries: 3 };
         assert_eq!(ended(thrice, 2, 2), Next::Restart(restart::ended(2)));
         assert_eq!(ended(thrice, 2, 3), Next::GiveUp(restart::ended(2)));
+        let rule = Rule::Machine { end: MachineEnd::Boot, boots: 1 };
+        let machine = Case { rule, ..case(Goal::Run, Exited(Same, 1)) };
+        assert_eq!(next(&machine), Next::GiveUp(restart::ended(1)));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::command::Answer;
+use persys_model::failure::FailureReason;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::link::{Beat, Registration};
 use persys_model::secret::SecretValues;
@@ -22,6 +23,8 @@ pub struct Effects {
     pub verbs: Vec<Run>,
     /// Answers to commands; what they claim is on disk.
     pub answers: Vec<(RequestId, Answer)>,
+    /// Reasons of programs and guests that ended and are started again or given up, one each; only counted.
+    pub ends: Vec<FailureReason>,
     /// A message to the scheduler.
     pub send: Option<Upward>,
     /// Ask the runtimes what exists; the answer carries this number.

@@ -41,6 +41,9 @@ pub struct Intent {
     pub gave_up: Option<Failure>,
     /// It ended well and is not started again.
     pub completed: bool,
+    /// It was started under this decision in a thing that an earlier one made, whose labels therefore
+    /// do not tell. Without it, a new life would take an end for that of the earlier decision.
+    pub started: bool,
 }
 
 /// What is to become of a workload on this node.

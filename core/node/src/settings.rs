@@ -1,5 +1,6 @@
 //! The numbers an agent's decisions depend on.
 
+use persys_model::spec::{Spec, WorkloadType};
 use persys_model::zoo::Zoo;
 
 use crate::restart;
@@ -33,6 +34,10 @@ pub struct AgentSettings {
     pub restart_cap_ms: u64,
     /// How long a workload must run until its restarts are no longer "in a row".
     pub restart_reset_ms: u64,
+    /// Time after its start in which the crash of a machine counts as a failed boot.
+    pub boot_window_ms: u64,
+    /// Boots of a machine in a row that may fail before it is given up.
+    pub boot_attempts: u32,
     /// How often a start is tried under one decision before it counts as failed.
     pub start_attempts: u32,
     /// How long to wait before changes that could not be written are written again.
@@ -61,6 +66,16 @@ impl AgentSettings {
     pub fn restart_wait_ms(&self, streak: u32) -> u64 {
         restart::delay_ms(streak, self.restart_base_ms, self.restart_cap_ms)
     }
+
+    /// Time a workload must run until its restarts are no longer "in a row". A machine that runs for
+    /// less may not have finished booting.
+    #[must_use]
+    pub fn row_reset_ms(&self, spec: Option<&Spec>) -> u64 {
+        match spec.map(Spec::workload_type) {
+            Some(WorkloadType::Vm) => self.restart_reset_ms.max(self.boot_window_ms),
+            Some(WorkloadType::Container | WorkloadType::Compose) | None => self.restart_reset_ms,
+        }
+    }
 }
 
 impl Default for AgentSettings {
@@ -79,6 +94,8 @@ impl Default for AgentSettings {
             restart_base_ms: 1_000,
             restart_cap_ms: 60_000,
             restart_reset_ms: 60_000,
+            boot_window_ms: 300_000,
+            boot_attempts: 3,
             start_attempts: 1,
             ledger_retry_ms: 1_000,
             tombstone_ms: 7 * 24 * 3_600 * 1_000,

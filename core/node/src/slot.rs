@@ -14,10 +14,11 @@ use persys_model::spec::{Class, Spec, WorkloadType};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use crate::decide::{Case, Leave, Next, Thing, Version};
+use crate::decide::{Case, Leave, Next, Rule, Thing, Version};
 use crate::input::{Existing, LedgerSeq, LookId, Seen, VerbId};
 use crate::ledger::{Goal, Intent};
-use crate::restart;
+use crate::restart::{self, Restarts};
+use crate::settings::AgentSettings;
 
 /// One workload in this life.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +43,13 @@ pub(crate) struct Slot {
     pub(crate) ran: bool,
     /// Since when it runs, as far as this life knows.
     pub(crate) running_since: Option<Millis>,
-    /// Restarts in a row.
+    /// Length of its last run, if this life saw it run.
+    pub(crate) last_run_ms: Option<u64>,
+    /// Restarts in a row, for the wait before the next one. A new life begins with all of them, so that
+    /// a crash loop stays slow.
     pub(crate) streak: u32,
+    /// Restarts in a row that this life saw, for limits: of a machine only failed boots.
+    pub(crate) in_row: u32,
     /// What was left of its last bad end.
     pub(crate) end: Option<End>,
     /// A restart that is due or waits.
@@ -55,6 +61,15 @@ pub(crate) struct Slot {
     pub(crate) retry_at: Option<Millis>,
     /// What the scheduler was or is to be told.
     pub(crate) told: Option<Told>,
+}
+
+/// Facts of the agent that the table looks at beside one workload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) confirmed: bool,
+    pub(crate) hold: bool,
+    pub(crate) leave: Leave,
+    pub(crate) settings: &'a AgentSettings,
 }
 
 /// What is there of a workload.
@@ -169,6 +184,14 @@ impl View {
         }
     }
 
+    /// True if a start under `epoch` starts what an earlier decision made: its labels stay.
+    pub(crate) fn made_before(&self, epoch: Epoch, revision: &RevisionId) -> bool {
+        match self {
+            Self::There { epoch: made, revision: of, .. } => *made < epoch && of == revision,
+            Self::Unknown | Self::Absent => false,
+        }
+    }
+
     /// Whether it runs, in whatever version.
     pub(crate) fn runs(&self) -> bool {
         match self {
@@ -209,6 +232,7 @@ impl Slot {
         self.ran = self.flight.is_none()
             && self.view.thing(&intent.revision) == Thing::Running(Version::Same);
         self.streak = 0;
+        self.in_row = 0;
         self.again = None;
         self.out_of_trouble();
         self.retry_at = None;
@@ -231,10 +255,13 @@ impl Slot {
         if view.runs() {
             self.end = None;
             self.running_since.get_or_insert(now);
-        } else if let Some(since) = self.running_since.take()
-            && now.since(since) >= reset_ms
-        {
-            self.streak = 0;
+        } else if let Some(since) = self.running_since.take() {
+            let ran = now.since(since);
+            self.last_run_ms = Some(ran);
+            if ran >= reset_ms {
+                self.streak = 0;
+                self.in_row = 0;
+            }
         }
         self.view = view;
     }
@@ -262,14 +289,14 @@ impl Slot {
     pub(crate) fn conclude(&mut self, intent: &Intent, leave: Leave) {
         let first = !std::mem::replace(&mut self.met, true);
         let View::There { epoch, state, .. } = &self.view else {
-            self.ran |= first && intent.restarts > 0;
+            self.ran |= first && (intent.restarts > 0 || intent.started);
             return;
         };
         match state {
             Existing::Created => {}
             Existing::Running => self.ran = true,
             Existing::Exited { .. } if first => {
-                self.ran = intent.restarts > 0 || *epoch == intent.epoch;
+                self.ran = intent.restarts > 0 || intent.started || *epoch == intent.epoch;
             }
             Existing::Exited { .. } => {}
         }
@@ -284,36 +311,52 @@ impl Slot {
     }
 
     /// What the table is to look at.
-    pub(crate) fn case(&self, intent: &Intent, confirmed: bool, hold: bool, leave: Leave) -> Case {
+    pub(crate) fn case(&self, intent: &Intent, now: &Circumstances<'_>) -> Case {
         let thing = self.view.thing(&intent.revision);
-        // The policy of a stack is read from its file; only an end asks for it.
-        let ended = matches!(thing, Thing::Exited(..));
-        let spec = intent.spec.as_deref().filter(|_| ended);
         Case {
             goal: intent.goal,
             thing,
-            confirmed,
-            hold,
+            confirmed: now.confirmed,
+            hold: now.hold,
             over: intent.completed || intent.gave_up.is_some(),
             runnable: intent.spec.is_some(),
             in_place: intent.spec.as_ref().is_some_and(|spec| spec.kind.updates_in_place()),
             ran: self.ran,
-            streak: self.streak,
-            policy: spec.map_or(RestartPolicy::default(), restart::policy),
-            leave,
+            restarts: self.restarts(intent),
+            rule: self.rule(intent.spec.as_deref(), now.settings),
+            leave: now.leave,
         }
     }
 
-    /// The same with what was left of its end, if it is about that end, and with the class that ends
+    /// Restarts before the one that is about to happen, which is on disk already.
+    fn restarts(&self, intent: &Intent) -> Restarts {
+        let ahead = self.again.as_ref().is_some_and(|again| again.counted);
+        let total = intent.restarts.saturating_sub(u32::from(ahead));
+        Restarts { total, in_row: self.in_row }
+    }
+
+    /// The rule for its last end. The policy of a stack is read from its file, so only an end asks for it.
+    fn rule(&self, spec: Option<&Spec>, settings: &AgentSettings) -> Rule {
+        match (&self.view, spec) {
+            (View::There { state: Existing::Exited { code }, .. }, Some(spec)) => {
+                restart::rule(spec, *code, self.last_run_ms, settings)
+            }
+            (View::There { .. } | View::Unknown | View::Absent, _) => {
+                Rule::Policy(RestartPolicy::default())
+            }
+        }
+    }
+
+    /// The same with what was left of its end, if it is about that end, and with the reason that ends
     /// of this kind have.
-    pub(crate) fn explained(&self, spec: Option<&Spec>, next: Next) -> Next {
+    pub(crate) fn explained(&self, rule: Rule, next: Next) -> Next {
         let View::There { epoch, state: Existing::Exited { code }, .. } = &self.view else {
             return next;
         };
         let end = self.end.as_ref().filter(|end| end.epoch == *epoch && end.code == *code);
-        let reason = restart::reason(spec, *code);
         let tell = |failure: Failure| {
-            Failure::new(reason, end.map_or(&*failure.message, |end| &*end.text))
+            let text = end.map_or(&*failure.message, |end| &*end.text);
+            Failure::new(restart::reason(rule), text).in_stage(failure.stage)
         };
         match next {
             Next::Restart(failure) => Next::Restart(tell(failure)),
@@ -377,6 +420,11 @@ pub(crate) fn is_gone(intent: &Intent) -> bool {
         Goal::Gone { .. } => true,
         Goal::Run | Goal::Rest => false,
     }
+}
+
+/// True for a virtual machine.
+pub(crate) fn is_machine(intent: &Intent) -> bool {
+    intent.spec.as_ref().is_some_and(|spec| spec.workload_type() == WorkloadType::Vm)
 }
 
 /// Whether at most one copy of it may exist anywhere.

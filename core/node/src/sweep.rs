@@ -321,7 +321,8 @@ impl Agent {
             return news;
         }
         let ran = slot.ran;
-        slot.see(view, now.mono, self.settings.restart_reset_ms);
+        let spec = intent.and_then(|intent| intent.spec.as_deref());
+        slot.see(view, now.mono, self.settings.row_reset_ms(spec));
         let Some(intent) = intent else {
             self.adopt(workload, effects);
             return true;
@@ -352,6 +353,7 @@ impl Agent {
             restarts: 0,
             gave_up: None,
             completed: false,
+            started: false,
         };
         slot.ran = goal == Goal::Run;
         slot.met = true;

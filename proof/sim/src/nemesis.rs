@@ -229,6 +229,7 @@ impl Sim {
                 if !self.agent_away(node, short) {
                     return false;
                 }
+                self.check.ledger_lost(&crate::setup::node_id(node));
                 self.lose_ledger(node);
             }
             Fault::DiskFull => host.disk.full_until = long,
@@ -247,6 +248,7 @@ impl Sim {
                     "ended by itself"
                 } else {
                     host.runtime.end(id);
+                    self.check.removed_by_hand(id);
                     "removed by hand"
                 };
                 self.changed(node, id, Change::Ended, why);

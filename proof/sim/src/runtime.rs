@@ -269,6 +269,8 @@ pub(crate) mod image {
     pub(crate) const BROKEN: &str = "app:broken";
     /// Does its work and ends well.
     pub(crate) const JOB: &str = "app:job";
+    /// Begins its work and ends badly, every time.
+    pub(crate) const FAILS: &str = "app:fails";
 }
 
 /// The image of a container or a machine.

@@ -100,6 +100,7 @@ impl Recipe {
         self.image = match (self.shape, rng.below(40)) {
             (_, 0) => image::MISSING,
             (_, 1) => image::BROKEN,
+            (Shape::Job, 2..=13) => image::FAILS,
             (Shape::Job, _) => image::JOB,
             _ => image::GOOD,
         };
@@ -164,6 +165,9 @@ impl Recipe {
                 _ => Vec::new(),
             },
             restart: match self.shape {
+                Shape::Job if self.image == image::FAILS && self.compute.memory_mib > 320 => {
+                    RestartPolicy::OnFailure { max_retries: 2 }
+                }
                 Shape::Job => RestartPolicy::No,
                 _ => RestartPolicy::Always,
             },

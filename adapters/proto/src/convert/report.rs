@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::failure::{Failure, FailureReason, clip};
+use persys_model::failure::{Failure, FailureReason, FailureStage, clip};
 use persys_model::fault::Faults;
 use persys_model::id::WorkloadId;
 use persys_model::inventory::{Report, State};
@@ -27,12 +27,13 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         state: word_of(&report.state).to_owned(),
         failure_reason: reason_of(failure).into(),
         message: failure.map(|failure| failure.message.to_string()).unwrap_or_default(),
-        retryable: failure.is_some_and(Failure::retryable),
+        retryable: goes_on(&report.state),
         restarts: report.restarts,
         details: BTreeMap::new(),
         confirmed: report.confirmed,
         trouble_reason: reason_of(report.trouble.as_ref()).into(),
         trouble: report.trouble.as_ref().map(|why| why.message.to_string()).unwrap_or_default(),
+        program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
     }
 }
 
@@ -81,8 +82,9 @@ fn state(at: &At<'_>, report: &wire::WorkloadReport) -> Option<State> {
     let reason_at = at.field("failure_reason");
     let reason = failure::read(&reason_at, report.failure_reason);
     let (word, reason) = (word?, reason?);
+    let stage = if report.program_ended { FailureStage::Run } else { FailureStage::Start };
     let failure = || match reason {
-        Some(reason) => Some(Failure::new(reason, &report.message)),
+        Some(reason) => Some(Failure::new(reason, &report.message).in_stage(stage)),
         None => reason_at.refuse("is missing: what failed has a reason"),
     };
     let state = match word {
@@ -119,6 +121,18 @@ fn failure_of(state: &State) -> Option<&Failure> {
         State::Restarting(failure) | State::Failed(failure) => Some(failure),
         State::Pending | State::Running | State::Stopped | State::Completed | State::Unknown => {
             None
+        }
+    }
+}
+
+/// True if it is tried again without anybody asking: by its agent, or by the scheduler.
+#[must_use]
+pub fn goes_on(state: &State) -> bool {
+    match state {
+        State::Restarting(_) => true,
+        State::Failed(failure) => failure.retryable(),
+        State::Pending | State::Running | State::Stopped | State::Completed | State::Unknown => {
+            false
         }
     }
 }
@@ -163,7 +177,7 @@ pub fn to_status(report: &Report, since: WallMillis) -> wire::WorkloadStatus {
             message: failure.message.to_string(),
             last_transition: Some(time::timestamp(since)),
             next_retry_at: None,
-            retryable: failure.retryable(),
+            retryable: goes_on(&report.state),
         }),
         usage: None,
     }

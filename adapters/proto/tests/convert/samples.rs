@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Registration};
@@ -22,13 +22,17 @@ use crate::random::Random;
 pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
     let reasons = FailureReason::ALL;
     let failure = |r: &mut Random| Failure::new(r.pick(&reasons), "why\nit failed");
+    let ended = |r: &mut Random| {
+        let stage = r.pick(&[FailureStage::Start, FailureStage::Run]);
+        failure(r).in_stage(stage)
+    };
     let state = match r.below(7) {
         0 => State::Pending,
         1 => State::Running,
-        2 => State::Restarting(failure(r)),
+        2 => State::Restarting(ended(r)),
         3 => State::Stopped,
         4 => State::Completed,
-        5 => State::Failed(failure(r)),
+        5 => State::Failed(ended(r)),
         _ => State::Unknown,
     };
     Report {

@@ -78,7 +78,7 @@ impl Machines {
                 return Some(path.display().to_string());
             }
         }
-        if ours.state != State::Crashed {
+        if ours.state != State::Crashed && !ours.is_stuck() {
             return None;
         }
         let (kind, stream) = session.screenshot(&ours.domain).await.ok()?;
@@ -278,7 +278,7 @@ impl Evidence for Machines {
         Ok(Some(End {
             code,
             signal: End::signal_of(code),
-            runtime_error: words(ours.state, code, picture),
+            runtime_error: words(&ours, code, picture),
             last_lines: console::last_lines(&self.folder(workload)).await,
             ..End::default()
         }))
@@ -286,17 +286,19 @@ impl Evidence for Machines {
 }
 
 /// What happened, in words.
-fn words(state: State, code: i32, picture: Option<String>) -> Option<String> {
-    let happened = match (state, code) {
-        (_, 0) => return None,
-        (State::Crashed, _) => "the guest crashed and is kept as it was",
-        (_, 1) => "the guest or its emulator crashed",
-        (_, 137) => "it was ended from outside",
-        _ => "nobody saw how it ended",
+fn words(ours: &Ours, code: i32, picture: Option<String>) -> Option<String> {
+    let stuck = ours.record.stuck.as_ref().map(|sign| format!("{sign}; it is kept as it was"));
+    let happened = match (stuck, ours.state, code) {
+        (_, _, 0) => return None,
+        (Some(stuck), _, _) => stuck,
+        (None, State::Crashed, _) => "the guest crashed and is kept as it was".to_owned(),
+        (None, _, 1) => "the guest or its emulator crashed".to_owned(),
+        (None, _, 137) => "it was ended from outside".to_owned(),
+        (None, _, _) => "nobody saw how it ended".to_owned(),
     };
     Some(match picture {
         Some(path) => format!("{happened}; its screen is in {path}"),
-        None => happened.to_owned(),
+        None => happened,
     })
 }
 
@@ -316,7 +318,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     use persys_libvirt::Param;
+    use persys_model::id::RevisionId;
+    use persys_model::spec::Class;
+    use persys_model::token::Epoch;
 
+    use super::super::identity;
+    use super::super::record::Record;
     use super::*;
 
     #[test]
@@ -352,8 +359,26 @@ mod tests {
 
     #[test]
     fn a_bad_end_says_what_happened_and_where_to_look() {
-        assert_eq!(words(State::Running, 0, None), None);
-        let text = words(State::Crashed, 1, Some("/vms/web/screen.ppm".to_owned())).unwrap();
+        let mut ours = Ours {
+            domain: Domain { name: "persys-web".to_owned(), uuid: [1; 16], id: 3 },
+            mark: identity::Mark {
+                workload: WorkloadId::fixed("web"),
+                epoch: Epoch(1),
+                revision: RevisionId::fixed("r1"),
+                class: Class::Default,
+            },
+            state: State::Running,
+            record: Record::default(),
+        };
+        assert_eq!(words(&ours, 0, None), None);
+        let screen = || Some("/vms/web/screen.ppm".to_owned());
+        ours.state = State::Crashed;
+        let text = words(&ours, 1, screen()).unwrap();
         assert!(text.contains("crashed") && text.ends_with("/vms/web/screen.ppm"), "{text}");
+        ours.state = State::Running;
+        ours.record.stuck = Some("the machine found nothing to boot".to_owned());
+        let text = words(&ours, 1, screen()).unwrap();
+        assert!(text.starts_with("the machine found nothing to boot; it is kept"), "{text}");
+        assert!(text.ends_with("/vms/web/screen.ppm"), "{text}");
     }
 }

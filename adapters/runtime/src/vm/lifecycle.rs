@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use persys_libvirt::{Domain, Session, State};
+use persys_libvirt::{Domain, Off, Session, State};
 use persys_model::id::WorkloadId;
 use persys_model::spec::VmSpec;
 use persys_node::input::Existing;
@@ -26,7 +26,7 @@ use crate::runtime::Start;
 use super::disks::Power;
 use super::observe::Ours;
 use super::record::{Record, now_ms};
-use super::{Machines, call};
+use super::{Machines, boot, call};
 
 /// How often a machine that is about to end is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -40,6 +40,10 @@ impl Machines {
         let session = self.session().await?;
         let (domain, state) = match self.find(&session, &start.workload).await? {
             Found::Foreign { name, owner } => return Err(Error::Foreign { name, owner }),
+            Found::Ours(ours) if ours.mark.revision == start.revision && ours.is_stuck() => {
+                self.destroy(&session, &ours.domain).await?;
+                (ours.domain, State::Off(Off::Destroyed))
+            }
             Found::Ours(ours) if ours.mark.revision == start.revision => (ours.domain, ours.state),
             Found::Ours(ours) => self.bring_over(&session, start, vm, *ours).await?,
             Found::Nothing => {
@@ -68,7 +72,7 @@ impl Machines {
                 return Ok((same, ours.state));
             }
             self.end(session, &ours, self.settings.update_grace).await?;
-        } else if ours.state == State::Crashed {
+        } else if ours.state == State::Crashed || ours.is_stuck() {
             self.destroy(session, &ours.domain).await?;
         }
         let plan = self.plan(session, start, vm, Power::Off).await?;
@@ -98,7 +102,13 @@ impl Machines {
         let folder = self.folder(&start.workload);
         let before = Record::read(&folder).await;
         self.forget_picture(&start.workload).await;
-        let begun = Record { started_ms: Some(now_ms()), ended: None, ..before.clone() };
+        let begun = Record {
+            started_ms: Some(now_ms()),
+            ended: None,
+            console_from: boot::mark(&folder).await,
+            stuck: None,
+            ..before.clone()
+        };
         begun.write(&folder).await?;
         let within_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         match timeout(limit, session.start(domain)).await {
@@ -161,6 +171,9 @@ impl Machines {
     /// Presses the power button, waits, and pulls the plug.
     async fn end(&self, session: &Session, ours: &Ours, grace: Duration) -> Result<(), Error> {
         let domain = &ours.domain;
+        if ours.is_stuck() {
+            return self.destroy(session, domain).await;
+        }
         match ours.state {
             State::Off(_) => return Ok(()),
             // It is held as it crashed; there is nobody to hear the button.

@@ -8,7 +8,7 @@
 //!   ours; [`image`], [`qemu_img`]: what a disk says about itself.
 //! - `plan`: all that a machine needs, from libvirt and from the parts above; `lifecycle`: start,
 //!   stop, remove; `turns`: one verb at a time.
-//! - `observe`: inspect, list, health; `record`: what libvirt does not keep.
+//! - `observe`: inspect, list, health; `boot`: signs that a boot failed; `record`: what libvirt does not keep.
 //! - `inside`: `console`, usage, evidence; `wakeups`: events.
 //! - `call`: what an answer of libvirt means.
 //!
@@ -30,6 +30,7 @@ pub mod settings;
 pub mod storage;
 pub mod xml;
 
+mod boot;
 mod call;
 mod console;
 mod inside;

@@ -1,6 +1,7 @@
 //! What is there: one machine, all of them, and libvirt itself.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -17,7 +18,7 @@ use crate::runtime::{Health, Thing};
 use super::identity::{self, Mark};
 use super::record::{Ended, Record, moment, now_ms};
 use super::xml::Element;
-use super::{Machines, call};
+use super::{Machines, boot, call};
 
 /// How many machines are asked about at a time.
 const AT_A_TIME: usize = 16;
@@ -50,6 +51,16 @@ impl Ours {
 
     pub(super) fn existing(&self) -> Existing {
         existing(self.state, &self.record)
+    }
+
+    /// True while its emulator runs, even if its boot failed: its disks are in use.
+    pub(super) fn has_emulator(&self) -> bool {
+        exit_code(self.state).is_none()
+    }
+
+    /// True if its boot failed and its emulator is kept as it was.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.has_emulator() && self.record.stuck.is_some()
     }
 }
 
@@ -122,8 +133,16 @@ impl Machines {
         if record.started_ms.is_none() || record.ended.is_some() {
             return record;
         }
-        if let Some(code) = exit_code(state) {
-            record.ended = Some(Ended { at_ms: now_ms(), code });
+        let now = now_ms();
+        let code = match exit_code(state) {
+            Some(code) => Some(code),
+            None => {
+                record.stuck = failed_boot(&folder, &record, now).await;
+                record.stuck.as_ref().map(|_| CRASHED)
+            }
+        };
+        if let Some(code) = code {
+            record.ended = Some(Ended { at_ms: now, code });
             // Whoever looks next sees the same and tries again.
             let _unwritten = record.write(&folder).await;
         }
@@ -176,7 +195,7 @@ impl Machines {
     pub(super) async fn exclusive_work(&self) -> Result<Vec<WorkloadId>, Error> {
         let all = self.all().await?.into_iter();
         let alone = all.filter(|ours| {
-            ours.mark.class == Class::Exclusive && ours.existing() == Existing::Running
+            ours.mark.class == Class::Exclusive && ours.has_emulator()
         });
         Ok(alone.map(|ours| ours.mark.workload).collect())
     }
@@ -217,10 +236,21 @@ fn reachable(address: &IpAddr) -> bool {
     }
 }
 
-/// A machine that is held still has what it has, so it runs as far as anyone must care.
+/// Words for a boot that failed, of a machine that libvirt says runs.
+async fn failed_boot(folder: &Path, record: &Record, now_ms: u64) -> Option<String> {
+    let since = Duration::from_millis(now_ms.saturating_sub(record.started_ms?));
+    if since > boot::WINDOW {
+        return None;
+    }
+    boot::sign(folder, record.console_from).await.map(str::to_owned)
+}
+
+/// A machine that is held still has what it has, so it runs as far as anyone must care. One whose boot
+/// failed for good has ended, though its emulator is kept for whoever wants to look.
 fn existing(state: State, record: &Record) -> Existing {
     let known = record.ended.map(|ended| ended.code);
     match exit_code(state) {
+        None if record.stuck.is_some() => Existing::Exited { code: known.unwrap_or(CRASHED) },
         None => Existing::Running,
         // libvirt says so of a machine that never ran, and of every one after its own restart.
         Some(_) if record.started_ms.is_none() && state == State::Off(Off::Unknown) => {
@@ -273,6 +303,14 @@ mod tests {
         assert_eq!(existing(State::Crashed, &ran(None)), Existing::Exited { code: 1 });
         for state in [State::Running, State::Paused, State::ShuttingDown, State::Blocked] {
             assert_eq!(existing(state, &ran(Some(3))), Existing::Running, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_stuck_in_its_boot_has_ended() {
+        let stuck = Record { stuck: Some("nothing to boot".to_owned()), ..ran(Some(1)) };
+        for state in [State::Running, State::Blocked, State::Off(Off::Destroyed)] {
+            assert_eq!(existing(state, &stuck), Existing::Exited { code: 1 }, "{state:?}");
         }
     }
 

@@ -112,7 +112,7 @@ impl Machines {
     /// Whether a machine that runs with this record has to be started anew to become what is
     /// planned.
     pub(super) async fn must_restart(&self, plan: &Plan, record: &Record) -> bool {
-        if record.shape != plan.shape {
+        if !hardware(&record.shape).eq(hardware(&plan.shape)) {
             return true;
         }
         let Some(planned) = &plan.made.seed else { return false };
@@ -230,6 +230,12 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     let gone = |error: tokio::task::JoinError| Error::Storage { detail: error.to_string() };
     tokio::task::spawn_blocking(work).await.map_err(gone)?
+}
+
+/// The lines of a description that a running machine would have to be restarted for. Where the firmware
+/// writes to is not one of them: machines that an earlier version made go on until they are next started.
+fn hardware(shape: &str) -> impl Iterator<Item = &str> {
+    shape.lines().filter(|line| !line.trim_start().starts_with("<bios "))
 }
 
 #[cfg(test)]

@@ -26,6 +26,10 @@ pub(super) struct Record {
     pub(super) started_ms: Option<u64>,
     /// How that run ended, once somebody saw it.
     pub(super) ended: Option<Ended>,
+    /// Length of the console when that run began.
+    pub(super) console_from: u64,
+    /// Words for a boot that failed for good while libvirt says that the machine runs.
+    pub(super) stuck: Option<String>,
     /// Addresses that were given to it for good.
     pub(super) addresses: Vec<IpAddr>,
     /// Its description without our facts: what a running machine would have to be restarted for.
@@ -101,6 +105,8 @@ mod tests {
         let record = Record {
             started_ms: Some(7),
             ended: Some(Ended { at_ms: 9, code: 3 }),
+            console_from: 17,
+            stuck: Some("nothing to boot".to_owned()),
             addresses: vec!["10.0.0.7".parse().unwrap()],
             shape: "<domain/>".to_owned(),
         };

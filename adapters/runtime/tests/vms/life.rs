@@ -144,6 +144,35 @@ async fn a_crash_is_seen_with_its_evidence_and_a_good_end_is_good() {
     }
 }
 
+#[tokio::test]
+async fn a_machine_that_finds_nothing_to_boot_has_ended_and_can_be_started_again() {
+    let bench = bench().await;
+    let mut empty = vm("");
+    empty.os_image = None;
+    let order = order("empty", "r1", empty);
+    let id = &order.workload;
+    bench.machines.start(&order).await.unwrap();
+    assert_eq!(bench.state(id).await, Some(Existing::Running), "it may still be about to boot");
+    assert_eq!(bench.ended(id).await, 1);
+    let end = bench.machines.evidence(id).await.unwrap().unwrap();
+    let words = end.runtime_error.unwrap();
+    assert!(words.contains("the machine found nothing to boot"), "{words}");
+    let screen = words.rsplit(' ').next().unwrap();
+    assert!(std::fs::metadata(screen).unwrap().len() > 1000, "{words}");
+    assert!(end.last_lines.iter().any(|line| line.contains("No bootable device")), "{end:?}");
+    // What it was is kept until it is started again, which begins from the beginning.
+    assert_eq!(bench.daemon.virsh(&["domstate", "persys-empty"]), "running");
+    let before = bench.daemon.virsh(&["domid", "persys-empty"]);
+    bench.machines.start(&order).await.unwrap();
+    assert_eq!(bench.state(id).await, Some(Existing::Running), "the next boot has its own time");
+    assert_ne!(bench.daemon.virsh(&["domid", "persys-empty"]), before);
+    assert_eq!(bench.ended(id).await, 1);
+    bench.machines.stop(id, GRACE).await.unwrap();
+    assert_eq!(bench.daemon.virsh(&["domstate", "persys-empty"]), "shut off");
+    assert_eq!(bench.state(id).await, Some(Existing::Exited { code: 1 }));
+    bench.machines.remove(id, true).await.unwrap();
+}
+
 /// Reads a console until it shows `wanted`, or ends.
 async fn shown(session: &mut ConsoleSession, wanted: &str) -> bool {
     let mut text = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode, Version};
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::time::WallMillis;
@@ -42,6 +42,9 @@ struct ReasonShape {
 struct FailureShape {
     reason: FailureReasonShape,
     message: Arc<str>,
+    /// Records of earlier versions do not tell the stages apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    program_ended: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -153,9 +156,10 @@ struct StatusInfo {
 
 impl From<&Reason> for ReasonShape {
     fn from(Reason { code, message, failure, since }: &Reason) -> Self {
-        let failure = failure.as_ref().map(|Failure { reason, message }| FailureShape {
+        let failure = failure.as_ref().map(|Failure { reason, stage, message }| FailureShape {
             reason: (*reason).into(),
             message: Arc::clone(message),
+            program_ended: *stage == FailureStage::Run,
         });
         Self { code: (*code).into(), message: Arc::clone(message), failure, since_ms: since.0 }
     }
@@ -163,8 +167,11 @@ impl From<&Reason> for ReasonShape {
 
 impl From<ReasonShape> for Reason {
     fn from(ReasonShape { code, message, failure, since_ms }: ReasonShape) -> Self {
-        let failure = failure
-            .map(|FailureShape { reason, message }| Failure { reason: reason.into(), message });
+        let failure = failure.map(|FailureShape { reason, message, program_ended }| Failure {
+            reason: reason.into(),
+            stage: if program_ended { FailureStage::Run } else { FailureStage::Start },
+            message,
+        });
         Self { code: code.into(), message, failure, since: WallMillis(since_ms) }
     }
 }

@@ -4,6 +4,7 @@
 //!   state_dir/agent.redb                term · intents · tombstones · actions
 //!   state_dir/secrets.key               what the secrets among the intents are sealed with
 //!   state_dir/agent.redb.damaged-<ms>   what could not be read, kept for people
+//!   state_dir/exclusive                 there if exclusive work was ordered, for the watchdog
 //!   state_dir/lease                     until when exclusive work may run, for the watchdog
 //! ```
 //!
@@ -31,6 +32,7 @@ use redb::{
 };
 
 use super::actions;
+use super::exclusive;
 use super::lease::{self, LEASE};
 use super::record::{self, Unreadable};
 use super::sealed::Opened;
@@ -157,6 +159,9 @@ impl FileKeeper {
             let made = make(&path, (&disk, &keys), &ledger, &history).map_err(disk_failed)?;
             (made, ledger, history)
         };
+        if moved.is_some() || ledger.intents.values().any(exclusive::may_be_exclusive) {
+            exclusive::mark(dir).map_err(|error| failed(dir, &error))?;
+        }
         let boot = lease::boot_id();
         let state = Mutex::new(State { database: Some(database), closed: false, ledger, history });
         let (dir, noted) = (dir.to_path_buf(), Mutex::default());
@@ -237,6 +242,7 @@ impl Inner {
         if state.closed {
             return Err("it is closed".to_owned());
         }
+        exclusive::mark_for(&self.dir, changes).map_err(|error| error.to_string())?;
         let mut ledger = state.ledger.clone();
         for change in changes {
             ledger.apply(change);

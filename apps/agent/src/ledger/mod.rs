@@ -2,10 +2,11 @@
 //!
 //! - [`mod@file`]: on disk, one file of records and one with the lease.
 //! - `actions`: what was done lately, written along.
-//! - [`lease`]: the lease as a watchdog reads it.
+//! - [`lease`]: the lease as a watchdog reads it; `exclusive`: a mark that there may be exclusive work.
 //! - [`record`]: what the records are, byte for byte; [`sealed`]: why a rotten file is noticed.
 
 pub(crate) mod actions;
+pub(crate) mod exclusive;
 pub mod file;
 pub mod lease;
 mod record;

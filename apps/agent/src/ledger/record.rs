@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
@@ -67,6 +67,8 @@ struct IntentShape {
     gave_up: Option<FailureShape>,
     #[serde(default)]
     completed: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    started: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,6 +83,9 @@ enum GoalShape {
 struct FailureShape {
     reason: Arc<str>,
     message: Arc<str>,
+    /// Absent in ledgers of earlier versions, which did not tell the stages apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    program_ended: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -148,7 +153,8 @@ pub(super) fn intent(
     intent: &Intent,
     keys: &Keys,
 ) -> Result<Vec<u8>, String> {
-    let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, completed } = intent;
+    let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, completed, started } =
+        intent;
     let shape = IntentShape {
         v: VERSION,
         epoch: epoch.0,
@@ -164,8 +170,10 @@ pub(super) fn intent(
         gave_up: gave_up.as_ref().map(|failure| FailureShape {
             reason: Arc::from(failure.reason.code()),
             message: Arc::clone(&failure.message),
+            program_ended: failure.stage == FailureStage::Run,
         }),
         completed: *completed,
+        started: *started,
     };
     serde_json::to_vec(&shape).map_err(|error| error.to_string())
 }
@@ -194,13 +202,15 @@ pub(super) fn read_intent(
         restarts: shape.restarts,
         gave_up: shape.gave_up.as_ref().map(read_failure).transpose()?,
         completed: shape.completed,
+        started: shape.started,
     })
 }
 
 fn read_failure(shape: &FailureShape) -> Result<Failure, Unreadable> {
     let reason = FailureReason::ALL.into_iter().find(|reason| reason.code() == &*shape.reason);
     let damaged = || Unreadable::Damaged("gave_up has a reason nobody knows".to_owned());
-    Ok(Failure::new(reason.ok_or_else(damaged)?, &shape.message))
+    let stage = if shape.program_ended { FailureStage::Run } else { FailureStage::Start };
+    Ok(Failure::new(reason.ok_or_else(damaged)?, &shape.message).in_stage(stage))
 }
 
 /// The lease as the watchdog reads it.

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::secret::{Redacted, SecretValue, SecretValues};
@@ -43,8 +43,12 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         spec: Some(Arc::new(spec)),
         secrets: Arc::new(secrets()),
         restarts: 3,
-        gave_up: Some(Failure::new(FailureReason::ImageNotFound, "no such image")),
+        gave_up: Some(
+            Failure::new(FailureReason::RuntimeError, "exited with code 3")
+                .in_stage(FailureStage::Run),
+        ),
         completed: true,
+        started: true,
     }
 }
 

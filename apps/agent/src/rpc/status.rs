@@ -9,7 +9,7 @@ use persys_node::agent::Agent;
 use persys_node::input::Existing;
 use persys_proto::agent::v1 as wire;
 use persys_proto::convert::classic::workload_type;
-use persys_proto::convert::report::{actual_state, word_of};
+use persys_proto::convert::report::{actual_state, goes_on, word_of};
 use persys_runtime::inside::End;
 use persys_runtime::runtime::Thing;
 
@@ -56,7 +56,7 @@ fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
         message = failure.message.to_string();
         metadata.insert("failure_reason".to_owned(), failure.reason.code().to_owned());
         metadata.insert("failure_message".to_owned(), message.clone());
-        let terminal = !failure.retryable();
+        let terminal = !goes_on(&report.state);
         metadata.insert("retry_terminal".to_owned(), terminal.to_string());
     }
     if let Some(trouble) = &report.trouble {

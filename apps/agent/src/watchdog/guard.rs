@@ -12,6 +12,7 @@ use persys_model::zoo::Zoo;
 use persys_node::fence::{Watchdog, WatchdogInput};
 use persys_runtime::{Clock, Error, Exclusive, Runtime};
 
+use crate::ledger::exclusive;
 use crate::ledger::lease::{self, Lease};
 
 use super::pulse::Pulse;
@@ -128,7 +129,11 @@ impl<O: Fn() -> Agent> Guard<O> {
         let agent = (self.agent)();
         let mut at_rest = false;
         if over || stale || agent == Agent::Released {
-            at_rest = self.look().await == Some(0);
+            at_rest = match self.look().await {
+                Some(count) => count == 0,
+                // A runtime that may never answer hides nothing that nobody ordered.
+                None => self.ran.is_empty() && !exclusive::is_marked(&self.dir),
+            };
         }
         // It may be over by now.
         let now = self.now();
@@ -263,7 +268,9 @@ mod tests {
                 };
                 sim.start(&start).await.unwrap();
             }
-            Self { dir: tempfile::tempdir().unwrap(), time, sim }
+            let dir = tempfile::tempdir().unwrap();
+            exclusive::mark(dir.path()).unwrap();
+            Self { dir, time, sim }
         }
 
         fn guard(&self, agent: Agent) -> Guard<impl Fn() -> Agent> {
@@ -339,6 +346,20 @@ mod tests {
         std::fs::write(rig.dir.path().join("lease"), "garbage").unwrap();
         rig.guard(Agent::Lives).turn().await;
         assert!(!rig.runs().await, "nothing was ever granted");
+    }
+
+    #[tokio::test]
+    async fn an_orphan_that_was_never_needed_does_not_wait_for_a_runtime_that_is_not_there() {
+        let rig = Rig::new().await;
+        exclusive::unmark(rig.dir.path()).unwrap();
+        lease(rig.dir.path(), BOOT, 2_000);
+        rig.sim.set_silent(true);
+        assert!(rig.guard(Agent::Lives).turn().await, "its agent may order something yet");
+        let mut orphan = rig.guard(Agent::Gone);
+        assert!(orphan.turn().await, "what the agent asked for last may still begin");
+        rig.at(2_000);
+        assert!(!orphan.turn().await);
+        assert!(!rig.guard(Agent::Released).turn().await);
     }
 
     #[tokio::test]

@@ -17,7 +17,8 @@
 //! | cannot be read, is garbage | keeps to the last moment it knew; if it never knew one: stops |
 //!
 //! A watchdog whose agent is gone ends once the lease is over and nothing exclusive runs, or once
-//! the next agent has one of its own. An agent that is told to stop, and was to run nothing exclusive,
+//! the next agent has one of its own. While a runtime does not answer, something exclusive may run,
+//! unless nothing of the kind was ever ordered here (`ledger/exclusive.rs`). An agent that is told to stop, and was to run nothing exclusive,
 //! lets it go: then it ends as soon as it has seen that nothing of the kind runs. Under systemd the
 //! agent's unit needs `KillMode=process`, or the watchdog ends with it.
 //!

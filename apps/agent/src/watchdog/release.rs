@@ -8,17 +8,19 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use persys_model::spec::Class;
-use persys_node::ledger::{Intent, Ledger};
+use persys_node::ledger::Ledger;
+
+use crate::ledger::exclusive;
 
 const FILE: &str = "watchdog.released";
 
 /// Says that this agent has ended and left nothing exclusive to be started, if that is so. After this
 /// it must start nothing.
 pub(crate) fn release(dir: &Path, boot: &str, ledger: &Ledger) -> io::Result<bool> {
-    if ledger.intents.values().any(may_be_exclusive) {
+    if ledger.intents.values().any(exclusive::may_be_exclusive) {
         return Ok(false);
     }
+    exclusive::unmark(dir)?;
     let new = dir.join(format!("{FILE}.new"));
     fs::write(&new, word(boot, std::process::id()))?;
     fs::rename(&new, dir.join(FILE)).map(|()| true)
@@ -44,11 +46,6 @@ fn word(boot: &str, agent: u32) -> String {
     format!("{boot} {agent}")
 }
 
-/// What was found running after the ledger was lost may be anything.
-fn may_be_exclusive(intent: &Intent) -> bool {
-    intent.spec.as_ref().is_none_or(|spec| spec.placement.class == Class::Exclusive)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -56,9 +53,9 @@ mod tests {
 
     use persys_model::id::{RevisionId, WorkloadId};
     use persys_model::resources::Resources;
-    use persys_model::spec::{ContainerSpec, Kind, Placement, Spec};
+    use persys_model::spec::{Class, ContainerSpec, Kind, Placement, Spec};
     use persys_model::token::Epoch;
-    use persys_node::ledger::Goal;
+    use persys_node::ledger::{Goal, Intent};
 
     use super::*;
 
@@ -81,6 +78,7 @@ mod tests {
             restarts: 0,
             gave_up: None,
             completed: false,
+            started: false,
         };
         let intents = BTreeMap::from([(WorkloadId::new("db").unwrap(), intent)]);
         Ledger { intents, ..Ledger::default() }

@@ -41,7 +41,7 @@ impl Lives {
     pub(super) fn new(families: &mut Families) -> Self {
         let failures = families.counters(
             "workload_failures_total",
-            "Attempts to run a workload that failed, by why",
+            "Attempts to run a workload that failed, and restarts by its node, by why",
             ["reason"],
         );
         let conditions = families.counters(
@@ -75,7 +75,7 @@ impl Lives {
         match &event.what {
             Happening::Workload { id, from, to, .. } => {
                 self.went_on(id, *from, *to, event.at);
-                if matches!(to, Some(Phase::Backoff | Phase::Failed))
+                if matches!(to, Some(Phase::Backoff | Phase::Failed | Phase::Restarting))
                     && let Some(failure) = world
                         .and_then(|world| world.workload(id))
                         .and_then(|view| view.assignment.reason.failure.as_ref())

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use persys_model::assignment::ReasonCode;
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::WorkloadId;
 use persys_model::phase::Phase;
 use persys_model::retry::Retry;
+use persys_model::spec::WorkloadType;
 use persys_model::time::WallMillis;
 use persys_model::zoo::Bug;
 
@@ -33,6 +34,7 @@ impl World {
         });
         retry.max_attempts = self.settings.retry_attempts;
         let endless = self.settings.zoo.has(Bug::RetryForever);
+        let retryable = failure.retryable() || self.retries_ended_program(&failure);
         if !endless {
             retry.attempts = retry.attempts.saturating_add(1);
         }
@@ -42,11 +44,16 @@ impl World {
         {
             retry.avoid.push(node);
         }
-        if endless || (failure.retryable() && retry.attempts < self.settings.retry_attempts) {
+        if endless || (retryable && retry.attempts < self.settings.retry_attempts) {
             self.plan_attempt(at, retry, failure, &id);
         } else {
             self.give_up(at, retry, failure);
         }
+    }
+
+    /// Known bug: the retry budget starts a program again that its restart policy has given up.
+    fn retries_ended_program(&self, failure: &Failure) -> bool {
+        self.settings.zoo.has(Bug::RetryAfterProgramEnd) && failure.reason.retryable()
     }
 
     fn plan_attempt(
@@ -82,10 +89,12 @@ impl World {
     fn give_up(&mut self, at: WorkloadIndex, mut retry: Retry, failure: Failure) {
         self.mark(Mark::GaveUp);
         retry.next_at = None;
-        let message = if failure.retryable() {
-            format!("gave up after {} attempts: {}", retry.attempts, failure.message)
-        } else {
-            format!("trying again will not help: {}", failure.message)
+        let message = match failure.stage {
+            FailureStage::Run => self.says_over(at, &failure),
+            FailureStage::Start if failure.retryable() => {
+                format!("gave up after {} attempts: {}", retry.attempts, failure.message)
+            }
+            FailureStage::Start => format!("trying again will not help: {}", failure.message),
         };
         self.keep_retry(at, Some(retry));
         if let Some(slot) = self.workloads.get_mut(at.0) {
@@ -97,6 +106,26 @@ impl World {
         let slot = self.workloads.get(at.0);
         if !slot.is_some_and(|slot| slot.workload.spec.kind.updates_in_place()) {
             self.rest(at);
+        }
+    }
+
+    /// The message for a program that ended and is not started again: its end in the first line, then
+    /// its evidence.
+    fn says_over(&self, at: WorkloadIndex, failure: &Failure) -> String {
+        let slot = self.workloads.get(at.0);
+        let restarts = slot.and_then(|slot| slot.seen.as_ref()).map_or(0, |seen| seen.restarts);
+        let (what, evidence) = failure.parts();
+        let machine = slot.is_some_and(|slot| slot.workload.spec.workload_type() == WorkloadType::Vm);
+        let rule = match (machine, restarts) {
+            (true, _) => format!("the machine did not boot in {} attempts", restarts.saturating_add(1)),
+            (false, 0) => "its restart policy does not start it again".to_owned(),
+            (false, 1) => "its restart policy allows no more than this 1 restart".to_owned(),
+            (false, more) => format!("its restart policy allows no more than these {more} restarts"),
+        };
+        let message = format!("{what}; {rule}");
+        match evidence {
+            Some(evidence) => format!("{message}\n{evidence}"),
+            None => message,
         }
     }
 

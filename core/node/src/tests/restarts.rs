@@ -1,12 +1,12 @@
 //! What ends and what is started again.
 
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::inventory::State;
 use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
 use persys_model::token::Epoch;
 
-use super::rig::{Rig, apply, id, in_place, plain, seen, spec};
+use super::rig::{Rig, apply, apply_spec, id, in_place, plain, seen, spec};
 use crate::effects::Verb;
 use crate::input::{Existing, Input, Outcome};
 use crate::restart::ended;
@@ -94,6 +94,34 @@ fn a_job_that_ends_badly_has_failed() {
 }
 
 #[test]
+fn every_restart_counts_for_a_job_however_long_it_ran() {
+    let policy = RestartPolicy::OnFailure { max_retries: 2 };
+    let mut rig = Rig::running(5, "a", &spec(policy, Class::Default));
+    for _ in 0..2 {
+        rig.wait(3_600_000);
+        dies(&mut rig, 1);
+        lives(&mut rig);
+    }
+    rig.wait(3_600_000);
+    dies(&mut rig, 1);
+    assert_eq!(rig.state(), Some(State::Failed(ended(1))), "three runs");
+    assert_eq!(rig.ends, [FailureReason::RuntimeError; 3]);
+}
+
+#[test]
+fn a_service_with_a_limit_is_given_up_only_by_restarts_in_a_row() {
+    let policy = RestartPolicy::AlwaysUpTo { max_retries: 1 };
+    let mut rig = Rig::running(5, "a", &spec(policy, Class::Default));
+    for _ in 0..3 {
+        rig.wait(60_000);
+        dies(&mut rig, 1);
+        lives(&mut rig);
+    }
+    dies(&mut rig, 1);
+    assert_eq!(rig.state(), Some(State::Failed(ended(1))));
+}
+
+#[test]
 fn a_limited_policy_gives_up_and_counts_across_lives() {
     let mut rig =
         Rig::running(5, "a", &spec(RestartPolicy::OnFailure { max_retries: 2 }, Class::Default));
@@ -116,6 +144,20 @@ fn what_ended_while_the_agent_was_away_is_judged_by_the_policy_once_confirmed() 
     assert_eq!(rig.state(), Some(State::Stopped), "nobody has confirmed it");
     rig.order(apply(5, "a"));
     assert_eq!(rig.state(), Some(State::Failed(ended(4))));
+}
+
+#[test]
+fn an_end_under_a_later_decision_is_judged_though_its_labels_are_of_the_earlier_one() {
+    let job = spec(RestartPolicy::No, Class::Default);
+    let mut rig = Rig::running(5, "a", &job);
+    dies(&mut rig, 3);
+    // Somebody retries it by hand: the same container is started again under another decision.
+    rig.order(apply_spec(6, "a", job));
+    lives(&mut rig);
+    let mut rig = rig.reborn(vec![seen(5, "a", Existing::Exited { code: 4 })]);
+    rig.order(apply(6, "a"));
+    assert_eq!(rig.state(), Some(State::Failed(ended(4))));
+    assert!(rig.verbs.is_empty());
 }
 
 #[test]
@@ -153,13 +195,55 @@ fn a_machine_that_ends_badly_did_not_come_up() {
     left(&mut rig, 1, "exited with code 1: the guest crashed");
     dies(&mut rig, 1);
     let told = Failure::new(FailureReason::VmBootFailed, "exited with code 1: the guest crashed");
-    assert_eq!(rig.state(), Some(State::Restarting(told)));
+    assert_eq!(rig.state(), Some(State::Restarting(told.in_stage(FailureStage::Run))));
+}
+
+#[test]
+fn a_machine_whose_boots_fail_is_given_up_and_the_ends_are_counted() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    for wait in [0, 1_000] {
+        dies(&mut rig, 1);
+        rig.wait(wait);
+        lives(&mut rig);
+    }
+    dies(&mut rig, 1);
+    let told = ended(1);
+    let failure = Failure { reason: FailureReason::VmBootFailed, ..told };
+    assert_eq!(rig.state(), Some(State::Failed(failure)));
+    assert_eq!(rig.ends, [FailureReason::VmBootFailed; 3]);
+    assert_eq!(rig.disk.intents[&id("web")].restarts, 2, "three boots");
+}
+
+#[test]
+fn a_machine_that_ran_for_long_or_was_ended_from_outside_is_started_again() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    for _ in 0..6 {
+        rig.wait(300_000);
+        dies(&mut rig, 1);
+        assert_eq!(rig.verbs.len(), 1, "a crash after the boot window");
+        lives(&mut rig);
+    }
+    for wait in [1_000, 2_000, 4_000, 8_000, 16_000] {
+        dies(&mut rig, 137);
+        rig.wait(wait);
+        lives(&mut rig);
+    }
+    assert_eq!(rig.ends, [FailureReason::RuntimeError; 11]);
+    let mut rig = rig.reborn(vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply(5, "a"));
+    dies(&mut rig, 1);
+    assert!(
+        matches!(rig.state(), Some(State::Restarting(_))),
+        "restarts of an earlier life are no failed boots of this one"
+    );
 }
 
 #[test]
 fn what_was_left_of_an_end_is_told_and_kept() {
     let exited = |code| vec![seen(5, "a", Existing::Exited { code })];
-    let failure = |text: &str| Failure::new(FailureReason::RuntimeError, text);
+    let failure = |text: &str| {
+        Failure::new(FailureReason::RuntimeError, text).in_stage(FailureStage::Run)
+    };
     let mut rig = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
     assert_eq!(rig.agent.fresh_ends(&exited(3)), [(id("web"), Epoch(5), 3)]);
     left(&mut rig, 3, "exited with code 3\nlast lines:\nno config");

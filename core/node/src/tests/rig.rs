@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order};
-use persys_model::failure::Failure;
+use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::link::{Beat, BeatAnswer, RegistrationAnswer};
@@ -136,6 +136,7 @@ pub(super) struct Rig {
     pub(super) verbs: Vec<Run>,
     pub(super) answers: Vec<(RequestId, Answer)>,
     pub(super) beats: Vec<Beat>,
+    pub(super) ends: Vec<FailureReason>,
     pub(super) registrations: usize,
     requests: u64,
     /// The last question to the runtimes.
@@ -160,6 +161,7 @@ impl Rig {
             verbs: Vec::new(),
             answers: Vec::new(),
             beats: Vec::new(),
+            ends: Vec::new(),
             registrations: 0,
             requests: 0,
             asked: LookId(0),
@@ -195,6 +197,7 @@ impl Rig {
         self.asked = effects.observe.unwrap_or(self.asked);
         self.verbs.extend(effects.verbs);
         self.answers.extend(effects.answers);
+        self.ends.extend(effects.ends);
         match effects.send {
             Some(Upward::Beat(beat)) => self.beats.push(beat),
             Some(Upward::Register(_)) => self.registrations += 1,

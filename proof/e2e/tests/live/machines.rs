@@ -178,6 +178,43 @@ async fn the_whole_life_of_a_machine() {
     assert!(kept.windows(7).any(|bytes| bytes == b"on-mine"), "with what was on it");
 }
 
+#[tokio::test]
+async fn a_machine_that_cannot_boot_has_failed_with_its_screen_and_its_console() {
+    let mut scene = Scene::set().await;
+    let id = scene.stack.id("box");
+    let mine = scene.daemon.folder.join("mine/data.img");
+    std::fs::File::create(&mine).unwrap().set_len(128 << 20).unwrap();
+    let file = scene.file(&id, "r1", 128, &["panic"]);
+    typed(&scene.stack, "apply - --detach", &file).await;
+    let deadline = Instant::now() + 3 * PATIENCE;
+    let view = loop {
+        let found = scene.stack.look(&id).await;
+        match found {
+            Ok(Some(view)) if view.status == "Failed" => break view,
+            found => {
+                let what = format!("it has not failed: {found:?}");
+                scene.stack.wait_a_little(deadline, &what).await;
+            }
+        }
+    };
+    assert_eq!(view.failure_reason, "VM_BOOT_FAILED", "{view:?}");
+    assert_eq!(view.restarts, 2, "three boots: {view:?}");
+    let why = done(&scene.stack, &format!("why {id}"), "").await;
+    assert!(why.contains("the machine did not boot in 3 attempts"), "{why}");
+    assert!(why.contains("Kernel panic"), "the console is told: {why}");
+    let screen = why.split_whitespace().find(|word| word.contains("/screen.")).unwrap_or_default();
+    let screen = screen.trim_end_matches([';', ',', '.']);
+    assert!(std::fs::metadata(screen).is_ok_and(|about| about.len() > 1000), "{screen}: {why}");
+    let counted = |page: &str, family: &str| {
+        let line = page.lines().find(|line| line.starts_with(family) && line.contains("VM_BOOT"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_default()
+    };
+    let page = crate::secrets::page(&scene.stack, "scheduler", "/metrics").await;
+    let failures = counted(&page, "persys_scheduler_workload_failures_total");
+    assert!(failures >= 2.0, "the last boot and a restart at least: {failures}");
+    scene.stack.delete(&id).await;
+}
+
 /// The machine is unknown and left alone; the container beside it is looked after as ever.
 async fn while_libvirt_is_away(scene: &mut Scene, machine: &str) {
     const SILENT: &str = "the runtime of its node does not answer";

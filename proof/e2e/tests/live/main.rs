@@ -24,6 +24,8 @@ mod refusals;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod restarts;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod stacks;

@@ -40,7 +40,7 @@ fn processes(file: &str) -> Vec<String> {
     with.map(|one| one.file_name().to_string_lossy().into_owned()).collect()
 }
 
-async fn page(stack: &Stack, process: &str, path: &str) -> String {
+pub(crate) async fn page(stack: &Stack, process: &str, path: &str) -> String {
     let mut connection = TcpStream::connect(stack.pages_of(process)).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();

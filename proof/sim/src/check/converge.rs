@@ -177,7 +177,9 @@ impl Sim {
         let contents = &self.store.contents;
         contents.assignments.iter().any(|(id, assignment)| {
             let workload = contents.workloads.get(id);
-            let job = workload.is_some_and(|workload| image_of(&workload.spec) == image::JOB);
+            let job = workload.is_some_and(|workload| {
+                matches!(image_of(&workload.spec), image::JOB | image::FAILS)
+            });
             job && matches!(assignment.phase, Phase::Starting | Phase::Running | Phase::Restarting)
         })
     }
@@ -398,5 +400,5 @@ fn is_request(event: &Event) -> bool {
 
 /// Whether it can run at all where there is room.
 fn is_sound(workload: &Workload) -> bool {
-    !matches!(image_of(&workload.spec), image::MISSING | image::BROKEN)
+    !matches!(image_of(&workload.spec), image::MISSING | image::BROKEN | image::FAILS)
 }

@@ -15,6 +15,7 @@ mod converge;
 mod derived;
 mod guard;
 mod history;
+mod policy;
 pub(crate) mod room;
 mod volumes;
 mod wishes;
@@ -68,6 +69,7 @@ pub(crate) struct Check {
     recovered_at: Option<u64>,
     brake_released_at: Option<u64>,
     counts: Counts,
+    programs: policy::Programs,
 }
 
 /// How often anything was done at all.
@@ -97,6 +99,7 @@ impl Check {
             recovered_at: None,
             brake_released_at: None,
             counts: Counts::default(),
+            programs: policy::Programs::default(),
         }
     }
 

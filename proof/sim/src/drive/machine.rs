@@ -100,6 +100,9 @@ impl Sim {
             self.cover.hit("runtime: data of a volume deleted");
             self.check.data_deleted(self.now, &self.store.contents, (&id, &run.workload), &key);
         }
+        if matches!(change, Change::Started | Change::Replaced) {
+            self.check.program_started(self.now, host, &run);
+        }
         self.changed(node, &run.workload, change, "as told");
         let Run { id, workload, .. } = *run;
         self.queue.push(self.now + 1, Event::VerbDone { node, life, verb: id, workload, outcome });
@@ -139,7 +142,7 @@ impl Sim {
         let Some(host) = self.hosts.get(node) else { return };
         let Some(thing) = host.runtime.things.get(id).filter(|thing| thing.runs()) else { return };
         let (boot, starts) = (host.boots, thing.starts);
-        if image_of(&thing.spec) == image::JOB {
+        if matches!(image_of(&thing.spec), image::JOB | image::FAILS) {
             let at = self.now + self.chance.between(1_000, 6_000);
             self.queue.push(at, Event::Exit { node, boot, workload: id.clone(), starts });
         }
@@ -158,12 +161,15 @@ impl Sim {
         }
     }
 
-    /// A job has done its work.
+    /// A job has done its work, or failed at it.
     pub(crate) fn job_ended(&mut self, node: usize, boot: u64, id: &WorkloadId, starts: u64) {
         let Some(host) = self.hosts.get_mut(node) else { return };
-        let same = host.runtime.things.get(id).is_some_and(|thing| thing.starts == starts);
-        if host.boots == boot && same && host.runtime.stop(id, 0) {
-            self.changed(node, id, Change::Ended, "its work is done");
+        let Some(thing) = host.runtime.things.get(id) else { return };
+        let code = i32::from(image_of(&thing.spec) == image::FAILS);
+        let same = thing.starts == starts;
+        if host.boots == boot && same && host.runtime.stop(id, code) {
+            let why = if code == 0 { "its work is done" } else { "it failed" };
+            self.changed(node, id, Change::Ended, why);
         }
     }
 

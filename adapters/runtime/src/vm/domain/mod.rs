@@ -193,7 +193,10 @@ impl Domain {
             .with("arch", "x86_64")
             .with("machine", &self.machine)
             .saying("hvm");
-        Element::new("os").holding(board)
+        // What the firmware says is on the serial console too, so that a machine that finds nothing
+        // to boot can be told from one that boots slowly.
+        let bios = Element::new("bios").with("useserial", "yes");
+        Element::new("os").holding(board).holding(bios)
     }
 
     fn cpu(&self) -> Element {

@@ -8,7 +8,7 @@ use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, Rea
 use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange};
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{DriverName, NamespaceName, NodeId, PoolName, VolumeName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::lease::{Lease, LeaseState};
@@ -148,8 +148,12 @@ fn phase() -> impl Strategy<Value = Phase> {
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
-    let failure = (select(FailureReason::ALL.to_vec()), any::<String>())
-        .prop_map(|(reason, message)| Failure::new(reason, &message));
+    let failure = (select(FailureReason::ALL.to_vec()), any::<bool>(), any::<String>()).prop_map(
+        |(reason, ended, message)| {
+            let stage = if ended { FailureStage::Run } else { FailureStage::Start };
+            Failure::new(reason, &message).in_stage(stage)
+        },
+    );
     (select(ReasonCode::ALL.to_vec()), text(), of(failure), any::<u64>()).prop_map(
         |(code, message, failure, since)| Reason {
             code,

@@ -9,7 +9,7 @@ use persys_cluster::input::{Ask, Input, RequestId};
 use persys_cluster::record::Snapshot;
 use persys_cluster::world::World;
 use persys_model::command::{Command, Order};
-use persys_model::failure::{Failure, FailureReason};
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Inventory, Report, State, Tombstone};
 use persys_model::labels::{Constraint, Rule, Taint, TaintEffect};
@@ -331,6 +331,21 @@ fn failures_come_with_their_evidence() {
     let why = rig.why();
     assert_eq!(why.summary, format!("web failed: trying again will not help: {text}"));
     has(&why.facts, "none is planned");
+}
+
+#[test]
+fn a_program_that_ended_for_good_is_told_with_both_counts() {
+    let mut rig = Rig::new(vec![facts("n1")]);
+    rig.apply("web", container(64));
+    rig.say(State::Running);
+    let failure = Failure::new(FailureReason::RuntimeError, "exited with code 3");
+    rig.say(State::Failed(failure.in_stage(FailureStage::Run)));
+    let why = rig.why();
+    let over = "web failed: exited with code 3; its restart policy does not start it again";
+    assert_eq!(why.summary, over);
+    has(&why.facts, "1 of 5 attempts failed; none is planned, because the program ran and ended");
+    has(&why.facts, "was not started again by its node");
+    has(&why.next, "persys retry web");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use persys_cluster::placement::{Explanation, Reason as Filter};
 use persys_cluster::world::{Judged, WorkloadView, World};
 use persys_model::assignment::{Place, ReasonCode};
-use persys_model::failure::Failure;
+use persys_model::failure::{Failure, FailureStage};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::mode::Mode;
@@ -319,6 +319,13 @@ impl Asked<'_> {
                 Some(at) => {
                     format!("{count} of {most} attempts failed; the next is due {}", rfc3339(at))
                 }
+                None if self.is_over() => {
+                    format!(
+                        "{count} of {most} attempts failed; none is planned, because the program \
+                         ran and ended: `persys retry {}` starts it again",
+                        self.id()
+                    )
+                }
                 None => format!("{count} of {most} attempts failed; none is planned"),
             });
             if !retry.avoid.is_empty() {
@@ -327,11 +334,21 @@ impl Asked<'_> {
             }
         }
         match self.view.seen.map_or(0, |report| report.restarts) {
+            0 if self.is_over() => {
+                facts.push("was not started again by its node, as its restart policy says".to_owned());
+            }
             0 => {}
             1 => facts.push("was started again once by its node".to_owned()),
             times => facts.push(format!("was started again {times} times by its node")),
         }
         facts
+    }
+
+    /// True if its program ran, ended, and is not started again by its restart policy.
+    fn is_over(&self) -> bool {
+        let reason = &self.view.assignment.reason;
+        let failure = reason.failure.as_ref().filter(|_| self.view.assignment.phase == Phase::Failed);
+        failure.is_some_and(|failure| failure.stage == FailureStage::Run)
     }
 
     /// What to type next.

@@ -49,7 +49,12 @@ pub(super) fn container() -> Vec<Field> {
                 most::PORTS
             ),
         ),
-        field("restart_policy", "`no`", "`no`, `always`, `on-failure` or `unless-stopped`"),
+        field(
+            "restart_policy",
+            "`no`",
+            "`no`, `always`, `on-failure` or `unless-stopped`: whether its program is started again \
+             after it ended",
+        ),
         field("privileged", "`false`", "All powers of the node; the namespace must allow it"),
         field(
             "managed_volumes",
@@ -70,7 +75,8 @@ pub(super) fn container() -> Vec<Field> {
             "max_retry_count",
             "no limit",
             format!(
-                "Most restarts in a row, under every policy that restarts; up to {}",
+                "Most restarts: with `on-failure` all of them, with `always` and `unless-stopped` \
+                 those in a row (60 s of running begin a new row); up to {}",
                 most::MAX_RETRIES
             ),
         ),
