@@ -15,6 +15,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use persys_model::failure::clip;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 
 use super::console;
@@ -29,6 +30,8 @@ const BYTES: u64 = 256 << 10;
 const LAST_LINES: usize = 60;
 /// Panics that show that each reboot ends in the next one.
 const PANICS: usize = 3;
+/// Longest words of a panic that are told.
+const PANIC_BYTES: usize = 100;
 const PANIC: &str = "Kernel panic - not syncing";
 /// Last words of SeaBIOS, and of the firmware of UEFI.
 const NOTHING_TO_BOOT: [&str; 2] =
@@ -41,15 +44,29 @@ pub(super) async fn mark(folder: &Path) -> u64 {
 
 /// The sign of a failed boot on the console of a machine, from `mark` on, in words.
 pub(super) async fn sign(folder: &Path, mark: u64) -> Option<&'static str> {
+    let (text, changed) = since(folder, mark).await?;
+    let silent = SystemTime::now().duration_since(changed).ok()? >= SILENCE;
+    judge(&text, silent)
+}
+
+/// What the guest's kernel said last when it panicked, from `mark` on.
+pub(super) async fn last_panic(folder: &Path, mark: u64) -> Option<String> {
+    let (text, _) = since(folder, mark).await?;
+    let line = text.lines().map(plain).filter(|line| is_panic(line)).last()?;
+    let said = line.find(PANIC).and_then(|at| line.get(at..))?;
+    Some(clip(said, PANIC_BYTES).to_owned())
+}
+
+/// The console from `mark` on, as far as it is read, and the moment it was last written to.
+async fn since(folder: &Path, mark: u64) -> Option<(String, SystemTime)> {
     let mut file = tokio::fs::File::open(console::path(folder)).await.ok()?;
     let about = file.metadata().await.ok()?;
-    let silent = SystemTime::now().duration_since(about.modified().ok()?).ok()? >= SILENCE;
     // A shorter file is a new one: the log daemon has moved the old one away.
     let from = if mark <= about.len() { mark } else { 0 };
     file.seek(SeekFrom::Start(from.max(about.len().saturating_sub(BYTES)))).await.ok()?;
     let mut bytes = Vec::new();
     file.take(BYTES).read_to_end(&mut bytes).await.ok()?;
-    judge(&String::from_utf8_lossy(&bytes), silent)
+    Some((String::from_utf8_lossy(&bytes).into_owned(), about.modified().ok()?))
 }
 
 /// The sign in `text`, the console since the start.
@@ -150,8 +167,11 @@ mod tests {
         let age = || std::fs::File::options().write(true).open(&path).unwrap().set_modified(past);
         age().unwrap();
         assert!(sign(folder.path(), 0).await.is_some());
+        let said = last_panic(folder.path(), 0).await.unwrap();
+        assert!(said.starts_with("Kernel panic - not syncing: VFS: Unable to mount"), "{said}");
         let mark = mark(folder.path()).await;
         assert_eq!(sign(folder.path(), mark).await, None);
+        assert_eq!(last_panic(folder.path(), mark).await, None);
         std::fs::write(&path, "No bootable device.\n").unwrap();
         assert_eq!(sign(folder.path(), mark).await, None, "not yet silent");
         age().unwrap();

@@ -22,7 +22,7 @@ use crate::inside::{
 
 use super::console::{self, Written};
 use super::observe::Ours;
-use super::{Machines, call};
+use super::{Machines, boot, call};
 
 /// How long one reading of all machines serves everybody who asks.
 const FRESH: Duration = Duration::from_secs(1);
@@ -274,19 +274,29 @@ impl Evidence for Machines {
         let session = self.session().await?;
         let Some(ours) = self.ours(&session, workload).await? else { return Ok(None) };
         let Existing::Exited { code } = ours.existing() else { return Ok(None) };
-        let picture = if code == 0 { None } else { self.picture(&session, &ours).await };
+        let folder = self.folder(workload);
+        let (mut picture, mut panic) = (None, None);
+        if code != 0 {
+            panic = boot::last_panic(&folder, ours.record.console_from).await;
+            picture = self.picture(&session, &ours).await;
+        }
         Ok(Some(End {
             code,
             signal: End::signal_of(code),
-            runtime_error: words(&ours, code, picture),
-            last_lines: console::last_lines(&self.folder(workload)).await,
+            runtime_error: words(&ours, code, panic, picture),
+            last_lines: console::last_lines(&folder).await,
             ..End::default()
         }))
     }
 }
 
 /// What happened, in words.
-fn words(ours: &Ours, code: i32, picture: Option<String>) -> Option<String> {
+fn words(
+    ours: &Ours,
+    code: i32,
+    panic: Option<String>,
+    picture: Option<String>,
+) -> Option<String> {
     let stuck = ours.record.stuck.as_ref().map(|sign| format!("{sign}; it is kept as it was"));
     let happened = match (stuck, ours.state, code) {
         (_, _, 0) => return None,
@@ -295,6 +305,10 @@ fn words(ours: &Ours, code: i32, picture: Option<String>) -> Option<String> {
         (None, _, 1) => "the guest or its emulator crashed".to_owned(),
         (None, _, 137) => "it was ended from outside".to_owned(),
         (None, _, _) => "nobody saw how it ended".to_owned(),
+    };
+    let happened = match panic {
+        Some(said) => format!("{happened} ({said})"),
+        None => happened,
     };
     Some(match picture {
         Some(path) => format!("{happened}; its screen is in {path}"),
@@ -370,14 +384,16 @@ mod tests {
             state: State::Running,
             record: Record::default(),
         };
-        assert_eq!(words(&ours, 0, None), None);
+        assert_eq!(words(&ours, 0, None, None), None);
         let screen = || Some("/vms/web/screen.ppm".to_owned());
         ours.state = State::Crashed;
-        let text = words(&ours, 1, screen()).unwrap();
+        let panic = Some("Kernel panic - not syncing: x".to_owned());
+        let text = words(&ours, 1, panic, screen()).unwrap();
+        assert!(text.contains("(Kernel panic - not syncing: x)"), "{text}");
         assert!(text.contains("crashed") && text.ends_with("/vms/web/screen.ppm"), "{text}");
         ours.state = State::Running;
         ours.record.stuck = Some("the machine found nothing to boot".to_owned());
-        let text = words(&ours, 1, screen()).unwrap();
+        let text = words(&ours, 1, None, screen()).unwrap();
         assert!(text.starts_with("the machine found nothing to boot; it is kept"), "{text}");
         assert!(text.ends_with("/vms/web/screen.ppm"), "{text}");
     }

@@ -155,7 +155,7 @@ async fn a_machine_that_finds_nothing_to_boot_has_ended_and_can_be_started_again
     assert_eq!(bench.state(id).await, Some(Existing::Running), "it may still be about to boot");
     assert_eq!(bench.ended(id).await, 1);
     let end = bench.machines.evidence(id).await.unwrap().unwrap();
-    let words = end.runtime_error.unwrap();
+    let words = end.runtime_error.clone().unwrap();
     assert!(words.contains("the machine found nothing to boot"), "{words}");
     let screen = words.rsplit(' ').next().unwrap();
     assert!(std::fs::metadata(screen).unwrap().len() > 1000, "{words}");
