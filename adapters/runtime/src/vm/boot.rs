@@ -34,8 +34,7 @@ const PANICS: usize = 3;
 const PANIC_BYTES: usize = 100;
 const PANIC: &str = "Kernel panic - not syncing";
 /// Last words of SeaBIOS, and of the firmware of UEFI.
-const NOTHING_TO_BOOT: [&str; 2] =
-    ["No bootable device", "No bootable option or device was found"];
+const NOTHING_TO_BOOT: [&str; 2] = ["No bootable device", "No bootable option or device was found"];
 
 /// The length of a console now: what a later run writes comes after it.
 pub(super) async fn mark(folder: &Path) -> u64 {

@@ -291,12 +291,7 @@ impl Evidence for Machines {
 }
 
 /// What happened, in words.
-fn words(
-    ours: &Ours,
-    code: i32,
-    panic: Option<String>,
-    picture: Option<String>,
-) -> Option<String> {
+fn words(ours: &Ours, code: i32, panic: Option<String>, picture: Option<String>) -> Option<String> {
     let stuck = ours.record.stuck.as_ref().map(|sign| format!("{sign}; it is kept as it was"));
     let happened = match (stuck, ours.state, code) {
         (_, _, 0) => return None,

@@ -194,9 +194,7 @@ impl Machines {
     /// What a watchdog must know.
     pub(super) async fn exclusive_work(&self) -> Result<Vec<WorkloadId>, Error> {
         let all = self.all().await?.into_iter();
-        let alone = all.filter(|ours| {
-            ours.mark.class == Class::Exclusive && ours.has_emulator()
-        });
+        let alone = all.filter(|ours| ours.mark.class == Class::Exclusive && ours.has_emulator());
         Ok(alone.map(|ours| ours.mark.workload).collect())
     }
 

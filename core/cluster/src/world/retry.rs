@@ -115,12 +115,17 @@ impl World {
         let slot = self.workloads.get(at.0);
         let restarts = slot.and_then(|slot| slot.seen.as_ref()).map_or(0, |seen| seen.restarts);
         let (what, evidence) = failure.parts();
-        let machine = slot.is_some_and(|slot| slot.workload.spec.workload_type() == WorkloadType::Vm);
+        let machine =
+            slot.is_some_and(|slot| slot.workload.spec.workload_type() == WorkloadType::Vm);
         let rule = match (machine, restarts) {
-            (true, _) => format!("the machine did not boot in {} attempts", restarts.saturating_add(1)),
+            (true, _) => {
+                format!("the machine did not boot in {} attempts", restarts.saturating_add(1))
+            }
             (false, 0) => "its restart policy does not start it again".to_owned(),
             (false, 1) => "its restart policy allows no more than this 1 restart".to_owned(),
-            (false, more) => format!("its restart policy allows no more than these {more} restarts"),
+            (false, more) => {
+                format!("its restart policy allows no more than these {more} restarts")
+            }
         };
         let message = format!("{what}; {rule}");
         match evidence {

@@ -241,9 +241,8 @@ fn a_machine_that_ran_for_long_or_was_ended_from_outside_is_started_again() {
 #[test]
 fn what_was_left_of_an_end_is_told_and_kept() {
     let exited = |code| vec![seen(5, "a", Existing::Exited { code })];
-    let failure = |text: &str| {
-        Failure::new(FailureReason::RuntimeError, text).in_stage(FailureStage::Run)
-    };
+    let failure =
+        |text: &str| Failure::new(FailureReason::RuntimeError, text).in_stage(FailureStage::Run);
     let mut rig = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
     assert_eq!(rig.agent.fresh_ends(&exited(3)), [(id("web"), Epoch(5), 3)]);
     left(&mut rig, 3, "exited with code 3\nlast lines:\nno config");

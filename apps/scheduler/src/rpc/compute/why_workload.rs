@@ -335,7 +335,9 @@ impl Asked<'_> {
         }
         match self.view.seen.map_or(0, |report| report.restarts) {
             0 if self.is_over() => {
-                facts.push("was not started again by its node, as its restart policy says".to_owned());
+                facts.push(
+                    "was not started again by its node, as its restart policy says".to_owned(),
+                );
             }
             0 => {}
             1 => facts.push("was started again once by its node".to_owned()),
@@ -347,7 +349,8 @@ impl Asked<'_> {
     /// True if its program ran, ended, and is not started again by its restart policy.
     fn is_over(&self) -> bool {
         let reason = &self.view.assignment.reason;
-        let failure = reason.failure.as_ref().filter(|_| self.view.assignment.phase == Phase::Failed);
+        let failure =
+            reason.failure.as_ref().filter(|_| self.view.assignment.phase == Phase::Failed);
         failure.is_some_and(|failure| failure.stage == FailureStage::Run)
     }
 
