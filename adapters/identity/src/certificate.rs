@@ -14,6 +14,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::time::ASN1Time;
 
+use crate::mapping::{self, CertificateNames, Mapping, SETTING, Unmapped};
 use crate::names::{Identity, IdentityError};
 
 /// Why a certificate says nothing that can be relied on.
@@ -22,9 +23,15 @@ pub enum CertificateError {
     /// Not a certificate.
     #[error("is not an X.509 certificate")]
     Encoding,
-    /// No identity.
-    #[error("names nobody: it has no URI; was it issued by a Persys authority?")]
-    Nameless,
+    /// No identity, and no mapping that gives one.
+    #[error(
+        "names nobody: it has no identity URI, so no Persys authority issued it; the setting {SETTING} \
+         maps such certificates to roles; its names: {0}"
+    )]
+    Nameless(CertificateNames),
+    /// A mapping that gives it no identity.
+    #[error(transparent)]
+    Unmapped(#[from] Unmapped),
     /// More than one.
     #[error("has {0} URIs where exactly one is allowed")]
     Ambiguous(usize),
@@ -67,24 +74,44 @@ pub struct Certificate {
     pub not_before: SystemTime,
     /// Valid until.
     pub not_after: SystemTime,
+    /// Names by which a mapping gave it its identity; none for a certificate with an identity URI.
+    pub mapped: Option<Arc<CertificateNames>>,
 }
 
 impl Certificate {
-    /// Reads an encoded certificate.
+    /// Reads an encoded certificate that carries its identity.
     pub fn read(der: &[u8]) -> Result<Self, CertificateError> {
+        Self::read_mapped(der, None)
+    }
+
+    /// The same; a certificate without a URI of our form gets its identity from `mapping`.
+    pub fn read_mapped(der: &[u8], mapping: Option<&Mapping>) -> Result<Self, CertificateError> {
         let parsed = parse(der)?;
-        let mut uris = uris(&parsed)?;
-        let uri = match (uris.pop(), uris.len()) {
-            (Some(uri), 0) => uri,
-            (Some(_), more) => return Err(CertificateError::Ambiguous(more.saturating_add(1))),
-            (None, _) => return Err(CertificateError::Nameless),
+        let uris = uris(&parsed)?;
+        let foreign = |mapping: &&Mapping| !uris.iter().any(|uri| mapping.is_own_uri(uri));
+        let (identity, mapped) = if let Some(mapping) = mapping.filter(foreign) {
+            let (identity, names) = mapping::identity_of(&parsed, mapping)?;
+            (identity, Some(names))
+        } else {
+            mapping.map_or(Ok(()), Mapping::check_own_uri)?;
+            (carried(&parsed, &uris)?, None)
         };
         Ok(Self {
-            identity: Identity::parse(uri).map_err(CertificateError::Identity)?,
+            identity,
             serial: Serial::new(parsed.raw_serial()),
             not_before: moment(parsed.validity().not_before)?,
             not_after: moment(parsed.validity().not_after)?,
+            mapped,
         })
+    }
+}
+
+/// The identity that stands in the certificate itself.
+fn carried(parsed: &X509Certificate<'_>, uris: &[&str]) -> Result<Identity, CertificateError> {
+    match uris {
+        [uri] => Identity::parse(uri).map_err(CertificateError::Identity),
+        [] => Err(CertificateError::Nameless(CertificateNames::of(parsed))),
+        several => Err(CertificateError::Ambiguous(several.len())),
     }
 }
 

@@ -209,15 +209,17 @@ impl Connector {
         let handshake = TlsConnector::from(config).connect(server_name, stream);
         match timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => {
-                let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]));
-                let peer = match peer {
+                let bundle = credentials.as_ref().map(Credentials::current);
+                let mapping = bundle.as_ref().and_then(|bundle| bundle.mapping());
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or(&[]);
+                let peer = match Peer::certified(chain, mapping) {
                     Ok(peer) => peer.certificate,
                     Err(source) => return Err(ConnectError::WrongPeer { address, source }),
                 };
                 let now = SystemTime::now();
                 let held = if let (Some(peer), Some(ours)) = (peer, credentials) {
                     made.made(&peer, now);
-                    Held::on(stream, Leash::new(peer, ours.revoked(), now))
+                    Held::on(stream, Leash::new(peer, &ours, now))
                 } else {
                     Held::free(stream)
                 };

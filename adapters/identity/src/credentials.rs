@@ -10,18 +10,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerified;
+use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio::sync::watch;
 
 use crate::authority::Issued;
 use crate::certificate::{self, Certificate, CertificateError, shown, unix_time};
+use crate::mapping::Mapping;
 use crate::names::Identity;
 use crate::renew;
 use crate::revoked::Revoked;
@@ -51,12 +53,49 @@ pub enum BundleError {
     /// Too early.
     #[error("the certificate is valid from {} on; is the clock right?", shown(*.0))]
     NotYetValid(SystemTime),
+    /// Signed, and then not to be used for what we use it for, or of a form that is not supported.
+    #[error(
+        "the certificate cannot be used: {0}; it has to be X.509 version 3, not an authority's own, and its extended key usage, where it has one, clientAuth and for servers serverAuth too"
+    )]
+    Unusable(rustls::Error),
     /// None of the roots signed it.
     #[error("the certificate is not signed by any of the roots beside it; replace all together")]
     Untrusted(#[source] rustls::Error),
     /// The roots cannot be used.
     #[error("the roots cannot be used")]
     Roots(#[source] rustls::Error),
+}
+
+impl BundleError {
+    /// The fault of a certificate that was checked against the roots beside it.
+    fn of_chain(fault: rustls::Error) -> Self {
+        if let rustls::Error::InvalidCertificate(inner) = &fault
+            && matches!(
+                inner,
+                rustls::CertificateError::InvalidPurpose
+                    | rustls::CertificateError::InvalidPurposeContext { .. }
+                    | rustls::CertificateError::BadEncoding
+                    | rustls::CertificateError::Other(_)
+            )
+        {
+            return Self::Unusable(fault);
+        }
+        Self::Untrusted(fault)
+    }
+}
+
+/// By which moment and which mapping a bundle is judged.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    /// None: the last moment at which the certificate is valid.
+    pub(crate) now: Option<SystemTime>,
+    pub(crate) mapping: Option<Arc<Mapping>>,
+}
+
+impl Terms {
+    fn at(now: SystemTime) -> Self {
+        Self { now: Some(now), mapping: None }
+    }
 }
 
 /// Somebody else's certificate where ours should be.
@@ -77,24 +116,27 @@ pub struct Bundle {
     pub(crate) own: Arc<CertifiedKey>,
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
     pub(crate) servers: Arc<WebPkiServerVerifier>,
+    anchors: Arc<RootCertStore>,
+    mapping: Option<Arc<Mapping>>,
 }
 
 impl Bundle {
     /// Reads everything from one text: the key, the certificate, then what signed it. Certificates
     /// that signed themselves are the trusted roots.
     pub fn from_pem(text: &[u8], now: SystemTime) -> Result<Self, BundleError> {
-        Self::read_pem(text, Some(now))
+        Self::read_pem(text, Terms::at(now))
     }
 
     /// The same, valid now or not: good for asking for the next one, and for nothing else.
-    pub(crate) fn read_pem(text: &[u8], now: Option<SystemTime>) -> Result<Self, BundleError> {
+    pub(crate) fn read_pem(text: &[u8], terms: Terms) -> Result<Self, BundleError> {
+        let Terms { now, mapping } = terms;
         let (mut chain, mut roots) = (Vec::new(), Vec::new());
         for found in certificates(text)? {
             let parsed = certificate::parse(&found).map_err(BundleError::Certificate)?;
             let self_signed = parsed.subject().as_raw() == parsed.issuer().as_raw();
             if self_signed { roots.push(found) } else { chain.push(found) }
         }
-        Self::checked(chain, text, roots, now)
+        Self::checked(chain, text, roots, Terms { now, mapping })
     }
 
     /// Reads the certificate and what signed it, the key, and the roots from a text each.
@@ -104,15 +146,15 @@ impl Bundle {
         roots: &[u8],
         now: SystemTime,
     ) -> Result<Self, BundleError> {
-        Self::read_pems((certificate, key, roots), Some(now))
+        Self::read_pems((certificate, key, roots), Terms::at(now))
     }
 
     /// The same, valid now or not.
     pub(crate) fn read_pems(
         (certificate, key, roots): (&[u8], &[u8], &[u8]),
-        now: Option<SystemTime>,
+        terms: Terms,
     ) -> Result<Self, BundleError> {
-        Self::checked(certificates(certificate)?, key, certificates(roots)?, now)
+        Self::checked(certificates(certificate)?, key, certificates(roots)?, terms)
     }
 
     /// What the authority just gave.
@@ -157,16 +199,46 @@ impl Bundle {
         &self.roots
     }
 
-    /// Whether both hold the same certificates.
+    /// True if both hold the same certificates and the same mapping.
     pub fn same_as(&self, other: &Self) -> bool {
+        self.has_same_certificates(other) && self.mapping == other.mapping
+    }
+
+    pub(crate) fn has_same_certificates(&self, other: &Self) -> bool {
         self.own.cert == other.own.cert && self.roots == other.roots
+    }
+
+    /// Roles for certificates made elsewhere.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_deref()
+    }
+
+    /// Checks that a server's certificate is valid now and chains to one of the roots, whatever its
+    /// names are.
+    pub(crate) fn verify_chain(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = provider().signature_verification_algorithms.all;
+        let anchors = &self.anchors;
+        verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            anchors,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn checked(
         chain: Vec<CertificateDer<'static>>,
         key_pem: &[u8],
         roots: Vec<CertificateDer<'static>>,
-        now: Option<SystemTime>,
+        Terms { now, mapping }: Terms,
     ) -> Result<Self, BundleError> {
         let [first, intermediates @ ..] = chain.as_slice() else {
             return Err(BundleError::Missing("certificate"));
@@ -174,7 +246,8 @@ impl Bundle {
         if roots.is_empty() {
             return Err(BundleError::Missing("root certificate"));
         }
-        let certificate = Certificate::read(first).map_err(BundleError::Certificate)?;
+        let certificate = Certificate::read_mapped(first, mapping.as_deref());
+        let certificate = certificate.map_err(BundleError::Certificate)?;
         // One that is over is judged by the last moment it was valid at.
         let now = now.unwrap_or(certificate.not_after);
         if now > certificate.not_after {
@@ -184,12 +257,12 @@ impl Bundle {
             return Err(BundleError::NotYetValid(certificate.not_before));
         }
         let provider = provider();
-        let (clients, servers) = verifiers(&roots, &provider)?;
-        clients
-            .verify_client_cert(first, intermediates, unix_time(now))
-            .map_err(BundleError::Untrusted)?;
+        let anchors = anchors(&roots)?;
+        let (clients, servers) = verifiers(&anchors, &provider)?;
+        let verified = clients.verify_client_cert(first, intermediates, unix_time(now));
+        verified.map_err(BundleError::of_chain)?;
         let own = Arc::new(certified(chain, key_pem, &provider)?);
-        Ok(Self { certificate, roots, own, clients, servers })
+        Ok(Self { certificate, roots, own, clients, servers, anchors, mapping })
     }
 }
 
@@ -268,7 +341,12 @@ impl Credentials {
         if ours != found {
             return Err(IdentityChanged { ours: ours.clone(), found: found.clone() });
         }
+        let remapped = current.mapping != bundle.mapping;
         self.0.bundle.store(Arc::new(bundle));
+        if remapped {
+            // Open connections of those who are mapped look again.
+            self.0.revoked.wake();
+        }
         self.0.generation.send_modify(|count| *count = count.wrapping_add(1));
         Ok(())
     }
@@ -307,24 +385,28 @@ fn certified(
 
 type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<WebPkiServerVerifier>);
 
-fn verifiers(
-    roots: &[CertificateDer<'static>],
-    provider: &Arc<CryptoProvider>,
-) -> Result<Verifiers, BundleError> {
+fn anchors(roots: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, BundleError> {
     let mut store = RootCertStore::empty();
     for root in roots {
         store.add(root.clone()).map_err(BundleError::Roots)?;
     }
-    let store = Arc::new(store);
+    Ok(Arc::new(store))
+}
+
+fn verifiers(
+    store: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Verifiers, BundleError> {
     let unusable = |fault: rustls::server::VerifierBuilderError| {
         BundleError::Roots(rustls::Error::General(fault.to_string()))
     };
     let clients =
-        WebPkiClientVerifier::builder_with_provider(Arc::clone(&store), Arc::clone(provider))
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(store), Arc::clone(provider))
             .build()
             .map_err(unusable)?;
-    let servers = WebPkiServerVerifier::builder_with_provider(store, Arc::clone(provider))
-        .build()
-        .map_err(unusable)?;
+    let servers =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(store), Arc::clone(provider))
+            .build()
+            .map_err(unusable)?;
     Ok((clients, servers))
 }

@@ -17,7 +17,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::ReusableBoxFuture;
 
 use crate::certificate::Certificate;
-use crate::revoked::Revoked;
+use crate::credentials::Credentials;
+use crate::mapping::CertificateNames;
 
 /// Furthest end that is waited for; nobody holds a connection that long.
 const FURTHEST: Duration = Duration::from_hours(24 * 366);
@@ -25,7 +26,9 @@ const FURTHEST: Duration = Duration::from_hours(24 * 366);
 /// Watches over one connection.
 pub(crate) struct Leash {
     peer: Arc<Certificate>,
-    revoked: Revoked,
+    credentials: Credentials,
+    /// For which list and mapping the mapped identity was found to be the same; 0: not yet.
+    mapped_at: u64,
     change: ReusableBoxFuture<'static, watch::Receiver<u64>>,
     end: Pin<Box<Sleep>>,
     /// Who is woken by both of these. A busy connection waits thousands of times a second, nearly
@@ -37,12 +40,13 @@ pub(crate) struct Leash {
 }
 
 impl Leash {
-    pub(crate) fn new(peer: Arc<Certificate>, revoked: &Revoked, now: SystemTime) -> Self {
+    pub(crate) fn new(peer: Arc<Certificate>, credentials: &Credentials, now: SystemTime) -> Self {
         let left = peer.not_after.duration_since(now).unwrap_or_default().min(FURTHEST);
         Self {
             peer,
-            revoked: revoked.clone(),
-            change: ReusableBoxFuture::new(next(revoked.watch())),
+            credentials: credentials.clone(),
+            mapped_at: 0,
+            change: ReusableBoxFuture::new(next(credentials.revoked().watch())),
             end: Box::pin(sleep_until(Instant::now() + left)),
             wakes: None,
             version: 0,
@@ -52,17 +56,27 @@ impl Leash {
 
     /// Whether it may go on.
     fn check(&mut self) -> io::Result<()> {
-        self.cut = self.cut || self.revoked.has(&self.peer);
+        self.cut = self.cut || self.credentials.revoked().has(&self.peer);
         if self.cut {
             let text = format!("{} was revoked", self.peer.identity);
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
+        if let Some(names) = &self.peer.mapped {
+            let version = self.credentials.revoked().version().saturating_add(1);
+            if version != self.mapped_at {
+                if !is_mapped(&self.credentials, names, &self.peer) {
+                    let text = format!("{names} is no longer {}", self.peer.identity);
+                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+                }
+                self.mapped_at = version;
+            }
         }
         Ok(())
     }
 
     /// Whether it may go on waiting; wakes the task when that changes.
     fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let version = self.revoked.version();
+        let version = self.credentials.revoked().version();
         self.check()?;
         let known = self.wakes.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         if known && version == self.version && Instant::now() < self.end.deadline() {
@@ -79,6 +93,12 @@ impl Leash {
         }
         Ok(())
     }
+}
+
+/// True if the mapping in use still gives a certificate the identity it was let in with.
+fn is_mapped(credentials: &Credentials, names: &CertificateNames, peer: &Certificate) -> bool {
+    let bundle = credentials.current();
+    bundle.mapping().is_some_and(|mapping| mapping.identity(names).as_ref() == Ok(&peer.identity))
 }
 
 async fn next(mut watch: watch::Receiver<u64>) -> watch::Receiver<u64> {

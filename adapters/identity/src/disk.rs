@@ -56,6 +56,14 @@ pub enum FileError {
         /// What it should have.
         wanted: u32,
     },
+    /// Others may change it.
+    #[error("{path} has mode {mode:04o}, so others could write it: chmod go-w {path}")]
+    Writable {
+        /// Which.
+        path: PathBuf,
+        /// What it has.
+        mode: u32,
+    },
     /// Somebody else's.
     #[error(
         "{path} belongs to user {owner}, not to {wanted} as whom this runs: chown {wanted} {path}"
@@ -137,6 +145,21 @@ pub(crate) fn read_private(path: &Path, links: Links) -> Result<Zeroizing<Vec<u8
 /// Reads a file that anybody may read.
 pub(crate) fn read_public(path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    read_all(path, file)
+}
+
+/// Reads a file that nobody but root and us can write. Links are followed, as mounted files are links.
+pub(crate) fn read_guarded(path: &Path) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    let file = File::open(path).map_err(|source| unreadable(path, source))?;
+    let metadata = file.metadata().map_err(|source| unreadable(path, source))?;
+    if !metadata.is_file() {
+        return Err(FileError::Kind { path: path.to_owned(), wanted: "file" });
+    }
+    check_owner(path, metadata.uid())?;
+    let mode = metadata.mode() & 0o7777;
+    if mode & OTHERS_WRITE != 0 {
+        return Err(FileError::Writable { path: path.to_owned(), mode });
+    }
     read_all(path, file)
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,8 @@ pub enum Event {
     Reloaded(Certificate),
     /// What is in the files was not taken; what was in use still is.
     ReloadFailed(ReloadError),
+    /// Another mapping of certificate names is in use: the file and its number of rows.
+    Remapped(PathBuf, usize),
     /// A new certificate is in the files.
     Renewed(Certificate),
     /// There is no next certificate yet; it is tried again.
@@ -97,7 +100,7 @@ impl Event {
     /// Whether somebody should look after it.
     pub fn is_trouble(&self) -> bool {
         match self {
-            Self::Reloaded(_) | Self::Renewed(_) => false,
+            Self::Reloaded(_) | Self::Remapped(..) | Self::Renewed(_) => false,
             Self::ReloadFailed(_)
             | Self::RenewalFailed(_)
             | Self::HandshakeFailed { .. }
@@ -109,6 +112,7 @@ impl Event {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Reloaded(_) => "tls_reloaded",
+            Self::Remapped(..) => "tls_names_reloaded",
             Self::ReloadFailed(_) => "tls_reload_failed",
             Self::Renewed(_) => "tls_renewed",
             Self::RenewalFailed(_) => "tls_renewal_failed",
@@ -123,6 +127,9 @@ impl fmt::Display for Event {
         match self {
             Self::Reloaded(Certificate { identity, serial, not_after, .. }) => {
                 write!(f, "{identity} now uses certificate {serial}, until {}", shown(*not_after))
+            }
+            Self::Remapped(path, rows) => {
+                write!(f, "certificate names are mapped by the {rows} rows of {}", path.display())
             }
             Self::ReloadFailed(fault) => write!(f, "kept the certificate in use: {fault}"),
             Self::Renewed(Certificate { identity, serial, not_after, .. }) => {

@@ -5,14 +5,16 @@
 //! reader that meets them half replaced finds a mismatch and comes back later.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use zeroize::Zeroizing;
 
 use crate::authority::Issued;
 use crate::certificate;
-use crate::credentials::{Bundle, BundleError};
+use crate::credentials::{Bundle, BundleError, Terms};
 use crate::disk::{self, Existing, FileError, Links};
+use crate::mapping::{Mapping, MappingError};
 
 /// Where to read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,13 @@ pub enum Source {
         /// The trusted roots.
         roots: PathBuf,
     },
+    /// Either of these, and a file that maps the names of certificates made elsewhere to roles.
+    Mapped {
+        /// Key, certificate and roots.
+        files: Box<Source>,
+        /// The mapping.
+        names: PathBuf,
+    },
 }
 
 /// Why nothing was loaded.
@@ -36,6 +45,9 @@ pub enum LoadError {
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The mapping cannot be used.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
     /// The files can be read, but not used.
     #[error("{files}: {fault}")]
     Bundle {
@@ -49,22 +61,44 @@ pub enum LoadError {
 impl Source {
     /// Reads and checks what is there.
     pub fn load(&self, now: SystemTime) -> Result<Bundle, LoadError> {
-        self.read(Some(now))
+        self.read(Terms { now: Some(now), mapping: None })
     }
 
     /// The same, also when the certificate has ended: good for asking for the next one.
     pub fn load_ended(&self) -> Result<Bundle, LoadError> {
-        self.read(None)
+        self.read(Terms::default())
     }
 
-    fn read(&self, now: Option<SystemTime>) -> Result<Bundle, LoadError> {
+    /// Maps the names of certificates made elsewhere by the file `names`, if there is one.
+    #[must_use]
+    pub fn mapped(self, names: Option<PathBuf>) -> Self {
+        match names {
+            Some(names) => Self::Mapped { files: Box::new(self), names },
+            None => self,
+        }
+    }
+
+    /// The mapping beside the files, read anew.
+    pub(crate) fn mapping(&self) -> Result<Option<Arc<Mapping>>, LoadError> {
+        match self {
+            Self::Bundle(_) | Self::Separate { .. } => Ok(None),
+            Self::Mapped { names, .. } => Ok(Some(Arc::new(Mapping::load(names)?))),
+        }
+    }
+
+    fn read(&self, terms: Terms) -> Result<Bundle, LoadError> {
         let bundle = match self {
-            Self::Bundle(path) => Bundle::read_pem(&disk::read_private(path, Links::Refuse)?, now),
+            Self::Mapped { files, .. } => {
+                return files.read(Terms { mapping: self.mapping()?, ..terms });
+            }
+            Self::Bundle(path) => {
+                Bundle::read_pem(&disk::read_private(path, Links::Refuse)?, terms)
+            }
             Self::Separate { certificate, key, roots } => {
                 let certificate = disk::read_public(certificate)?;
                 let key = disk::read_private(key, Links::Follow)?;
                 let roots = disk::read_public(roots)?;
-                Bundle::read_pems((&certificate, &key, &roots), now)
+                Bundle::read_pems((&certificate, &key, &roots), terms)
             }
         };
         bundle.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })
@@ -77,6 +111,7 @@ impl Source {
             disk::write(path, text.as_bytes(), mode, Existing::Replace).map(|_| ())
         };
         match self {
+            Self::Mapped { files, .. } => files.save(issued),
             Self::Bundle(path) => {
                 let text =
                     Zeroizing::new(format!("{}{certificate_pem}{roots_pem}", key_pem.as_str()));
@@ -92,12 +127,17 @@ impl Source {
 
     /// Trusts other roots from now on; certificate and key stay.
     pub fn save_roots(&self, roots_pem: &str, now: SystemTime) -> Result<(), LoadError> {
+        self.put_roots(roots_pem, Terms { now: Some(now), mapping: self.mapping()? })
+    }
+
+    fn put_roots(&self, roots_pem: &str, terms: Terms) -> Result<(), LoadError> {
         match self {
+            Self::Mapped { files, .. } => files.put_roots(roots_pem, terms)?,
             Self::Bundle(path) => {
                 let text = disk::read_private(path, Links::Refuse)?;
                 let with_roots = with_roots(&text, roots_pem);
                 // What would not load is not written.
-                let checked = Bundle::from_pem(with_roots.as_bytes(), now);
+                let checked = Bundle::read_pem(with_roots.as_bytes(), terms);
                 checked.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })?;
                 disk::write(path, with_roots.as_bytes(), 0o600, Existing::Replace)?;
             }
@@ -105,7 +145,7 @@ impl Source {
                 let certificate = disk::read_public(certificate)?;
                 let key = disk::read_private(key, Links::Follow)?;
                 let parts = (certificate.as_slice(), key.as_slice(), roots_pem.as_bytes());
-                let checked = Bundle::read_pems(parts, Some(now));
+                let checked = Bundle::read_pems(parts, terms);
                 checked.map_err(|fault| LoadError::Bundle { files: self.to_string(), fault })?;
                 disk::write(roots, roots_pem.as_bytes(), 0o644, Existing::Replace)?;
             }
@@ -134,6 +174,9 @@ fn with_roots(text: &[u8], roots_pem: &str) -> Zeroizing<String> {
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Mapped { files, names } => {
+                write!(f, "{files}, with the names in {}", names.display())
+            }
             Self::Bundle(path) => write!(f, "{}", path.display()),
             Self::Separate { certificate, key, roots } => write!(
                 f,
@@ -182,6 +225,7 @@ mod tests {
         match source {
             Source::Bundle(path) => path,
             Source::Separate { key, .. } => key,
+            Source::Mapped { files, .. } => key_file(files),
         }
     }
 
@@ -253,13 +297,16 @@ mod tests {
                 Source::Separate { certificate, key, roots } => {
                     vec![certificate.clone(), key.clone(), roots.clone()]
                 }
+                Source::Mapped { .. } => Vec::new(),
             };
             for (target, name) in files(real).iter().zip(files(&link)) {
                 symlink(target, name).unwrap();
             }
             match link {
                 Source::Bundle(_) => assert!(fault(&link, now()).contains("symbolic link")),
-                Source::Separate { .. } => assert!(link.load(now()).is_ok()),
+                Source::Separate { .. } | Source::Mapped { .. } => {
+                    assert!(link.load(now()).is_ok());
+                }
             }
         }
     }

@@ -29,7 +29,6 @@ use crate::event::{Event, Report};
 use crate::first;
 use crate::names::ClusterName;
 use crate::peer::{self, Peer, PeerError};
-use crate::revoked::Revoked;
 use crate::tls::server_config;
 
 /// Longest handshake; a slow link needs a second.
@@ -99,7 +98,7 @@ pub struct Incoming {
 
 #[derive(Clone)]
 enum Door {
-    Tls(TlsAcceptor, Revoked),
+    Tls(TlsAcceptor, Credentials),
     /// The server alone shows a certificate.
     OneSided(TlsAcceptor, ClusterName),
     Plain {
@@ -116,7 +115,7 @@ impl Incoming {
         report: Report,
     ) -> Result<Self, rustls::Error> {
         let acceptor = TlsAcceptor::from(server_config(credentials)?);
-        let door = Door::Tls(acceptor, credentials.revoked().clone());
+        let door = Door::Tls(acceptor, credentials.clone());
         Ok(Self::new(listener, door, report))
     }
 
@@ -237,16 +236,17 @@ impl Door {
     ) -> Result<Admitted, HandshakeError> {
         stream.set_nodelay(true).map_err(HandshakeError::Tls)?;
         match self {
-            Self::Tls(acceptor, revoked) => {
+            Self::Tls(acceptor, credentials) => {
                 let stream = acceptor.accept(stream).await.map_err(|failure| {
                     peer::reason(&failure)
                         .map_or_else(|| HandshakeError::Tls(failure), HandshakeError::Peer)
                 })?;
-                let peer = Peer::certified(stream.get_ref().1.peer_certificates().unwrap_or(&[]))?;
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or(&[]);
+                let peer = Peer::certified(chain, credentials.current().mapping())?;
                 let held = match &peer.certificate {
                     Some(certificate) => {
                         let certificate = Arc::clone(certificate);
-                        Held::on(stream, Leash::new(certificate, &revoked, SystemTime::now()))
+                        Held::on(stream, Leash::new(certificate, &credentials, SystemTime::now()))
                     }
                     None => Held::free(stream),
                 };

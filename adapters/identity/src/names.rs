@@ -253,7 +253,8 @@ pub(crate) fn authority_uri(trust_domain: &TrustDomain, cluster: &ClusterName) -
     format!("{SCHEME}{trust_domain}/{cluster}")
 }
 
-fn is_label(text: &str) -> bool {
+/// True for one DNS label in lower case.
+pub(crate) fn is_label(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty()
         && text.len() <= MOST_LABEL_BYTES

@@ -11,7 +11,9 @@ use rustls::{CertificateError as TlsCertificateError, Error as TlsError, OtherEr
 use rustls_pki_types::CertificateDer;
 
 use crate::certificate::{Certificate, CertificateError};
+use crate::credentials::Bundle;
 use crate::listen::ConnectInfo;
+use crate::mapping::Mapping;
 use crate::names::{ClusterName, Identity, Name, Role};
 use crate::revoked::Revoked;
 
@@ -68,10 +70,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer a verified certificate names.
-    pub fn certified(chain: &[CertificateDer<'_>]) -> Result<Self, PeerError> {
+    /// The peer of a verified certificate: the one it names, or the one the mapping makes of it.
+    pub(crate) fn certified(
+        chain: &[CertificateDer<'_>],
+        mapping: Option<&Mapping>,
+    ) -> Result<Self, PeerError> {
         let first = chain.first().ok_or(PeerError::Nobody)?;
-        let certificate = Certificate::read(first).map_err(PeerError::Certificate)?;
+        let read = Certificate::read_mapped(first, mapping);
+        let certificate = read.map_err(PeerError::Certificate)?;
         let Identity { role, name, cluster, .. } = certificate.identity.clone();
         Ok(Self { role, name, cluster, certificate: Some(Arc::new(certificate)) })
     }
@@ -105,21 +111,21 @@ where
     other.0.downcast_ref().cloned()
 }
 
-/// Who a verified certificate names, when that is somebody of our cluster who is still believed.
+/// Reads a verified certificate; an error unless it belongs to our cluster and is not revoked.
 pub(crate) fn neighbour(
     der: &[u8],
-    ours: &Identity,
+    bundle: &Bundle,
     revoked: &Revoked,
-) -> Result<Identity, PeerError> {
-    let certificate = Certificate::read(der).map_err(PeerError::Certificate)?;
-    let denied = revoked.has(&certificate);
-    let found = certificate.identity;
-    if denied {
-        return Err(PeerError::Revoked { found });
+) -> Result<Certificate, PeerError> {
+    let read = Certificate::read_mapped(der, bundle.mapping());
+    let certificate = read.map_err(PeerError::Certificate)?;
+    let (found, ours) = (&certificate.identity, bundle.identity());
+    if revoked.has(&certificate) {
+        return Err(PeerError::Revoked { found: found.clone() });
     }
     if (&found.trust_domain, &found.cluster) == (&ours.trust_domain, &ours.cluster) {
-        Ok(found)
+        Ok(certificate)
     } else {
-        Err(PeerError::OtherCluster { found, ours: ours.clone() })
+        Err(PeerError::OtherCluster { found: found.clone(), ours: ours.clone() })
     }
 }

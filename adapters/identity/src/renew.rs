@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::authority::AuthorityError;
 use crate::certificate::Certificate;
-use crate::credentials::{Bundle, BundleError};
+use crate::credentials::{Bundle, BundleError, Terms};
 use crate::disk::FileError;
 use crate::event::{Event, Report};
 use crate::files::{LoadError, Source};
@@ -207,7 +207,11 @@ impl Renewer {
         let key = NewKey::generate()?;
         let answer = self.issuer.issue(present, key.request_pem()).await?;
         let key = answer.key.map_or(key, NewKey::foreign);
-        let issued = key.with(answer.certificate, answer.roots, now)?;
+        let source = self.source.clone();
+        let mapping = spawn_blocking(move || source.mapping()).await;
+        let mapping = mapping.map_err(RenewError::BrokenOff)??;
+        let terms = Terms { now: Some(now), mapping };
+        let issued = key.with_terms(answer.certificate, answer.roots, terms)?;
         if let Some(present) = present
             && *present.identity() != issued.certificate.identity
         {

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::authority::{AuthorityError, Issued};
 use crate::certificate::Certificate;
-use crate::credentials::{Bundle, BundleError};
+use crate::credentials::{Bundle, BundleError, Terms};
 
 /// What stands before a request that is signed for renewal: a signature made for this cannot have
 /// been made for anything else.
@@ -49,8 +49,18 @@ impl NewKey {
         roots_pem: String,
         now: std::time::SystemTime,
     ) -> Result<Issued, BundleError> {
+        self.with_terms(certificate_pem, roots_pem, Terms { now: Some(now), mapping: None })
+    }
+
+    /// The same, for a certificate that may get its identity from a mapping.
+    pub(crate) fn with_terms(
+        self,
+        certificate_pem: String,
+        roots_pem: String,
+        terms: Terms,
+    ) -> Result<Issued, BundleError> {
         let (certificate, key) = (certificate_pem.as_bytes(), self.key_pem.as_bytes());
-        let bundle = Bundle::from_pems(certificate, key, roots_pem.as_bytes(), now)?;
+        let bundle = Bundle::read_pems((certificate, key, roots_pem.as_bytes()), terms)?;
         let certificate: Certificate = bundle.certificate().clone();
         Ok(Issued { certificate, certificate_pem, key_pem: self.key_pem, roots_pem })
     }

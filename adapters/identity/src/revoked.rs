@@ -161,6 +161,11 @@ impl Revoked {
             return;
         }
         self.0.denied.store(Arc::new(denied));
+        self.wake();
+    }
+
+    /// Has every open connection look again, for a reason that is not on the list.
+    pub(crate) fn wake(&self) {
         self.0.version.fetch_add(1, Ordering::Release);
         self.0.changed.send_modify(|count| *count = count.wrapping_add(1));
     }

@@ -136,7 +136,7 @@ impl ClientCertVerifier for Live {
     ) -> Result<ClientCertVerified, Error> {
         let bundle = self.0.current();
         let verified = bundle.clients.verify_client_cert(end_entity, intermediates, now)?;
-        neighbour(end_entity, bundle.identity(), self.0.revoked())?;
+        neighbour(end_entity, &bundle, self.0.revoked())?;
         Ok(verified)
     }
 
@@ -191,12 +191,17 @@ impl ServerCertVerifier for Dialled {
             // An authority that hands out names as asked is caught here rather than believed; and
             // "an agent answered" says more than "wrong host name".
             Err(Error::InvalidCertificate(fault)) if is_name_fault(&fault) => {
-                let found = neighbour(end_entity, bundle.identity(), self.credentials.revoked())?;
-                return Err(self.unexpected(found));
+                let found = neighbour(end_entity, &bundle, self.credentials.revoked())?;
+                if found.mapped.is_none() {
+                    return Err(self.unexpected(found.identity));
+                }
+                // The mapping says which names it may have. That its chain is good is asked again, and
+                // does not rest on the order in which the library looks at names and signatures.
+                bundle.verify_chain(end_entity, intermediates, now)?
             }
             chain => chain?,
         };
-        let found = neighbour(end_entity, bundle.identity(), self.credentials.revoked())?;
+        let found = neighbour(end_entity, &bundle, self.credentials.revoked())?.identity;
         if self.expected.matches(&found) { Ok(verified) } else { Err(self.unexpected(found)) }
     }
 

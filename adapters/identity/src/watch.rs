@@ -110,8 +110,13 @@ impl Watcher {
             return Ok(None);
         }
         let certificate = bundle.certificate().clone();
+        let remapped = bundle.mapping().filter(|_| current.has_same_certificates(&bundle));
+        let remapped = remapped.map(|mapping| (mapping.path().to_owned(), mapping.len()));
         self.credentials.replace(bundle)?;
-        Ok(Some(Event::Reloaded(certificate)))
+        Ok(Some(match remapped {
+            Some((path, rows)) => Event::Remapped(path, rows),
+            None => Event::Reloaded(certificate),
+        }))
     }
 }
 

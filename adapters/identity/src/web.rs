@@ -32,7 +32,7 @@ pub enum Asked {
 
 /// A door.
 #[derive(Clone)]
-pub struct WebDoor(TlsAcceptor);
+pub struct WebDoor(TlsAcceptor, Credentials);
 
 impl std::fmt::Debug for WebDoor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,7 +69,7 @@ impl WebDoor {
         // A resumed session would keep an identity that may have been taken away since.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+        Ok(Self(TlsAcceptor::from(Arc::new(config)), credentials.clone()))
     }
 
     /// Shakes hands with one caller, within the time there is for that.
@@ -87,7 +87,9 @@ impl WebDoor {
         })?;
         let (_, session) = stream.get_ref();
         let is_http2 = session.alpn_protocol() == Some(b"h2");
-        let peer = session.peer_certificates().map(Peer::certified).transpose()?;
+        let bundle = self.1.current();
+        let certified = |chain: &[CertificateDer<'_>]| Peer::certified(chain, bundle.mapping());
+        let peer = session.peer_certificates().map(certified).transpose()?;
         Ok(Guest { stream, peer, remote, is_http2 })
     }
 }

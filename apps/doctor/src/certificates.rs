@@ -24,6 +24,7 @@ pub fn valid(from: &Source, now: SystemTime) -> Finding {
 
 fn any_is_there(from: &Source) -> bool {
     match from {
+        Source::Mapped { files, .. } => any_is_there(files),
         Source::Bundle(path) => path.exists(),
         Source::Separate { certificate, key, roots } => {
             [certificate, key, roots].into_iter().any(|path| path.exists())

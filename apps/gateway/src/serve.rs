@@ -16,6 +16,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use persys_identity::Peer;
+use persys_identity::listen::HandshakeError;
 use persys_identity::web::WebDoor;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -147,7 +148,18 @@ impl Listening {
                     }
                     Err(fault) => {
                         metrics.connection_refused();
-                        tracing::debug!(%remote, %fault, "no handshake");
+                        match &fault {
+                            // Somebody with a certificate of our authority, and a name we do not know.
+                            HandshakeError::Peer(_) => {
+                                tracing::warn!(%remote, %fault, "refused a caller");
+                            }
+                            HandshakeError::TimedOut
+                            | HandshakeError::Tls(_)
+                            | HandshakeError::Elsewhere
+                            | HandshakeError::BrokenOff => {
+                                tracing::debug!(%remote, %fault, "no handshake");
+                            }
+                        }
                     }
                 },
             }

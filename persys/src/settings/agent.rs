@@ -33,6 +33,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_TLS_CA", "PERSYS_TLS_CA_PATH"], "/etc/persys/certs/ca.crt", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_TLS_CERT", "PERSYS_TLS_CERT_PATH"], "/etc/persys/certs/agent.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_TLS_KEY", "PERSYS_TLS_KEY_PATH"], "/etc/persys/certs/agent.key", "Private key"),
+    setting!("tls-names", ["PERSYS_TLS_NAMES"], "", "File that maps names of certificates made elsewhere to roles; see certificates.md"),
     setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
     setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
     setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),

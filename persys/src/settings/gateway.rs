@@ -50,6 +50,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_GATEWAY_TLS_CA_PATH"], "/etc/persys/certs/persys-gateway/ca.pem", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_GATEWAY_TLS_CERT_PATH"], "/etc/persys/certs/persys-gateway/tls.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_GATEWAY_TLS_KEY_PATH"], "/etc/persys/certs/persys-gateway/tls.key", "Private key"),
+    setting!("tls-names", ["PERSYS_TLS_NAMES"], "", "File that maps names of certificates made elsewhere to roles; see certificates.md"),
     setting!("otlp-endpoint", ["PERSYS_GATEWAY_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "JAEGER_ENDPOINT", "OTEL_EXPORTER_JAEGER_ENDPOINT"], "", "Collector that spans are sent to, http://host:4317 or host:4317, OTLP over gRPC; no traces when not given"),
     telemetry::INSECURE,
     telemetry::ROOTS,

@@ -72,5 +72,10 @@ fn given(values: &Values) -> bool {
 
 /// Where the certificate is kept that nobody gave a place.
 pub(crate) fn own_source(renewal: &Renewal, told: &Source, state_dir: &std::path::Path) -> Source {
-    if renewal.files_given { told.clone() } else { Source::Bundle(state_dir.join("identity.pem")) }
+    let own = Source::Bundle(state_dir.join("identity.pem"));
+    match told {
+        _ if renewal.files_given => told.clone(),
+        Source::Mapped { names, .. } => own.mapped(Some(names.clone())),
+        Source::Bundle(_) | Source::Separate { .. } => own,
+    }
 }

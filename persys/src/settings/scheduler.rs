@@ -37,6 +37,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-ca", ["PERSYS_TLS_CA"], "/etc/persys/certs/persys-scheduler/ca.pem", "Trusted roots"),
     setting!("tls-cert", ["PERSYS_TLS_CERT"], "/etc/persys/certs/persys-scheduler/persys_scheduler.crt", "Certificate"),
     setting!("tls-key", ["PERSYS_TLS_KEY"], "/etc/persys/certs/persys-scheduler/persys_scheduler-key.key", "Private key"),
+    setting!("tls-names", ["PERSYS_TLS_NAMES"], "", "File that maps names of certificates made elsewhere to roles; see certificates.md"),
     setting!("ca-dir", ["PERSYS_CA_DIR"], "", "Folder of the authority, if this scheduler has one beside it; `ca` in state-dir when not given"),
     setting!("enrol-port", ["PERSYS_ENROL_PORT"], "8086", "Port where machines join and renew, if there is an authority; nothing: nowhere"),
     setting!("cert-ttl", ["PERSYS_ENROL_CERT_TTL"], "24h", "How long the certificates of its members last"),
@@ -206,16 +207,17 @@ fn discovery(read: &mut Reader<'_>) -> Option<Discovery> {
     Some(Discovery { zones: zones.ok()?, dns, publish, sink: None })
 }
 
-/// One file if it is given, else three.
+/// One file if it is given, else three; and the mapping of names beside them.
 pub(super) fn certificates(read: &Reader<'_>) -> Source {
-    match read.text("identity") {
+    let files = match read.text("identity") {
         Some(path) => Source::Bundle(path.into()),
         None => Source::Separate {
             certificate: read.path("tls-cert"),
             key: read.path("tls-key"),
             roots: read.path("tls-ca"),
         },
-    }
+    };
+    files.mapped(read.text("tls-names").map(Into::into))
 }
 
 #[cfg(test)]

@@ -21,6 +21,11 @@ mod drift;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
+#[path = "../../../adapters/identity/tests/mtls/openssl.rs"]
+mod openssl;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod program;

@@ -3,7 +3,11 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod listener;
+#[cfg(test)]
+mod openssl;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]

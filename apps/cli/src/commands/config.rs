@@ -46,6 +46,7 @@ fn show(shell: &Shell) -> Result<u8, Problem> {
         ("ca", &settings.ca),
         ("cert", &settings.cert),
         ("key", &settings.key),
+        ("tls names", &settings.tls_names),
     ];
     for (name, found) in files {
         if let Some(From { value, origin }) = found {

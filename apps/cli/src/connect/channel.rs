@@ -275,7 +275,8 @@ fn connector(settings: &Settings, expected: Expected) -> Result<Connector, Probl
     if settings.insecure.value {
         return Ok(Connector::plain());
     }
-    let source = source(settings)?;
+    let names = settings.tls_names.as_ref().map(|found| found.value.clone());
+    let source = source(settings)?.mapped(names);
     let bundle = source.load(SystemTime::now()).map_err(|why| {
         Problem::new("there is no certificate to show")
             .why(why.to_string())

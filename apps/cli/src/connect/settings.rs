@@ -67,6 +67,7 @@ pub(crate) struct Settings {
     pub(crate) ca: Option<From<PathBuf>>,
     pub(crate) cert: Option<From<PathBuf>>,
     pub(crate) key: Option<From<PathBuf>>,
+    pub(crate) tls_names: Option<From<PathBuf>>,
     pub(crate) insecure: From<bool>,
     pub(crate) rpc_timeout: From<Duration>,
     pub(crate) target: Option<From<String>>,
@@ -139,6 +140,7 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
         ca: None,
         cert: None,
         key: None,
+        tls_names: None,
         context: chosen,
         home,
         config: config.clone(),
@@ -147,6 +149,7 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
 }
 
 const ENDPOINT: Names = Names { flag: "--endpoint", variable: "PERSYS_ENDPOINT" };
+const TLS_NAMES: Names = Names { flag: "--tls-names", variable: "PERSYS_TLS_NAMES" };
 const IDENTITY: Names = Names { flag: "--identity", variable: "PERSYS_IDENTITY" };
 
 #[derive(Clone, Copy)]
@@ -223,6 +226,11 @@ fn refuse_http(global: &Global, layers: &Layers<'_>) -> Result<(), Problem> {
 
 /// Certificates belong together: they are taken from the first layer that has any.
 fn with_certificates(mut settings: Settings, global: &Global, layers: &Layers<'_>) -> Settings {
+    let flag = global.tls_names.as_ref().map(|path| path.display().to_string());
+    let in_file = |keys: &Keys| keys.tls_names.as_ref().map(|path| path.display().to_string());
+    settings.tls_names = layers
+        .text(flag, TLS_NAMES, in_file)
+        .map(|found| From { value: PathBuf::from(found.value), origin: found.origin });
     let flagged = [&global.ca, &global.cert, &global.key].into_iter().any(Option::is_some);
     if !flagged {
         let flag = global.identity.as_ref().map(|path| path.display().to_string());
