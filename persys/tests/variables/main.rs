@@ -23,10 +23,10 @@ mod engine;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 #[path = "../../../adapters/identity/tests/mtls/openssl.rs"]
 mod openssl;
-#[cfg(test)]
-mod logs;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
