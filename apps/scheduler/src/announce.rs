@@ -2,57 +2,101 @@
 //!
 //! Operations on workloads have lines of their own, in [`crate::operations`].
 
+use std::collections::BTreeMap;
+
 use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::id::NodeId;
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use tokio::sync::watch;
 
 use crate::standing::{Role, Standing};
 
-/// Writes the line of an event about nodes or the whole cluster.
-pub(crate) fn log_event(event: &Event) {
-    let by = event.by.as_ref().map(|author| &*author.who);
-    let because = event.by.as_ref().map(|author| &*author.why).filter(|why| !why.is_empty());
-    match &event.what {
-        Happening::NodeRegistered { id } => {
-            tracing::info!(node = id.as_str(), "node joined");
+/// Nodes as events told of them, so that one that returns is told from one that is new. A process that
+/// begins to lead knows none.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes(BTreeMap<NodeId, Condition>);
+
+/// How a node that registers was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Unknown,
+    Ready,
+    Away(Condition),
+}
+
+impl Nodes {
+    /// Takes in a registration.
+    fn registered(&mut self, id: &NodeId) -> Before {
+        match self.0.insert(id.clone(), Condition::Ready) {
+            None => Before::Unknown,
+            Some(Condition::Ready) => Before::Ready,
+            Some(away @ (Condition::NotReady | Condition::Lost)) => Before::Away(away),
         }
-        Happening::NodeCondition { id, from, to, why } => {
-            let (node, from, condition, reason) = (id.as_str(), word(*from), word(*to), &**why);
-            match to {
-                Condition::Ready => {
-                    tracing::info!(node, from, condition, reason, "node is back");
-                }
-                Condition::NotReady => {
-                    tracing::warn!(node, from, condition, reason, "node is not ready");
-                }
-                Condition::Lost => tracing::warn!(node, from, condition, reason, "node is lost"),
+    }
+
+    /// Writes the line of an event about nodes or the whole cluster.
+    pub(crate) fn log(&mut self, event: &Event) {
+        match &event.what {
+            Happening::NodeRegistered { id } => {
+                let before = self.registered(id);
+                log_registration(id, before);
             }
-        }
-        Happening::NodeChanged { id, what } => {
-            let (node, change) = (id.as_str(), changed(*what));
-            tracing::info!(node, change, by, because, "node changed");
-        }
-        Happening::MassFailureBrake { silent, total, on } => {
-            if *on {
+            Happening::NodeCondition { id, from, to, why } => {
+                self.0.insert(id.clone(), *to);
+                log_condition(id, (*from, *to), why);
+            }
+            Happening::NodeChanged { id, what } => {
+                if *what == NodeChange::Removed {
+                    self.0.remove(id);
+                }
+                let by = event.by.as_ref().map(|author| &*author.who);
+                let because = event.by.as_ref().map(|author| &*author.why);
+                let because = because.filter(|why| !why.is_empty());
+                let (node, change) = (id.as_str(), changed(*what));
+                tracing::info!(node, change, by, because, "node changed");
+            }
+            Happening::MassFailureBrake { silent, total, on: true } => {
                 tracing::warn!(
                     silent,
                     total,
                     "brake on: too many nodes are silent, no work is moved"
                 );
-            } else {
+            }
+            Happening::MassFailureBrake { silent, total, on: false } => {
                 tracing::info!(silent, total, "brake off: work of lost nodes is moved again");
             }
+            Happening::Drift { node, id, kind, resolved } => {
+                let (node, workload, kind) = (node.as_str(), id.as_str(), kind.word());
+                tracing::info!(node, workload, kind, resolved, "drift");
+            }
+            // Modes are told from the standing, which knows of them although nothing can be stored.
+            Happening::ModeChanged { .. }
+            | Happening::Workload { .. }
+            | Happening::Volume { .. }
+            | Happening::Asked { .. } => {}
         }
-        Happening::Drift { node, id, kind, resolved } => {
-            let (node, workload, kind) = (node.as_str(), id.as_str(), kind.word());
-            tracing::info!(node, workload, kind, resolved, "drift");
+    }
+}
+
+fn log_registration(id: &NodeId, before: Before) {
+    let node = id.as_str();
+    match before {
+        Before::Unknown => tracing::info!(node, "node joined"),
+        Before::Ready => tracing::info!(node, "node joined again: its agent was restarted"),
+        Before::Away(from) => {
+            let (from, condition) = (word(from), word(Condition::Ready));
+            tracing::info!(node, from, condition, reason = "registered", "node is back");
         }
-        // Modes are told from the standing, which knows of them although nothing can be stored.
-        Happening::ModeChanged { .. }
-        | Happening::Workload { .. }
-        | Happening::Volume { .. }
-        | Happening::Asked { .. } => {}
+    }
+}
+
+fn log_condition(id: &NodeId, (from, to): (Condition, Condition), reason: &str) {
+    let (node, from, condition) = (id.as_str(), word(from), word(to));
+    match to {
+        Condition::Ready => tracing::info!(node, from, condition, reason, "node is back"),
+        Condition::NotReady => tracing::warn!(node, from, condition, reason, "node is not ready"),
+        Condition::Lost => tracing::warn!(node, from, condition, reason, "node is lost"),
     }
 }
 
@@ -77,42 +121,118 @@ fn changed(what: NodeChange) -> &'static str {
     }
 }
 
-/// Writes down changes of mode and leadership, for as long as there are any.
-pub(crate) async fn log_standing(mut standing: watch::Receiver<Standing>) {
-    let mut before = standing.borrow_and_update().clone();
-    if before.mode.is_some() {
-        log_change(None, &before);
-    }
-    while standing.changed().await.is_ok() {
-        let now = standing.borrow_and_update().clone();
-        log_change(Some(&before), &now);
-        before = now;
+/// A line about mode or leadership.
+#[derive(Debug, PartialEq, Eq)]
+enum Line<'a> {
+    Leads,
+    LeadsNoLonger { reason: &'a str },
+    Follows { leader: &'a str },
+    Mode { mode: Mode, from: Option<Mode>, reason: &'a str },
+}
+
+impl Line<'_> {
+    fn write(&self) {
+        match *self {
+            Self::Leads => tracing::info!("leadership gained: this scheduler leads"),
+            Self::LeadsNoLonger { reason } => {
+                tracing::warn!(reason, "leadership lost: this scheduler no longer leads");
+            }
+            Self::Follows { leader } => {
+                tracing::info!(leader, "this scheduler follows another one");
+            }
+            Self::Mode { mode: to, from, reason } => {
+                let (mode, from) = (to.word(), from.map(Mode::word));
+                match to {
+                    Mode::Normal => tracing::info!(mode, from, reason, "mode changed"),
+                    Mode::Degraded | Mode::Recovery => {
+                        tracing::warn!(mode, from, reason, "mode changed");
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Writes the lines of one change.
-fn log_change(before: Option<&Standing>, now: &Standing) {
-    let led = before.is_some_and(|before| before.role() == Role::Leader);
-    let reason = &*now.why;
-    match (led, now.role()) {
-        (false, Role::Leader) => tracing::info!("leadership gained: this scheduler leads"),
-        (true, Role::Follower) => {
-            tracing::warn!(reason, "leadership lost: this scheduler no longer leads");
+/// Writes down changes of mode and leadership, for as long as there are any.
+pub(crate) async fn log_standing(mut standing: watch::Receiver<Standing>) {
+    let mut before = None;
+    loop {
+        let now = standing.borrow_and_update().clone();
+        for line in changes(before.as_ref(), &now) {
+            line.write();
         }
+        before = Some(now);
+        if standing.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The lines of one change.
+fn changes<'a>(before: Option<&Standing>, now: &'a Standing) -> Vec<Line<'a>> {
+    let mut lines = Vec::new();
+    let led = before.is_some_and(|before| before.role() == Role::Leader);
+    match (led, now.role()) {
+        (false, Role::Leader) => lines.push(Line::Leads),
+        (true, Role::Follower) => lines.push(Line::LeadsNoLonger { reason: &now.why }),
         (true, Role::Leader) | (false, Role::Follower) => {}
     }
-    let leader = now.leader.as_deref();
     let known = before.and_then(|before| before.leader.as_deref());
-    if now.role() == Role::Follower && leader.is_some() && leader != known {
-        tracing::info!(leader, "this scheduler follows another one");
+    if now.role() == Role::Follower
+        && let Some(leader) = now.leader.as_deref().filter(|leader| known != Some(*leader))
+    {
+        lines.push(Line::Follows { leader });
     }
-    let (from, Some(to)) = (before.and_then(|before| before.mode), now.mode) else { return };
-    if from == Some(to) {
-        return;
+    let from = before.and_then(|before| before.mode);
+    if let Some(mode) = now.mode.filter(|mode| from != Some(*mode)) {
+        lines.push(Line::Mode { mode, from, reason: &now.why });
     }
-    let (mode, from) = (to.word(), from.map(Mode::word));
-    match to {
-        Mode::Normal => tracing::info!(mode, from, reason, "mode changed"),
-        Mode::Degraded | Mode::Recovery => tracing::warn!(mode, from, reason, "mode changed"),
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use persys_model::time::WallMillis;
+
+    use super::*;
+
+    fn standing(mode: Option<Mode>, leader: Option<&str>, why: &str) -> Standing {
+        let leader = leader.map(Arc::from);
+        Standing { mode, leader, why: Arc::from(why), since: WallMillis(0) }
+    }
+
+    #[test]
+    fn each_change_of_mode_and_leadership_has_a_line() {
+        let waits = standing(None, None, "nobody leads");
+        let leads = standing(Some(Mode::Normal), None, "store healthy");
+        let hurt = standing(Some(Mode::Degraded), None, "the store does not answer");
+        let follows = standing(None, Some("s2:8085"), "follows s2:8085, which leads");
+        assert_eq!(changes(None, &waits), []);
+        let normal = Line::Mode { mode: Mode::Normal, from: None, reason: "store healthy" };
+        assert_eq!(changes(Some(&waits), &leads), [Line::Leads, normal]);
+        assert_eq!(changes(Some(&leads), &leads), []);
+        let (from, reason) = (Some(Mode::Normal), "the store does not answer");
+        assert_eq!(
+            changes(Some(&leads), &hurt),
+            [Line::Mode { mode: Mode::Degraded, from, reason }]
+        );
+        let reason = "follows s2:8085, which leads";
+        assert_eq!(
+            changes(Some(&hurt), &follows),
+            [Line::LeadsNoLonger { reason }, Line::Follows { leader: "s2:8085" }]
+        );
+        assert_eq!(changes(Some(&follows), &follows), []);
+    }
+
+    #[test]
+    fn a_node_that_returns_is_told_from_one_that_is_new() {
+        let (mut nodes, id) = (Nodes::default(), NodeId::fixed("n1"));
+        assert_eq!(nodes.registered(&id), Before::Unknown);
+        assert_eq!(nodes.registered(&id), Before::Ready);
+        nodes.0.insert(id.clone(), Condition::Lost);
+        assert_eq!(nodes.registered(&id), Before::Away(Condition::Lost));
+        assert_eq!(nodes.registered(&id), Before::Ready);
     }
 }

@@ -22,7 +22,7 @@ use persys_model::token::Epoch;
 use persys_telemetry::trace::{self, Kind, Span, Trails};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use crate::announce;
+use crate::announce::Nodes;
 use crate::handle::Handle;
 use crate::links::{OrderAnswer, Target, Unreachable};
 use crate::moment::rfc3339;
@@ -276,10 +276,11 @@ pub(crate) fn told(handle: &Handle) -> impl Future<Output = ()> + Send + 'static
 
 /// Follows events for as long as there are any.
 async fn follow(operations: Arc<Operations>, mut events: Receiver<Arc<Event>>) {
+    let mut nodes = Nodes::default();
     loop {
         match events.recv().await {
             Ok(event) => {
-                announce::log_event(&event);
+                nodes.log(&event);
                 operations.happened(&event);
             }
             // What was missed is missing in the log; the store has it.

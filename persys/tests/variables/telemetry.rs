@@ -55,7 +55,7 @@ impl Site {
             ("PERSYS_TLS_ENABLED", "false".to_owned()),
             ("PERSYS_STATE_PATH", agent_state),
             ("PERSYS_GRPC_PORT", "0".to_owned()),
-            ("PERSYS_METRICS_PORT", "0".to_owned()),
+            ("PERSYS_METRICS_PORT", free_port()),
             ("PERSYS_SCHEDULER_ADDR", address.clone()),
         ]);
         let agent = start(

@@ -1,10 +1,12 @@
 //! Orders to agents and their answers.
 
 use persys_model::command::{Answer, Command, Order, Refusal};
+use persys_model::task::TaskStatus;
+use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
-use persys_proto::convert::Said;
 use persys_proto::convert::answer::{self, LegacyAnswer};
 use persys_proto::convert::command::{self, Call};
+use persys_proto::convert::{Said, beat};
 use persys_proto::{agent::v1 as agent, control::v1 as control};
 
 use crate::paths;
@@ -99,6 +101,27 @@ fn an_answer_of_an_old_agent_is_its_own() {
     let expected =
         LegacyAnswer { done: true, skipped: true, message: "already applied".into(), task: None };
     assert_eq!(answer::from_apply(&reply), Ok(Said::Legacy(expected)));
+}
+
+#[test]
+fn an_old_agent_names_its_task_in_the_status_beside_its_answer() {
+    let words = [("task_id", "task-1"), ("task_status", "pending")];
+    let metadata = words.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let status = agent::WorkloadStatus { metadata, ..Default::default() };
+    let reply =
+        agent::ApplyWorkloadResponse { applied: true, status: Some(status), ..Default::default() };
+    let Ok(Said::Legacy(old)) = answer::from_apply(&reply) else { panic!("{reply:?}") };
+    assert_eq!(old.task, Some(("task-1".into(), TaskStatus::Pending)));
+}
+
+#[test]
+fn a_task_that_cannot_be_read_does_not_spoil_its_message() {
+    let mut message = beat::to_wire(&samples::beat(&mut Random(3)), WallMillis(1));
+    let count = message.tasks.len();
+    message.tasks.push(control::WorkloadTask { task_id: "x".into(), ..Default::default() });
+    let arrived = beat::from_wire(message).unwrap();
+    let Said::Ours(beat) = arrived.value else { panic!("ours") };
+    assert_eq!(beat.tasks.len(), count);
 }
 
 #[test]

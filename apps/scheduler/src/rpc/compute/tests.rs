@@ -211,6 +211,19 @@ fn without_nodes_that_is_said() {
 }
 
 #[test]
+fn it_is_told_if_the_node_accepted_the_order() {
+    let mut rig = Rig::new(vec![facts("n1")]);
+    rig.apply("web", container(64));
+    has(&rig.why().facts, "n1 has not accepted the order yet");
+    rig.say(State::Pending);
+    rig.pass(2_000);
+    has(&rig.why().facts, "n1 accepted the order 2s ago");
+    rig.say(State::Running);
+    let facts = rig.why().facts;
+    assert!(!facts.iter().any(|fact| fact.contains("accepted")), "{facts:?}");
+}
+
+#[test]
 fn what_is_too_big_is_told_what_would_fit_and_where() {
     let small = NodeFacts { capacity: Amounts::new(2000, 512), ..facts("n2") };
     let why = waiting(vec![small, facts("n1")], container(4096));
