@@ -76,6 +76,8 @@ pub struct Certificate {
     pub not_after: SystemTime,
     /// Names by which a mapping gave it its identity; none for a certificate with an identity URI.
     pub mapped: Option<Arc<CertificateNames>>,
+    /// The chain as it was shown, for [`vouched`](crate::vouched) elsewhere; kept of operators only.
+    pub chain: Arc<str>,
 }
 
 impl Certificate {
@@ -102,6 +104,7 @@ impl Certificate {
             not_before: moment(parsed.validity().not_before)?,
             not_after: moment(parsed.validity().not_after)?,
             mapped,
+            chain: Arc::from(""),
         })
     }
 }

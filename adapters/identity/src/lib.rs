@@ -39,6 +39,7 @@ pub mod web;
 mod close;
 mod cut;
 mod disk;
+mod vouch;
 
 pub use authority::{Authority, Grant, Hosts, Issued, Validity};
 pub use certificate::{Certificate, Serial};
@@ -57,4 +58,5 @@ pub use request::NewKey;
 pub use revoked::{Denied, Revoked, Subject};
 pub use tls::Expected;
 pub use token::{Pin, Token};
+pub use vouch::vouched;
 pub use watch::Watcher;

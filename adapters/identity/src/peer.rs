@@ -16,6 +16,7 @@ use crate::listen::ConnectInfo;
 use crate::mapping::Mapping;
 use crate::names::{ClusterName, Identity, Name, Role};
 use crate::revoked::Revoked;
+use crate::vouch;
 
 /// Why somebody with a valid certificate is still not let through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,9 @@ pub enum PeerError {
         /// Who it is.
         found: Identity,
     },
+    /// A certificate that somebody else was shown, and that we would not take.
+    #[error("the certificate passed on is not believed: {0}")]
+    NotBelieved(String),
     /// Not whom we dialled.
     #[error("the peer is {found}, but {wanted} was dialled")]
     Unexpected {
@@ -77,8 +81,11 @@ impl Peer {
     ) -> Result<Self, PeerError> {
         let first = chain.first().ok_or(PeerError::Nobody)?;
         let read = Certificate::read_mapped(first, mapping);
-        let certificate = read.map_err(PeerError::Certificate)?;
+        let mut certificate = read.map_err(PeerError::Certificate)?;
         let Identity { role, name, cluster, .. } = certificate.identity.clone();
+        if role == Role::Operator {
+            certificate.chain = Arc::from(vouch::text(chain));
+        }
         Ok(Self { role, name, cluster, certificate: Some(Arc::new(certificate)) })
     }
 

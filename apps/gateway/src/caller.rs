@@ -21,6 +21,8 @@ const SOURCE: &str = "persys-source";
 /// Says by which certificate the user was known here, so that the scheduler, which knows what was
 /// revoked, can refuse that one too.
 const CERTIFICATE: &str = "persys-certificate";
+/// The certificate an operator showed here, which the scheduler verifies itself.
+const CHAIN: &str = "persys-certificate-chain";
 
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,7 +55,7 @@ enum Proof {
     /// A token, which the scheduler checks.
     Token(Secret),
     /// A certificate, which was verified here.
-    Certified { role: Role, name: Name, serial: Option<Box<str>> },
+    Certified { role: Role, name: Name, serial: Option<Box<str>>, chain: Arc<str> },
     /// Nothing, in an installation that runs without certificates.
     Nothing,
 }
@@ -83,10 +85,14 @@ impl Caller {
     /// Somebody known by a certificate with this serial number; none for those the gateway itself
     /// speaks for.
     pub fn certified(role: Role, name: Name, serial: Option<&str>) -> Self {
+        Self::showing(role, name, serial, Arc::from(""))
+    }
+
+    fn showing(role: Role, name: Name, serial: Option<&str>, chain: Arc<str>) -> Self {
         // One certificate may be revoked while another of the same user is not.
         let key = format!("{role}/{name}/{}", serial.unwrap_or_default());
         let serial = serial.map(Box::from);
-        Self { proof: Arc::new(Proof::Certified { role, name, serial }), key: key.into() }
+        Self { proof: Arc::new(Proof::Certified { role, name, serial, chain }), key: key.into() }
     }
 
     /// Whoever it is, in an installation that runs without certificates.
@@ -98,8 +104,10 @@ impl Caller {
     pub fn of(peer: &Peer) -> Option<Self> {
         match peer.role {
             Role::Operator | Role::User => {
-                let serial = peer.certificate.as_ref().map(|shown| shown.serial.as_str());
-                Some(Self::certified(peer.role, peer.name.clone(), serial))
+                let shown = peer.certificate.as_ref();
+                let serial = shown.map(|shown| shown.serial.as_str());
+                let chain = shown.map(|shown| Arc::clone(&shown.chain)).unwrap_or_default();
+                Some(Self::showing(peer.role, peer.name.clone(), serial, chain))
             }
             // Known, but nobody who may ask for anything here: only pages that are for all.
             Role::Scheduler | Role::Agent | Role::Gateway | Role::Metrics => None,
@@ -141,9 +149,12 @@ impl Caller {
         }
         let (key, text) = match &*self.proof {
             Proof::Token(token) => ("authorization", format!("Bearer {}", token.reveal())),
-            Proof::Certified { role, name, serial } => {
+            Proof::Certified { role, name, serial, chain } => {
                 if let Some(Ok(serial)) = serial.as_ref().map(|serial| serial.parse()) {
                     to.insert(CERTIFICATE, serial);
+                }
+                if let (false, Ok(chain)) = (chain.is_empty(), chain.parse()) {
+                    to.insert(CHAIN, chain);
                 }
                 (ON_BEHALF_OF, format!("{role}/{name}"))
             }

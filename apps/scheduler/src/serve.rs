@@ -99,8 +99,8 @@ impl Services {
             secrets: SecretsService::new(same(), secrets, at()),
             audit: AuditService::new(store),
             logging,
+            doors: Doors::new(same(), at(), told.logins, told.way.clone()),
             forward: Forward::new(told.way, same(), stopping.clone()),
-            doors: Doors::new(same(), at(), told.logins),
         }
     }
 }
@@ -128,9 +128,13 @@ pub(crate) fn serve_grpc(
     aside.push(Task::spawn(operations::told(handle)));
     aside.push(Task::spawn(announce::log_standing(handle.standing())));
     aside.push(Task::spawn(report_health(reporter, handle.standing())));
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
-        .build_v1()?;
+    let described = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
+    };
+    let reflection = described().build_v1()?;
+    // Tools of earlier years ask by this name only.
+    let reflection_alpha = described().build_v1alpha()?;
     let server = Server::builder()
         .layer(TraceLayer::new(&trace::current(), span_of))
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -147,7 +151,8 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(audit, metrics, &forward, &doors))
         .add_service(Guarded::new(LoggingServer::new(logging), metrics, &forward, &doors))
         .add_service(Guarded::new(Described::new(health, handle), metrics, &forward, &doors))
-        .add_service(Guarded::new(reflection, metrics, &forward, &doors));
+        .add_service(Guarded::new(reflection, metrics, &forward, &doors))
+        .add_service(Guarded::new(reflection_alpha, metrics, &forward, &doors));
     Ok(Task::spawn(async move {
         if let Err(fault) = server.serve_with_incoming_shutdown(incoming, stopped(stopping)).await {
             tracing::error!(%fault, "requests are no longer served");

@@ -13,9 +13,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use persys_access::{Caller, Decision, Holding, Role as Held, Rule, Who, judge};
-use persys_identity::{ConnectInfo, Peer, Role};
+use persys_identity::{ConnectInfo, Peer, Role, vouched};
 use persys_model::entry::{Entries, Subject};
 use persys_model::id::SubjectName;
 use persys_oidc::Verifier;
@@ -28,6 +29,7 @@ use super::on_behalf;
 use super::secret;
 use crate::clock::Clock;
 use crate::handle::Handle;
+use crate::links::grpc::Way;
 
 /// Labels of nodes under this are set by admins alone.
 const RESTRICTED: &str = "persys.io/restricted/";
@@ -51,6 +53,8 @@ pub(crate) struct Doors {
     clock: Arc<dyn Clock>,
     /// Whose logins are believed, if anybody's.
     logins: Option<Verifier>,
+    /// By which certificates are judged that a gateway passes on.
+    way: Way,
     attempts: Attempts,
 }
 
@@ -75,8 +79,18 @@ impl Doors {
         handle: Handle,
         clock: Arc<dyn Clock>,
         logins: Option<Verifier>,
+        way: Way,
     ) -> Arc<Self> {
-        Arc::new(Self { handle, clock, logins, attempts: Attempts::default() })
+        Arc::new(Self { handle, clock, logins, way, attempts: Attempts::default() })
+    }
+
+    /// Whom a certificate names that a gateway was shown.
+    fn vouched(&self, chain: &str) -> Result<Peer, String> {
+        let Way::Tls(credentials) = &self.way else {
+            return Err("there are no certificates here".to_owned());
+        };
+        let now = UNIX_EPOCH + Duration::from_millis(self.clock.now().wall.0);
+        vouched(credentials, chain, now).map_err(|fault| fault.to_string())
     }
 
     /// Settles who is calling. `None` when that has to be known from records, and another process
@@ -88,7 +102,7 @@ impl Doors {
         let said_where = request.headers().contains_key(on_behalf::SOURCE);
         let gateway = |info: &ConnectInfo| info.peer.role == Role::Gateway;
         let by_gateway = request.extensions().get::<ConnectInfo>().is_some_and(gateway);
-        let passed_on = on_behalf::settle(request)?;
+        let passed_on = on_behalf::settle(request, |chain| self.vouched(chain))?;
         let Some(ConnectInfo { peer, remote, .. }) = request.extensions().get::<ConnectInfo>()
         else {
             return Err(Status::unauthenticated("nobody knows who is calling"));

@@ -4,7 +4,7 @@
 //! word of a scheduler of this cluster is taken for that, proven by its certificate; from anybody else
 //! it counts for nothing and is taken out. On plain connections everybody is the same operator
 //! already, so that there it only tells that a request was passed on. A gateway names users in the
-//! same way, and nobody else.
+//! same way, and operators with the certificate they showed it, which is verified here again.
 
 use std::net::SocketAddr;
 
@@ -18,6 +18,9 @@ pub(crate) const HEADER: &str = "persys-on-behalf-of";
 /// By which certificate a gateway knew its user: the serial number. Whoever says it, it can only be
 /// the reason for a refusal.
 const CERTIFICATE: &str = "persys-certificate";
+
+/// The certificate an operator showed a gateway.
+const CHAIN: &str = "persys-certificate-chain";
 
 /// Where the request came from, as whoever passes it on saw it.
 pub(super) const SOURCE: &str = "persys-source";
@@ -36,8 +39,12 @@ pub(super) fn speaks_for_revoked(headers: &HeaderMap, denied: &Denied) -> Option
 
 /// Settles who is calling: from here on the connection's information names whoever made the
 /// request, and where they called from. Says whether it was passed on by another scheduler.
-pub(super) fn settle<B>(request: &mut Request<B>) -> Result<bool, Status> {
+pub(super) fn settle<B>(
+    request: &mut Request<B>,
+    vouched: impl FnOnce(&str) -> Result<Peer, String>,
+) -> Result<bool, Status> {
     let said = request.headers_mut().remove(HEADER);
+    let chain = request.headers_mut().remove(CHAIN);
     let source = request.headers_mut().remove(SOURCE);
     let Some(info) = request.extensions().get::<ConnectInfo>() else { return Ok(false) };
     let plain = info.peer.certificate.is_none();
@@ -58,10 +65,9 @@ pub(super) fn settle<B>(request: &mut Request<B>) -> Result<bool, Status> {
         let named = said.to_str().ok().and_then(|text| text.split_once('/'));
         let (role, name) = named.ok_or_else(bad)?;
         let (Ok(role), Ok(name)) = (Role::parse(role), Name::new(name)) else { return Err(bad()) };
-        if info.peer.role == Role::Gateway && role != Role::User {
-            return Err(Status::permission_denied(
-                "a gateway speaks for users and for nobody else",
-            ));
+        if info.peer.role == Role::Gateway {
+            let chain = chain.as_ref().and_then(|chain| chain.to_str().ok());
+            may_name(role, &name, chain.map(vouched))?;
         }
         info.peer = Peer { role, name, ..info.peer };
         request.extensions_mut().insert(info);
@@ -69,6 +75,23 @@ pub(super) fn settle<B>(request: &mut Request<B>) -> Result<bool, Status> {
     }
     request.extensions_mut().insert(info);
     Ok(by_scheduler && plain)
+}
+
+/// Whom a gateway may name: every user, whose rights are looked up here, and an operator whose
+/// certificate it was shown and passes on. An operator has all rights by the certificate alone, so
+/// the gateway's word is not enough.
+fn may_name(role: Role, name: &Name, shown: Option<Result<Peer, String>>) -> Result<(), Status> {
+    match (role, shown) {
+        (Role::User, _) => Ok(()),
+        (Role::Operator, Some(Ok(peer))) if peer.role == role && peer.name == *name => Ok(()),
+        (Role::Operator, Some(Err(why))) => Err(Status::permission_denied(why)),
+        (Role::Operator, Some(Ok(_)) | None) => Err(Status::permission_denied(
+            "a gateway speaks for an operator only with the certificate that the operator showed it",
+        )),
+        (Role::Scheduler | Role::Agent | Role::Gateway | Role::Metrics, _) => {
+            Err(Status::permission_denied("a gateway speaks for users and operators only"))
+        }
+    }
 }
 
 /// Says for whom a request is passed on.

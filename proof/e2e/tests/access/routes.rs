@@ -212,7 +212,7 @@ impl Site {
         let stack = &self.stack;
         let mut all = vec![self.with("nobody", "-", None)];
         for (what, role, name, letter) in [
-            ("operator's certificate", Role::Operator, "alice", ""),
+            ("operator's certificate", Role::Operator, "alice", "A"),
             ("scheduler", Role::Scheduler, "s1", "-"),
             ("agent", Role::Agent, "n1", "-"),
             ("another gateway", Role::Gateway, "g2", "-"),
@@ -259,6 +259,12 @@ impl Site {
             deny(stack, &if by_serial { serial } else { format!("user/{name}") }).await;
             all.push(asker);
         }
+        let issued = stack.issued(Role::Operator, "otto").unwrap();
+        let asker = self.shows("revoked operator", "-", &issued);
+        let before = asker.asks(&("GET".to_owned(), "/v1/whoami".to_owned())).await;
+        assert!(before.0, "revoked operator: {before:?}");
+        deny(stack, "operator/otto").await;
+        all.push(asker);
         bind(stack, "xenia", UserRole::Admin, &[]).await;
         let expired = stack.expired(Role::User, "xenia").unwrap();
         all.push(self.shows("expired certificate", "!", &expired));

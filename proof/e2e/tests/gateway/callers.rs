@@ -91,6 +91,13 @@ async fn certificates_and_tokens_carry_the_rights_of_their_users_and_nothing_mor
         let (status, _) = told(agent.get(Secure::url(at, "/nodes")).send().await.unwrap()).await;
         assert_eq!(status, 401);
     }
+    // The first administrator has an operator's certificate and no binding.
+    let operator = secure.client(inner, Some((Role::Operator, "alice")));
+    let (status, _) = told(operator.get(Secure::url(inner, "/nodes")).send().await.unwrap()).await;
+    assert_eq!(status, 200);
+    let asked = operator.post(Secure::url(inner, "/v1/workloads")).json(&container("op"));
+    let (status, answer) = told(asked.send().await.unwrap()).await;
+    assert!((200..300).contains(&status), "{status} {answer}");
     let vera = secure.client(inner, Some((Role::User, "vera")));
     let (status, _) = told(vera.get(Secure::url(inner, "/nodes")).send().await.unwrap()).await;
     assert_eq!(status, 200);
@@ -186,4 +193,50 @@ async fn a_link_lets_a_browser_in_once_and_other_sites_cannot_use_its_cookie() {
     let (status, problem) = told(shown.send().await.unwrap()).await;
     assert_eq!((status, &problem["code"]), (401, &Value::from("unauthenticated")));
     secure.stop().await;
+}
+
+/// The certificate of somebody as a gateway passes it on.
+fn chain(pem: &[u8]) -> String {
+    let text = String::from_utf8_lossy(pem);
+    let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----").unwrap();
+    let (body, _) = rest.split_once("-----END").unwrap();
+    body.split_whitespace().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_speaks_for_an_operator_only_with_the_certificate_it_was_shown() {
+    use persys_proto::control::v1::ListNodesRequest;
+    use persys_proto::control::v1::agent_control_client::AgentControlClient;
+    let stack = Stack::start(Wire::Mtls).await;
+    let of = |role, name: &str| chain(&gateway::file(&stack.certificate(role, name).unwrap()));
+    let (alice, bob) = (of(Role::Operator, "alice"), of(Role::Operator, "bob"));
+    let user = of(Role::User, "alice");
+    let strange = chain(Stack::strange(Role::Operator, "alice").certificate_pem.as_bytes());
+    let rows = [
+        (Role::Gateway, "operator/alice", Some(&alice), true),
+        (Role::Gateway, "operator/alice", None, false),
+        (Role::Gateway, "operator/alice", Some(&bob), false),
+        (Role::Gateway, "operator/alice", Some(&user), false),
+        (Role::Gateway, "operator/alice", Some(&strange), false),
+        (Role::Gateway, "scheduler/alice", Some(&alice), false),
+        // From anybody else it counts for nothing.
+        (Role::User, "operator/alice", Some(&alice), false),
+    ];
+    for (role, named, shown, may) in rows {
+        let mut client = AgentControlClient::new(stack.channel(role, "gw").await);
+        let mut request = tonic::Request::new(ListNodesRequest::default());
+        request.metadata_mut().insert("persys-on-behalf-of", named.parse().unwrap());
+        if let Some(shown) = shown {
+            request.metadata_mut().insert("persys-certificate-chain", shown.parse().unwrap());
+        }
+        let answer = client.list_nodes(request).await;
+        match answer {
+            Ok(_) => assert!(may, "{role} {named}"),
+            Err(status) => {
+                assert!(!may, "{role} {named}: {status}");
+                assert_eq!(status.code(), tonic::Code::PermissionDenied, "{role} {named}");
+            }
+        }
+    }
+    stack.stop().await;
 }
