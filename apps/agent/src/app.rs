@@ -455,11 +455,15 @@ fn serve(
     (metrics, alone): (&Metrics, bool),
     until: oneshot::Receiver<()>,
 ) -> Result<JoinHandle<()>, Error> {
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(|error| Error::Reflection(error.to_string()))?;
+    let described = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(persys_proto::DESCRIPTOR)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let failed = |error: tonic_reflection::server::Error| Error::Reflection(error.to_string());
+    let reflection = described().build_v1().map_err(failed)?;
+    // Tools of earlier years ask by this name only.
+    let reflection_alpha = described().build_v1alpha().map_err(failed)?;
     let (health, health_service) = tonic_health::server::health_reporter();
     let (service, inside) = (metrics.timed(service), metrics.timed(inside));
     let health_service = metrics.timed(Guarded::new(health_service, alone));
@@ -478,6 +482,7 @@ fn serve(
             .add_service(rpc::logging::service(alone))
             .add_service(health_service)
             .add_service(Guarded::new(reflection, alone))
+            .add_service(Guarded::new(reflection_alpha, alone))
             .serve_with_incoming_shutdown(incoming, async {
                 // Told, or nobody left to tell.
                 drop(until.await);

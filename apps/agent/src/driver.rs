@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use persys_model::id::WorkloadId;
+use persys_model::inventory::State;
 use persys_model::link::{Beat, RegistrationAnswer};
 use persys_model::task::WorkloadTask;
 use persys_model::time::{Millis, Now};
@@ -23,7 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::evidence;
 use crate::handle::{Handle, Inbox, Life, Obeyed};
-use crate::history::{ActionKind, History};
+use crate::history::{Action, ActionKind, History};
 use crate::ledger::Keeper;
 use crate::metrics::Metrics;
 use crate::operations::{self, Operation};
@@ -235,6 +236,21 @@ impl Driver {
                 self.step(Input::Command(request, *command)).await;
             }
             Inbox::Read(look) => look(&self.agent, &self.history),
+            Inbox::Queue((workload, epoch, kind), to) => {
+                let at = (self.parts.clock)().wall;
+                let (action, replaced) = self.history.queue(workload, epoch, kind, at);
+                for noted in replaced.into_iter().chain([action.clone()]) {
+                    self.parts.keeper.note(noted);
+                }
+                // A caller who went away asks again.
+                drop(to.send(action));
+            }
+            Inbox::Unqueue(action, why) => {
+                let at = (self.parts.clock)().wall;
+                if let Some(ended) = self.history.end(action, Err(why), at) {
+                    self.parts.keeper.note(ended);
+                }
+            }
             Inbox::Wake(workload) => self.step(Input::Stirred(workload)).await,
             Inbox::Usage(used) => self.step(Input::Usage(used)).await,
             Inbox::BeginAnew(life) => self.begin_anew(*life).await,
@@ -283,6 +299,10 @@ impl Driver {
         self.carry_out(effects).await;
         if settles {
             self.metrics.reconciled(began.elapsed());
+            let agent = &self.agent;
+            for ended in self.history.settle(now.wall, |action| as_ordered(agent, action)) {
+                self.parts.keeper.note(ended);
+            }
         }
     }
 
@@ -425,6 +445,23 @@ fn refusal(input: &Input) -> Option<String> {
         | Input::Stirred(_)
         | Input::Usage(_)
         | Input::Tick => None,
+    }
+}
+
+/// The end of an action that needed no verb, if its workload is as it was ordered.
+fn as_ordered(agent: &Agent, action: &Action) -> Option<Result<(), String>> {
+    match (agent.held(&action.workload), action.kind) {
+        (None, _) => Some(Ok(())),
+        (Some(_), ActionKind::Delete) => None,
+        (Some(held), ActionKind::Apply) => match (&held.report.state, held.run) {
+            (State::Failed(failure), _) => Some(Err(failure.message.to_string())),
+            (State::Running, true) | (State::Stopped, false) | (State::Completed, _) => {
+                Some(Ok(()))
+            }
+            (State::Running, false)
+            | (State::Stopped, true)
+            | (State::Pending | State::Restarting(_) | State::Unknown, _) => None,
+        },
     }
 }
 

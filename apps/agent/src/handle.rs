@@ -7,6 +7,7 @@ use persys_model::command::{Answer, Command};
 use persys_model::id::WorkloadId;
 use persys_model::node::NodeFacts;
 use persys_model::task::WorkloadTask;
+use persys_model::token::Epoch;
 use persys_node::agent::Agent;
 use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
@@ -14,7 +15,7 @@ use persys_telemetry::trace::{self, Trail, Trails};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::history::History;
+use crate::history::{Action, ActionKind, History};
 use crate::metrics::Metrics;
 
 /// How long a caller waits for an answer that needs the disk or a runtime.
@@ -27,6 +28,10 @@ type Reader = Box<dyn FnOnce(&Agent, &History) + Send>;
 pub(crate) enum Inbox {
     Command(Box<Command>, oneshot::Sender<Obeyed>),
     Read(Reader),
+    /// An order was taken for which an action is to be shown at once.
+    Queue((WorkloadId, Epoch, ActionKind), oneshot::Sender<Action>),
+    /// The action with this number will not begin, because of this.
+    Unqueue(u64, String),
     /// A runtime says that something changed.
     Wake(Option<WorkloadId>),
     /// What the machine uses.
@@ -98,6 +103,22 @@ impl Handle {
         // What is done about it later belongs to the trace of the order.
         self.trails.keep(&command.workload, trace::current());
         self.call(|to| Inbox::Command(Box::new(command), to)).await
+    }
+
+    /// Has an action shown for an order that is about to be given; its first verb is that action.
+    pub(crate) async fn queue(
+        &self,
+        workload: WorkloadId,
+        epoch: Epoch,
+        kind: ActionKind,
+    ) -> Result<Action, Unanswered> {
+        self.call(|to| Inbox::Queue((workload, epoch, kind), to)).await
+    }
+
+    /// Ends an action whose order was refused.
+    pub(crate) async fn unqueue(&self, action: u64, why: String) {
+        // One that is gone shows nothing.
+        drop(self.inbox.send(Inbox::Unqueue(action, why)).await);
     }
 
     /// Looks at the agent.

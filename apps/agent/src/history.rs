@@ -15,6 +15,9 @@ pub const MOST_ACTIONS: usize = 1_000;
 /// Bytes of an error that are remembered.
 const MOST_ERROR_BYTES: usize = 1_024;
 
+/// How long an action stays queued although its workload is as ordered: its verb may still come.
+const SETTLED_AFTER_MS: u64 = 5_000;
+
 /// One thing the agent did or does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
@@ -26,10 +29,12 @@ pub struct Action {
     pub epoch: Option<Epoch>,
     /// What.
     pub kind: ActionKind,
-    /// How it went; `None` while it runs.
+    /// How it went; `None` while it is queued or runs.
     pub result: Option<Result<(), String>>,
-    /// When it began.
-    pub started_at: WallMillis,
+    /// When the order for it was taken, or when it began without one.
+    pub created_at: WallMillis,
+    /// When it began; `None` while it is queued.
+    pub started_at: Option<WallMillis>,
     /// When it ended.
     pub ended_at: Option<WallMillis>,
 }
@@ -38,13 +43,14 @@ impl Action {
     /// Its name for schedulers and in logs.
     #[must_use]
     pub fn task_id(&self) -> String {
-        format!("task-{}-{}", self.started_at.0, self.id)
+        format!("task-{}-{}", self.created_at.0, self.id)
     }
 
     /// The action as schedulers are told of it.
     #[must_use]
     pub fn task(&self, node: &NodeId) -> Task {
         let (status, error) = match &self.result {
+            None if self.is_queued() => (TaskStatus::Pending, None),
             None => (TaskStatus::Running, None),
             Some(Ok(())) => (TaskStatus::Completed, None),
             Some(Err(error)) => (TaskStatus::Failed, Some(clip(error, Task::LONGEST_ERROR))),
@@ -58,10 +64,16 @@ impl Action {
             },
             status,
             error: error.map(Arc::from),
-            created: Some(self.started_at),
-            started: Some(self.started_at),
+            created: Some(self.created_at),
+            started: self.started_at,
             ended: self.ended_at,
         }
+    }
+
+    /// True if it was ordered and has neither begun nor ended.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.started_at.is_none() && self.result.is_none()
     }
 }
 
@@ -107,7 +119,23 @@ impl History {
         self.actions.iter().filter(|action| action.result.is_none()).count()
     }
 
-    /// An action begins; gives it as it is kept.
+    /// An action that was ordered and has not begun; gives it and the one it replaces, if any.
+    pub fn queue(
+        &mut self,
+        workload: WorkloadId,
+        epoch: Epoch,
+        kind: ActionKind,
+        at: WallMillis,
+    ) -> (Action, Option<Action>) {
+        let waiting = self.actions.iter().rev();
+        let mut waiting = waiting.filter(|one| one.is_queued() && one.workload == workload);
+        let replaced = waiting.next().map(|one| one.id);
+        let why = || Err("a later order replaced this one before it began".to_owned());
+        let replaced = replaced.and_then(|id| self.end(id, why(), at));
+        (self.add(new_action(workload, Some(epoch), kind, at)), replaced)
+    }
+
+    /// An action begins; gives it as it is kept. It is the queued one of that kind, if there is one.
     pub fn begin(
         &mut self,
         workload: WorkloadId,
@@ -115,11 +143,40 @@ impl History {
         kind: ActionKind,
         at: WallMillis,
     ) -> Action {
+        let mut waiting = self.actions.iter_mut().rev();
+        let mine = |one: &Action| one.workload == workload && one.kind == kind;
+        if let Some(action) = waiting.find(|one| one.is_queued() && mine(one)) {
+            action.started_at = Some(at);
+            return action.clone();
+        }
+        let action = new_action(workload, epoch, kind, at);
+        self.add(Action { started_at: Some(at), ..action })
+    }
+
+    fn add(&mut self, action: Action) -> Action {
         let id = self.actions.back().map_or(1, |last| last.id.saturating_add(1));
-        let (result, ended_at) = (None, None);
-        let action = Action { id, workload, epoch, kind, result, started_at: at, ended_at };
+        let action = Action { id, ..action };
         self.put(action.clone());
         action
+    }
+
+    /// Ends queued actions that have nothing to do: those of workloads that `settled` knows the end
+    /// of, [`SETTLED_AFTER_MS`] after they were ordered. Gives them as they are kept.
+    pub fn settle(
+        &mut self,
+        at: WallMillis,
+        settled: impl Fn(&Action) -> Option<Result<(), String>>,
+    ) -> Vec<Action> {
+        let old = |one: &&Action| {
+            one.is_queued() && at.0.saturating_sub(one.created_at.0) >= SETTLED_AFTER_MS
+        };
+        let ends: Vec<_> = self
+            .actions
+            .iter()
+            .filter(old)
+            .filter_map(|one| Some((one.id, settled(one)?)))
+            .collect();
+        ends.into_iter().filter_map(|(id, result)| self.end(id, result, at)).collect()
     }
 
     /// An action ended; gives it as it is kept. One of too long ago is nothing.
@@ -157,12 +214,43 @@ impl History {
     }
 }
 
+/// An action that has not begun; its number is given when it is added.
+fn new_action(
+    workload: WorkloadId,
+    epoch: Option<Epoch>,
+    kind: ActionKind,
+    created_at: WallMillis,
+) -> Action {
+    let (result, started_at, ended_at) = (None, None, None);
+    Action { id: 0, workload, epoch, kind, result, created_at, started_at, ended_at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn web() -> WorkloadId {
         WorkloadId::fixed("a")
+    }
+
+    #[test]
+    fn a_queued_action_is_the_one_that_begins() {
+        let mut history = History::default();
+        let (queued, _) = history.queue(web(), Epoch(1), ActionKind::Apply, WallMillis(1));
+        assert!(queued.is_queued());
+        let other = history.begin(web(), None, ActionKind::Delete, WallMillis(2));
+        assert_ne!(other.id, queued.id, "of another kind");
+        let begun = history.begin(web(), None, ActionKind::Apply, WallMillis(3));
+        assert_eq!((begun.id, begun.created_at), (queued.id, WallMillis(1)));
+        assert_eq!(begun.started_at, Some(WallMillis(3)));
+        let (first, _) = history.queue(web(), Epoch(1), ActionKind::Apply, WallMillis(4));
+        let (second, replaced) = history.queue(web(), Epoch(1), ActionKind::Apply, WallMillis(5));
+        assert_eq!(replaced.map(|one| one.id), Some(first.id), "the later order counts");
+        assert!(history.settle(WallMillis(6), |_| Some(Ok(()))).is_empty(), "it may still begin");
+        assert!(history.settle(WallMillis(10_000), |_| None).is_empty(), "not as ordered");
+        let ended = history.settle(WallMillis(10_000), |_| Some(Ok(())));
+        assert_eq!(ended.first().map(|one| one.id), Some(second.id));
+        assert_eq!(history.open(), 2, "what runs is ended by itself");
     }
 
     #[test]

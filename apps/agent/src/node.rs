@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use persys_model::id::NodeId;
+use persys_model::labels::{ARCH, go_arch};
 use persys_model::node::{BY_STREAM, NodeFacts, Pool};
 use persys_runtime::compose::Compose;
 use persys_runtime::compose::settings::Settings as ComposeSettings;
@@ -59,7 +60,7 @@ pub(crate) fn facts(
     fence: bool,
 ) -> Result<NodeFacts, Error> {
     let mut labels: persys_model::labels::Labels =
-        [("os", std::env::consts::OS), ("arch", std::env::consts::ARCH)]
+        [("os", std::env::consts::OS), (ARCH, go_arch(std::env::consts::ARCH))]
             .map(|(key, value)| (Arc::from(key), Arc::from(value)))
             .into();
     let given = config.labels.iter();

@@ -63,6 +63,7 @@ pub const AGENT_TABLE: &[(&str, AtAgent)] = &[
     ("/grpc.health.v1.Health/Watch", AtAgent::Health),
     ("/grpc.health.v1.Health/List", AtAgent::Health),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", AtAgent::Looks),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AtAgent::Looks),
 ];
 
 #[cfg(test)]

@@ -164,6 +164,7 @@ pub const TABLE: &[Row] = &[
     ("/grpc.health.v1.Health/Watch", Who::Everyone, By::Here),
     ("/grpc.health.v1.Health/List", Who::Everyone, By::Here),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Who::Admins, By::Here),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Who::Admins, By::Here),
 ];
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ pub enum Outbound {
     Entries(Arc<Entries>),
 }
 
+/// Remark of an ordinary change.
+pub const ACCEPTED: &str = "accepted";
+/// Remark of a request that finds everything as it asks.
+pub const UNCHANGED: &str = "nothing to change";
+
 /// The answer to a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {

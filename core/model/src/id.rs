@@ -28,6 +28,16 @@ pub enum NameError {
         /// Its position, counted in characters from 0.
         at: usize,
     },
+    /// A character outside the alphabet of workload ids.
+    #[error(
+        "has the character {found:?} at position {at}; allowed are a-z, A-Z, 0-9, and inside also '-', '_', '.'"
+    )]
+    NotInWorkload {
+        /// The offending character.
+        found: char,
+        /// Its position, counted in characters from 0.
+        at: usize,
+    },
     /// A character that a name cannot have that stands in front of a dot.
     #[error(
         "has the character {found:?} at position {at}; allowed are a-z, 0-9, and inside also '-'"
@@ -117,10 +127,71 @@ name!(
     /// One machine that runs workloads.
     NodeId, 128
 );
-name!(
-    /// One workload, stable across retries, updates and moves.
-    WorkloadId, 63
-);
+
+/// One workload, stable across retries, updates and moves.
+///
+/// Clients of the contract also use capital letters, so an id may have them and keeps them. DNS
+/// knows no case: a scheduler takes no two workloads whose ids differ in nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkloadId(Arc<str>);
+
+impl WorkloadId {
+    /// The longest text this name may have, in bytes.
+    pub const LIMIT: usize = 63;
+
+    /// Checks `text` and keeps it.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        check_name(&text.to_ascii_lowercase(), Self::LIMIT).map_err(|error| match error {
+            NameError::Character { found: _, at } => {
+                let found = text.chars().nth(at).unwrap_or_default();
+                NameError::NotInWorkload { found, at }
+            }
+            NameError::Empty
+            | NameError::TooLong { .. }
+            | NameError::NotInWorkload { .. }
+            | NameError::NotInLabel { .. }
+            | NameError::NotInSubject { .. }
+            | NameError::Edge
+            | NameError::DoubleDot => error,
+        })?;
+        Ok(Self(Arc::from(text)))
+    }
+
+    /// A name of our own, known to be well formed.
+    #[must_use]
+    pub fn fixed(text: &'static str) -> Self {
+        debug_assert!(Self::new(text).is_ok(), "{text:?} is not a name");
+        Self(Arc::from(text))
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True if the id has capital letters.
+    #[must_use]
+    pub fn has_capitals(&self) -> bool {
+        self.0.bytes().any(|byte| byte.is_ascii_uppercase())
+    }
+
+    /// The same id without capital letters.
+    #[must_use]
+    pub fn without_capitals(&self) -> Self {
+        if self.has_capitals() {
+            Self(Arc::from(self.0.to_ascii_lowercase()))
+        } else {
+            self.clone()
+        }
+    }
+}
+
+impl std::fmt::Display for WorkloadId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 name!(
     /// A storage pool of a node.
     PoolName, 63
@@ -242,6 +313,9 @@ impl WorkloadId {
     }
 }
 
+/// First letters of a revision that we named after its content.
+const CONTENT: &str = "content-";
+
 /// A client's name for one version of a spec, or the hash we gave it. Shown and compared, never
 /// part of a path: any visible ASCII up to 128 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -275,7 +349,17 @@ impl RevisionId {
     /// The name of a version whose client gave it none: 128 bits of its content, in hex.
     #[must_use]
     pub fn of_content(hash: u128) -> Self {
-        Self(Arc::from(format!("content-{hash:032x}")))
+        Self(Arc::from(format!("{CONTENT}{hash:032x}")))
+    }
+
+    /// The revision of a content whose client gave it the name of another one: this name, and
+    /// `digits` digits of `content`, as in `rev-1+0a1b2c3d`.
+    #[must_use]
+    pub fn for_content(&self, content: &Self, digits: usize) -> Self {
+        let hash = content.0.strip_prefix(CONTENT).unwrap_or(&content.0);
+        let hash = hash.get(..digits).unwrap_or(hash);
+        let name = self.0.get(..Self::LIMIT - hash.len() - 1).unwrap_or(&self.0);
+        Self(Arc::from(format!("{name}+{hash}")))
     }
 
     /// The text itself.
@@ -298,13 +382,25 @@ mod tests {
     fn names_that_could_escape_are_refused() {
         let long = "a".repeat(64);
         for bad in [
-            "", ".", "..", "a..b", "-rf", "a-", "../x", "a/b", "a b", "A", "ä", "a\0", "a\n", &long,
+            "", ".", "..", "a..b", "-rf", "a-", "../x", "a/b", "a b", "ä", "Ä", "a\0", "a\n", &long,
         ] {
             assert!(WorkloadId::new(bad).is_err(), "{bad:?} was accepted");
         }
-        for good in ["a", "web", "web-1", "0af3", "e2e-workload-1", "db.main_2"] {
+        for good in ["a", "web", "web-1", "0af3", "e2e-workload-1", "db.main_2", "Web-1", "A"] {
             assert_eq!(WorkloadId::new(good).map(|id| id.to_string()).as_deref(), Ok(good));
         }
+        assert!(NodeId::new("Web").is_err(), "only workloads have capital letters");
+        let fault = WorkloadId::new("We b").unwrap_err();
+        assert_eq!(fault, NameError::NotInWorkload { found: ' ', at: 2 });
+    }
+
+    #[test]
+    fn an_id_keeps_its_capitals_and_can_be_compared_without_them() {
+        let (web, other) = (WorkloadId::new("Web-A").unwrap(), WorkloadId::new("web-a").unwrap());
+        assert!(web.has_capitals() && !other.has_capitals());
+        assert_ne!(web, other);
+        assert_eq!(web.without_capitals(), other);
+        assert_eq!(other.without_capitals(), other);
     }
 
     #[test]
@@ -327,6 +423,13 @@ mod tests {
     fn a_revision_is_visible_ascii() {
         assert!(RevisionId::new("sha256:ab/cd@1").is_ok());
         assert!(RevisionId::new("rev 1").is_err());
+        let content = RevisionId::of_content(0x0a1b_2c3d << 96);
+        let named =
+            |text: &str, digits| RevisionId::new(text).unwrap().for_content(&content, digits);
+        assert_eq!(named("rev-1", 8).as_str(), "rev-1+0a1b2c3d");
+        assert_eq!(named("rev-1", 32).as_str().len(), 6 + 32);
+        let long = "r".repeat(RevisionId::LIMIT);
+        assert!(RevisionId::new(named(&long, 8).as_str()).is_ok(), "it still fits");
         assert!(RevisionId::new("r\u{e9}v").is_err());
     }
 }

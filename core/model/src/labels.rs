@@ -36,10 +36,48 @@ impl Constraint {
         match &self.rule {
             Rule::Exists => value.is_some(),
             Rule::Absent => value.is_none(),
-            Rule::In(wanted) => value.is_some_and(|value| wanted.contains(value)),
-            Rule::NotIn(refused) => value.is_none_or(|value| !refused.contains(value)),
+            Rule::In(wanted) => value.is_some_and(|value| self.has(wanted, value)),
+            Rule::NotIn(refused) => value.is_none_or(|value| !self.has(refused, value)),
         }
     }
+
+    /// True if `value` is among `values`, under any of its names.
+    fn has(&self, values: &BTreeSet<Arc<str>>, value: &str) -> bool {
+        self.names_of(value).any(|name| values.contains(name))
+    }
+
+    /// The names that `value` has under this constraint's key: its own, and a second one where an
+    /// architecture has two.
+    pub fn names_of<'a>(&self, value: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let second = (&*self.key == ARCH).then(|| arch_alias(value)).flatten();
+        std::iter::once(value).chain(second)
+    }
+}
+
+/// Label of a node's processor architecture.
+pub const ARCH: &str = "arch";
+
+/// Architectures that have two names: in Go and Docker, and in the kernel and compilers.
+const ARCH_NAMES: [(&str, &str); 5] = [
+    ("amd64", "x86_64"),
+    ("arm64", "aarch64"),
+    ("386", "x86"),
+    ("ppc64le", "powerpc64le"),
+    ("mips64le", "mips64el"),
+];
+
+fn arch_alias(name: &str) -> Option<&'static str> {
+    ARCH_NAMES.iter().find_map(|(go, kernel)| match name {
+        _ if name == *go => Some(*kernel),
+        _ if name == *kernel => Some(*go),
+        _ => None,
+    })
+}
+
+/// The name that Go and Docker have for an architecture: `amd64` for `x86_64`.
+#[must_use]
+pub fn go_arch(name: &str) -> &str {
+    ARCH_NAMES.iter().find(|(_, kernel)| *kernel == name).map_or(name, |(go, _)| go)
 }
 
 impl std::fmt::Display for Constraint {
@@ -103,6 +141,23 @@ mod tests {
 
     fn set(values: &[&str]) -> BTreeSet<Arc<str>> {
         values.iter().map(|v| Arc::from(*v)).collect()
+    }
+
+    #[test]
+    fn an_architecture_is_met_under_both_its_names() {
+        let rule = |key: &str, rule| Constraint { key: Arc::from(key), rule };
+        let (go, kernel) = (labels(&[("arch", "amd64")]), labels(&[("arch", "x86_64")]));
+        for node in [&go, &kernel] {
+            for name in ["amd64", "x86_64"] {
+                assert!(rule("arch", Rule::In(set(&[name]))).admits(node), "{name} {node:?}");
+                assert!(!rule("arch", Rule::NotIn(set(&[name]))).admits(node), "{name} {node:?}");
+            }
+            assert!(!rule("arch", Rule::In(set(&["arm64"]))).admits(node));
+        }
+        let other = labels(&[("image", "amd64")]);
+        assert!(!rule("image", Rule::In(set(&["x86_64"]))).admits(&other), "this label only");
+        assert_eq!((go_arch("x86_64"), go_arch("aarch64")), ("amd64", "arm64"));
+        assert_eq!((go_arch("amd64"), go_arch("riscv64")), ("amd64", "riscv64"));
     }
 
     #[test]

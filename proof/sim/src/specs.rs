@@ -155,6 +155,7 @@ impl Recipe {
         }
         let port = |host| Port { host: Some(host), container: 80, protocol: Protocol::Tcp };
         Kind::Container(ContainerSpec {
+            entrypoint: Vec::new(),
             image: Arc::from(self.image),
             command: Vec::new(),
             args: Vec::new(),

@@ -89,6 +89,7 @@ fn container(body: wire::ContainerSpec) -> ContainerDraft {
     };
     ContainerDraft {
         image: body.image,
+        entrypoint: Vec::new(),
         command: body.command,
         args: body.args,
         env: body.env,

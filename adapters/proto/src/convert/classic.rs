@@ -64,6 +64,9 @@ fn container(at: &At<'_>, body: &ContainerSpec, reserved: Compute) -> wire::Cont
     if body.privileged {
         at.field("privileged").fault("is not known to this agent, which would drop it");
     }
+    if !body.entrypoint.is_empty() {
+        at.field("entrypoint").fault("this agent keeps the entrypoint of the image");
+    }
     if matches!(body.restart, RestartPolicy::AlwaysUpTo { .. }) {
         at.field("max_retry_count").fault("works on this agent with on-failure only");
     }

@@ -36,7 +36,7 @@ pub fn to_call(command: &Command) -> Call {
             term: term.0,
             session: session.0,
             epoch: epoch.0,
-            whole_spec: Some(spec::to_wire(&apply.spec)),
+            whole_spec: Some(spec::to_order(&apply.spec)),
             secrets: secrets(&apply.secrets),
             ..classic_request(workload, apply)
         })),
@@ -154,7 +154,7 @@ pub fn to_stream(command: &Command, command_id: u64) -> control::AgentCommand {
             "apply".clone_into(&mut message.action);
             message.revision_id = apply.revision.to_string();
             desired_word(apply.run).clone_into(&mut message.desired_state);
-            message.spec = Some(spec::to_wire(&apply.spec));
+            message.spec = Some(spec::to_order(&apply.spec));
             message.secrets = secrets(&apply.secrets);
         }
         Order::Remove { purge } => {

@@ -53,10 +53,10 @@ fn container(at: &At<'_>, mut body: wire::ContainerSpec) -> wire::ContainerSpec 
     unknown(at, "labels", !body.labels.is_empty());
     unknown(at, "limits", body.limits.is_some());
     unknown(at, "max_retry_count", body.max_retry_count != 0);
-    // Both are joined when a container starts. Alone, arguments would take the command's place.
-    unknown(at, "args", body.command.is_empty() && !body.args.is_empty());
+    unknown(at, "entrypoint", !body.entrypoint.is_empty());
+    // Both are joined when a container starts.
     body.command.append(&mut body.args);
-    wire::ContainerSpec { args: Vec::new(), ..body }
+    wire::ContainerSpec { args: Vec::new(), command_is_cmd: false, ..body }
 }
 
 fn compose(at: &At<'_>, body: wire::ComposeSpec) -> wire::ComposeSpec {

@@ -88,6 +88,7 @@ fn container(body: wire::ContainerSpec) -> ContainerDraft {
     let limits = body.limits.unwrap_or_default();
     ContainerDraft {
         image: body.image,
+        entrypoint: body.entrypoint,
         command: body.command,
         args: body.args,
         env: body.env,
@@ -135,7 +136,13 @@ fn volume(volume: wire::ManagedVolumeSpec) -> VolumeDraft {
     }
 }
 
-fn compose(body: wire::ComposeSpec) -> ComposeDraft {
+/// The branch that persysctl sends with every stack, also beside a file of its own.
+const DEFAULT_BRANCH: &str = "main";
+
+fn compose(mut body: wire::ComposeSpec) -> ComposeDraft {
+    if body.git_repo.is_empty() && !body.inline_yaml.is_empty() && body.git_ref == DEFAULT_BRANCH {
+        body.git_ref.clear();
+    }
     ComposeDraft {
         source_type: body.source_type,
         git_repo: body.git_repo,

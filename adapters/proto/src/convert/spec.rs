@@ -53,6 +53,22 @@ pub fn to_wire(spec: &Spec) -> wire::WorkloadSpec {
     }
 }
 
+/// The spec in an order to an agent of ours. An agent of the version before takes `command` for the
+/// entrypoint and knows no other, so an entrypoint goes there; later agents read the same.
+#[must_use]
+pub(super) fn to_order(spec: &Spec) -> wire::WorkloadSpec {
+    let mut spec = to_wire(spec);
+    if let Some(Workload::Container(body)) = &mut spec.workload
+        && !body.entrypoint.is_empty()
+    {
+        body.command_is_cmd = false;
+        let command = std::mem::replace(&mut body.command, std::mem::take(&mut body.entrypoint));
+        // None from a spec that was checked.
+        body.args.splice(0..0, command);
+    }
+    spec
+}
+
 /// The spec a scheduler or agent of ours wrote, or everything that is wrong with it.
 pub fn from_wire(spec: wire::WorkloadSpec) -> Result<Spec, Faults> {
     reading(|at| read(at, spec))
@@ -71,9 +87,18 @@ pub(super) fn read(at: &At<'_>, mut spec: wire::WorkloadSpec) -> Option<Spec> {
         }),
         Some(Workload::Compose(_) | Workload::Container(_) | Workload::Vm(_)) | None => None,
     };
+    let earlier = match &spec.workload {
+        Some(Workload::Container(body)) => !body.command_is_cmd,
+        Some(Workload::Compose(_) | Workload::Vm(_)) | None => false,
+    };
     let mut draft = draft(spec);
     if let Some(body) = &mut draft.compose {
         body.fetched = fetched;
+    }
+    if let Some(body) =
+        draft.container.as_mut().filter(|body| earlier && body.entrypoint.is_empty())
+    {
+        body.entrypoint = std::mem::take(&mut body.command);
     }
     match check(&draft) {
         Ok(spec) => Some(spec),
@@ -140,6 +165,8 @@ fn container(body: &ContainerSpec) -> wire::ContainerSpec {
     };
     wire::ContainerSpec {
         image: body.image.to_string(),
+        entrypoint: words(&body.entrypoint),
+        command_is_cmd: true,
         command: words(&body.command),
         env: revealed(&body.env),
         volumes: body.binds.iter().map(bind).collect(),

@@ -45,6 +45,7 @@ fn container() -> wire::ContainerSpec {
     wire::ContainerSpec {
         image: "nginx:1.27".into(),
         command: vec!["serve".into()],
+        command_is_cmd: true,
         ..wire::ContainerSpec::default()
     }
 }
@@ -80,8 +81,8 @@ fn what_would_be_dropped_is_refused_by_name() {
             let restart_policy = "on-failure".to_owned();
             wire::ContainerSpec { restart_policy, max_retry_count: 3, ..container() }
         }),
-        ("spec.container.args", {
-            wire::ContainerSpec { command: vec![], args: vec!["x".into()], ..container() }
+        ("spec.container.entrypoint", {
+            wire::ContainerSpec { entrypoint: vec!["x".into()], ..container() }
         }),
     ];
     for (path, body) in cases {
@@ -120,6 +121,8 @@ fn nothing_of_ours_is_sent() {
         let bare = match workload.clone() {
             Workload::Container(body) => Workload::Container(wire::ContainerSpec {
                 args: vec![],
+                entrypoint: vec![],
+                command_is_cmd: false,
                 labels: [].into(),
                 limits: None,
                 max_retry_count: 0,

@@ -52,6 +52,7 @@ fn container(r: &mut Random) -> ContainerDraft {
     let memory = r.pick(&[0, 0, 6 << 20, 8 << 30, (8 << 30) + 1]);
     ContainerDraft {
         image: r.word(&["nginx", "ghcr.io/a/b:v1", "localhost:5000/x@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]),
+        entrypoint: r.list(2, |r, _| r.word(&["tini", "--"])),
         command: r.list(3, |r, _| r.word(&["sh", "-c", "exec \"$0\"\n"])),
         args: r.list(3, |r, _| r.word(&["", "x", "日本"])),
         env: map(r, &["A", "B_1", "_c"], &["", SECRET, "a=b\nc"]),

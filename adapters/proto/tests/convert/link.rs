@@ -256,7 +256,7 @@ fn an_old_agent_lives_whatever_it_says_of_its_workloads() {
         usage: Some(wire::NodeUsage { cpu_used_millicores: -1, ..Default::default() }),
         workload_statuses: vec![
             status("web", "running", 0),
-            status("WEB", "Running", 0),
+            status("w b", "Running", 0),
             status("db", "Failed", 0),
             status("vm", "Failed", 8),
             status("x", "Dancing", 99),

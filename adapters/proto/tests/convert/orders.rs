@@ -37,6 +37,70 @@ fn an_order_survives_both_ways_to_an_agent() {
     }
 }
 
+/// The container of an order, as it is written and as an agent of ours reads it.
+fn container_of(
+    draft: persys_model::spec::draft::ContainerDraft,
+) -> (control::ContainerSpec, Command) {
+    use persys_model::spec::draft::Draft;
+    let draft = Draft {
+        workload_type: "container".to_owned(),
+        container: Some(draft),
+        resources: persys_model::spec::draft::ResourcesDraft {
+            cpu_millicores: 100,
+            memory_mb: 64,
+            disk_gb: 0,
+        },
+        ..Draft::default()
+    };
+    let spec = std::sync::Arc::new(persys_model::spec::check::check(&draft).unwrap());
+    let mut order = (0..).map(|seed| samples::command(&mut Random(seed)));
+    let mut order = order.find(|one| matches!(one.order, Order::Apply(_))).unwrap();
+    if let Order::Apply(apply) = &mut order.order {
+        apply.spec = spec;
+    }
+    let Some(control::workload_spec::Workload::Container(body)) =
+        command::to_stream(&order, 1).spec.unwrap().workload
+    else {
+        panic!("no container")
+    };
+    (body, order)
+}
+
+#[test]
+fn agents_of_this_version_and_the_one_before_run_the_same_program() {
+    let words = |text: &str| text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+    let draft =
+        |entrypoint: &str, command: &str, args: &str| persys_model::spec::draft::ContainerDraft {
+            image: "nginx".to_owned(),
+            entrypoint: words(entrypoint),
+            command: words(command),
+            args: words(args),
+            ..Default::default()
+        };
+    // Such an agent takes the command for the entrypoint, and so does one of this version then.
+    let (body, order) = container_of(draft("tini --", "serve", "-p 1"));
+    assert_eq!((body.command, body.args), (words("tini --"), words("serve -p 1")));
+    assert!(!body.command_is_cmd && body.entrypoint.is_empty());
+    assert_eq!(called(command::to_call(&order)), order);
+    let (body, order) = container_of(draft("", "serve", "-p 1"));
+    assert!(body.command_is_cmd);
+    assert_eq!(called(command::to_call(&order)), order);
+    // An order of the version before is read as it was meant there.
+    let mut message = command::to_stream(&order, 1);
+    if let Some(control::workload_spec::Workload::Container(body)) =
+        message.spec.as_mut().and_then(|spec| spec.workload.as_mut())
+    {
+        body.command_is_cmd = false;
+    }
+    let (_, read) = command::from_stream(message).unwrap();
+    let Order::Apply(apply) = read.order else { panic!("not an apply") };
+    let persys_model::spec::Kind::Container(body) = &apply.spec.kind else { panic!() };
+    let texts =
+        |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&body.entrypoint), ["serve"]);
+    assert_eq!((texts(&body.command), texts(&body.args)), (vec![], words("-p 1")));
+}
+
 #[test]
 fn an_order_without_all_tokens_is_refused() {
     let mut order = samples::command(&mut Random(1));

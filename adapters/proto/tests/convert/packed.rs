@@ -111,6 +111,12 @@ fn it_must_not_contradict_the_body() {
         wire::VmSpec { vcpus: 3, memory_mb: 1024, os_image: "ubuntu".into(), ..Default::default() };
     let at_fault = paths(draft::apply(request(WHOLE, Some(Workload::Vm(body)))));
     assert_eq!(at_fault, ["spec.vm.vcpus", "spec.vm.memory_mb", "spec.vm.os_image"]);
+    // persysctl gives the name of the machine there.
+    let named = r#"{"name": "web-vm", "vcpus": 3, "memory_mb": 1024, "disks": [{"size_gb": 1}]}"#;
+    let body =
+        wire::VmSpec { vcpus: 3, memory_mb: 1024, os_image: "web-vm".into(), ..Default::default() };
+    let applied = draft::apply(request(named, Some(Workload::Vm(body)))).unwrap();
+    assert_eq!(applied.spec.unwrap().workload_type().word(), "vm");
     let body = wire::ContainerSpec { image: "x".into(), ..Default::default() };
     let at_fault = paths(draft::apply(request(WHOLE, Some(Workload::Container(body)))));
     assert!(at_fault.contains(&format!("spec.metadata[{}]", packed::KEY)), "{at_fault:?}");

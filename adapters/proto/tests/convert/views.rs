@@ -202,6 +202,47 @@ fn a_workload_whose_new_revision_waits() {
 }
 
 #[test]
+fn a_workload_whose_runtime_does_not_answer_is_unknown() {
+    let workload = workload(Desired::Running);
+    let place = Place {
+        node: NodeId::fixed("n1"),
+        epoch: Epoch(4),
+        generation: Generation(1),
+        reserved: workload.spec.resources.clone(),
+        ports: Vec::new(),
+        version: None,
+    };
+    let report = |epoch| persys_model::inventory::Report {
+        workload: WorkloadId::fixed("web"),
+        epoch: Epoch(epoch),
+        state: persys_model::inventory::State::Unknown,
+        restarts: 0,
+        confirmed: true,
+        trouble: None,
+    };
+    let status = |phase, epoch| {
+        let assignment = Assignment { place: Some(place.clone()), ..assignment(phase) };
+        let (workload, report) = (&workload, report(epoch));
+        let view = WorkloadView {
+            workload,
+            assignment: &assignment,
+            retry: None,
+            seen: Some(&report),
+            uncertain: false,
+            task: None,
+            admitted: false,
+        };
+        let view = view::workload::to_wire(&view, 5, None);
+        (view.status, view.reason.unwrap().message)
+    };
+    let (word, why) = status(Phase::Running, 4);
+    assert_eq!(word, "Unknown");
+    assert_eq!(why, "the runtime on n1 does not answer; it was Running when last seen");
+    assert_eq!(status(Phase::Running, 3).0, "Running", "an earlier decision says nothing");
+    assert_eq!(status(Phase::Stopped, 4).0, "Stopped");
+}
+
+#[test]
 fn a_summary_counts_each_once() {
     let nodes = [
         node(),

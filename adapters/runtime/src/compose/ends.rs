@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use bollard::models::Volume;
 use bollard::query_parameters::{
     ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
@@ -69,7 +70,7 @@ impl Compose {
         let (pieces, networks, volumes) = try_join3(
             self.pieces(Some(workload)),
             self.networks(workload),
-            self.volumes(workload, purge),
+            self.volumes_to_remove(workload, purge),
         )
         .await?;
         self.end(workload, &pieces, REMOVAL_GRACE).await?;
@@ -107,19 +108,39 @@ impl Compose {
         }
     }
 
-    async fn volumes(&self, workload: &WorkloadId, purge: bool) -> Result<Vec<String>, Error> {
+    async fn volumes_to_remove(
+        &self,
+        workload: &WorkloadId,
+        purge: bool,
+    ) -> Result<Vec<String>, Error> {
         if !purge {
             return Ok(Vec::new());
         }
+        let volumes = self.volumes("remove", workload).await?;
+        Ok(volumes.into_iter().map(|volume| volume.name).collect())
+    }
+
+    /// The project that the volumes of a stack belong to, if it has any.
+    pub(super) async fn project_of_volumes(
+        &self,
+        workload: &WorkloadId,
+    ) -> Result<Option<String>, Error> {
+        let volumes = self.volumes("start", workload).await?;
+        Ok(volumes.into_iter().find_map(|mut volume| volume.labels.remove(identity::PROJECT)))
+    }
+
+    async fn volumes(
+        &self,
+        verb: &'static str,
+        workload: &WorkloadId,
+    ) -> Result<Vec<Volume>, Error> {
         let filters = self.labels_of(workload);
         let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
         let client = self.docker.client()?;
         let limit = self.docker.settings.deadlines.ask;
-        match call::ask("remove", limit, client.list_volumes(Some(options))).await? {
-            Reply::Yes(list) => {
-                Ok(list.volumes.into_iter().flatten().map(|volume| volume.name).collect())
-            }
-            Reply::No(no) => Err(Error::Refused { verb: "remove", detail: no.message }),
+        match call::ask(verb, limit, client.list_volumes(Some(options))).await? {
+            Reply::Yes(list) => Ok(list.volumes.unwrap_or_default()),
+            Reply::No(no) => Err(Error::Refused { verb, detail: no.message }),
         }
     }
 }

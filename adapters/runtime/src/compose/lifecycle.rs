@@ -15,8 +15,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::future::join;
 use persys_compose::{Document, Marks, Protocol};
-use persys_model::spec::{self, HostPort};
+use persys_model::id::WorkloadId;
+use persys_model::spec::{self, HostPort, Kind};
 use persys_node::input::Existing;
 
 use crate::docker::call;
@@ -33,8 +35,7 @@ use super::{Compose, document_of, names, program, stack_of, words};
 impl Compose {
     pub(super) async fn bring_up(&self, start: &Start) -> Result<(), Error> {
         let record = self.book.record(&start.workload);
-        let project = self.project(start)?;
-        let pieces = self.all_ours(start, &project).await?;
+        let (project, pieces) = self.project(start, &record).await?;
         let same = record.settled().filter(|version| {
             version.revision == start.revision.as_str() && version.project == project
         });
@@ -47,11 +48,6 @@ impl Compose {
             let services = if record.rested { Vec::new() } else { lacking(version, &pieces) };
             return self.repair(start, version, &services).await;
         }
-        let old = record.judged_by().map(|version| version.project.as_str());
-        if old.is_some_and(|old| old != project) && !pieces.is_empty() {
-            let detail = format!("its project cannot change to {project}; delete the stack first");
-            return Err(Error::Invalid { detail });
-        }
         let document = document_of(stack_of(&start.spec)?)?;
         self.has_images(&document).await?;
         self.docker.time_within(start, self.settings.up)?;
@@ -61,22 +57,36 @@ impl Compose {
         self.renew(start, good, version, &document).await
     }
 
-    fn project(&self, start: &Start) -> Result<String, Error> {
-        let prefix = &self.docker.settings.name_prefix;
-        Ok(names::project_of(prefix, &start.workload, stack_of(&start.spec)?))
+    /// The project of this stack, and its containers; an error if others are in that project.
+    ///
+    /// A stack keeps the project it has: earlier versions used the name a client asked for, and its
+    /// containers and volumes are found under that name only.
+    async fn project(&self, start: &Start, record: &Record) -> Result<(String, Vec<Piece>), Error> {
+        let workload = &start.workload;
+        if let Some(version) = record.judged_by() {
+            let project = version.project.clone();
+            let (alone, pieces) =
+                join(self.alone_in(workload, &project), self.pieces(Some(workload))).await;
+            return alone.and(pieces).map(|pieces| (project, pieces));
+        }
+        let pieces = self.pieces(Some(workload)).await?;
+        let project = match pieces.first() {
+            Some(piece) => piece.mark.project.clone(),
+            None => match self.project_of_volumes(workload).await? {
+                Some(project) => project,
+                None => names::project_of(&self.docker.settings.name_prefix, workload),
+            },
+        };
+        self.alone_in(workload, &project).await?;
+        Ok((project, pieces))
     }
 
-    /// The containers of this stack; an error if its project has any that are not.
-    async fn all_ours(&self, start: &Start, project: &str) -> Result<Vec<Piece>, Error> {
+    /// An error if a project has containers that are not of `workload`.
+    async fn alone_in(&self, workload: &WorkloadId, project: &str) -> Result<(), Error> {
         let label = format!("{}={project}", identity::PROJECT);
-        let (in_project, pieces) = futures::future::join(
-            self.docker.summaries(vec![label], true),
-            self.pieces(Some(&start.workload)),
-        )
-        .await;
-        for summary in in_project? {
+        for summary in self.docker.summaries(vec![label], true).await? {
             let mark = self.mark_of(&summary);
-            if mark.as_ref().is_some_and(|mark| mark.workload == start.workload) {
+            if mark.as_ref().is_some_and(|mark| mark.workload == *workload) {
                 continue;
             }
             let owner = match mark {
@@ -85,7 +95,7 @@ impl Compose {
             };
             return Err(Error::Foreign { name: project.to_owned(), owner });
         }
-        pieces
+        Ok(())
     }
 
     async fn has_images(&self, document: &Document) -> Result<(), Error> {
@@ -103,9 +113,17 @@ impl Compose {
     fn version(&self, start: &Start, project: String, document: &Document) -> Version {
         let docker = &self.docker.settings;
         let compute = start.spec.resources.compute;
+        // Stacks under an earlier project have no such label, and a new one would replace all of
+        // their containers.
+        let derived = project == names::project_of(&docker.name_prefix, &start.workload);
+        let asked = match &start.spec.kind {
+            Kind::Compose(stack) if derived => stack.project.as_ref(),
+            Kind::Compose(_) | Kind::Container(_) | Kind::Vm(_) => None,
+        };
+        let asked = asked.map(|name| (names::ASKED.to_owned(), name.to_string()));
         let some = |amount: u64| (amount > 0).then_some(amount);
         let mut marks = Marks {
-            labels: identity::lasting_labels(&self.docker.owner, start).collect(),
+            labels: identity::lasting_labels(&self.docker.owner, start).chain(asked).collect(),
             pids: u64::try_from(docker.pids_limit).unwrap_or(u64::MAX),
             memory_bytes: some(compute.memory_mib.saturating_mul(1 << 20)),
             cpu_millicores: some(compute.cpu_millicores),

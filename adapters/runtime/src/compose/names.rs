@@ -8,30 +8,30 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use persys_model::id::WorkloadId;
-use persys_model::spec::ComposeSpec;
 
 use crate::docker::identity::{self, PROJECT, SERVICE};
 use crate::runtime::Owner;
 
-/// The project of a workload.
+/// The project of a workload: derived from its id alone, so no two workloads share one.
 ///
-/// Compose takes small letters, digits, `-` and `_`; a workload may also have a `.`. So `.` becomes
-/// `_d` and `_` becomes `__`, and no two workloads share a project. One that the file's owner chose
-/// stands after a further `-`, where no workload's name can begin.
-pub(super) fn project_of(prefix: &str, workload: &WorkloadId, stack: &ComposeSpec) -> String {
-    if let Some(chosen) = &stack.project {
-        return format!("{prefix}-{chosen}");
-    }
+/// Schedulers in the field give every stack the same project name, so the name a client asks for is
+/// not used; [`ASKED`] shows it. Compose takes small letters, digits, `-` and `_`; a workload may
+/// also have a `.` and capital letters. So `.` becomes `_d`, `_` becomes `__`, and `W` becomes `_cw`.
+pub(super) fn project_of(prefix: &str, workload: &WorkloadId) -> String {
     let mut name = prefix.to_owned();
     for letter in workload.as_str().chars() {
         match letter {
             '.' => name.push_str("_d"),
             '_' => name.push_str("__"),
+            'A'..='Z' => name.extend(['_', 'c', letter.to_ascii_lowercase()]),
             other => name.push(other),
         }
     }
     name
 }
+
+/// Label of the project name a client asked for.
+pub(super) const ASKED: &str = "persys.project_name";
 
 /// What a container of ours belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,37 +78,22 @@ fn is_given(name: &str, project: &str, service: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use persys_model::id::NodeId;
-    use persys_model::spec::compose::ComposeSource;
-    use persys_model::spec::secret::Secret;
 
     use super::*;
 
-    fn stack(project: Option<&str>) -> ComposeSpec {
-        ComposeSpec {
-            source: ComposeSource::Inline(Secret::new("services: {}")),
-            project: project.map(Arc::from),
-            env: BTreeMap::new(),
-            host_ports: Vec::new(),
-            has_named_volumes: false,
-        }
-    }
-
     #[test]
     fn no_two_workloads_share_a_project() {
-        let ids = ["a.b", "a_b", "a-b", "a_db", "a__b", "a_d_b", "ab", "a-b.c", "a-b_c"];
-        let of = |id: &str, project| {
-            project_of("persys-", &WorkloadId::new(id).unwrap(), &stack(project))
-        };
-        let mut names: BTreeSet<String> = ids.iter().map(|id| of(id, None)).collect();
+        let ids = [
+            "a.b", "a_b", "a-b", "a_db", "a__b", "a_d_b", "ab", "a-b.c", "a-b_c", "Ab", "aB", "AB",
+            "a_cb", "a_c.b", "a.cb",
+        ];
+        let of = |id: &str| project_of("persys-", &WorkloadId::new(id).unwrap());
+        let names: BTreeSet<String> = ids.iter().map(|id| of(id)).collect();
         assert_eq!(names.len(), ids.len(), "{names:?}");
-        for chosen in ["ab", "a-b", "a__b", "a_db"] {
-            assert!(names.insert(of("x", Some(chosen))), "{chosen} is somebody's");
-            assert_eq!(of("x", Some(chosen)), of("y", Some(chosen)));
-        }
         let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         assert!(names.iter().all(|name| name.chars().all(fit)), "{names:?}");
     }

@@ -35,14 +35,15 @@ pub(super) fn body(
     container: &ContainerSpec,
 ) -> Result<ContainerCreateBody, Error> {
     let users = container.labels.iter().map(|(key, value)| (&**key, &**value));
-    let texts = |list: &[std::sync::Arc<str>]| {
-        (!list.is_empty()).then(|| list.iter().map(ToString::to_string).collect::<Vec<_>>())
+    let words = |parts: [&[std::sync::Arc<str>]; 2]| {
+        let words: Vec<_> = parts.concat().iter().map(ToString::to_string).collect();
+        (!words.is_empty()).then_some(words)
     };
     let env = container.env.iter().map(|(name, value)| format!("{name}={}", value.reveal()));
     Ok(ContainerCreateBody {
         image: Some(container.image.to_string()),
-        entrypoint: texts(&container.command),
-        cmd: texts(&container.args),
+        entrypoint: words([&container.entrypoint, &[]]),
+        cmd: words([&container.command, &container.args]),
         env: Some(env.collect()),
         labels: Some(identity::labels_for(owner, start, users)),
         exposed_ports: Some(container.ports.iter().copied().map(port_key).collect()),
@@ -162,7 +163,53 @@ fn port_bindings(ports: &[Port]) -> PortMap {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use persys_model::id::{NodeId, RevisionId, WorkloadId};
+    use persys_model::resources::Resources;
+    use persys_model::spec::{Kind, Placement, Spec};
+    use persys_model::token::Epoch;
+
     use super::*;
+
+    #[test]
+    fn command_and_args_are_the_cmd_and_the_entrypoint_stays() {
+        let words = |text: &str| text.split_whitespace().map(Arc::from).collect::<Vec<Arc<str>>>();
+        let asked = |entrypoint: &str, command: &str, args: &str| {
+            let container = ContainerSpec {
+                entrypoint: words(entrypoint),
+                command: words(command),
+                args: words(args),
+                ..ContainerSpec::default()
+            };
+            let start = Start {
+                workload: WorkloadId::fixed("web"),
+                revision: RevisionId::fixed("r1"),
+                epoch: Epoch(1),
+                spec: Arc::new(Spec {
+                    kind: Kind::Container(container.clone()),
+                    resources: Resources::default(),
+                    placement: Placement::default(),
+                    metadata: BTreeMap::new(),
+                    secrets: Vec::new(),
+                }),
+                volumes: BTreeMap::new(),
+                secrets: Arc::default(),
+                secrets_at: None,
+                not_after: None,
+            };
+            let owner = Owner { cluster: Arc::from("c1"), node: NodeId::fixed("n1") };
+            let body = body(&owner, &Settings::default(), &start, &container).unwrap();
+            let text = |words: Option<Vec<String>>| words.map(|words| words.join(" "));
+            (text(body.entrypoint), text(body.cmd))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(asked("", "", ""), (None, None), "the image's own");
+        assert_eq!(asked("", "serve", "-p 1"), (None, some("serve -p 1")));
+        assert_eq!(asked("", "", "-p 1"), (None, some("-p 1")));
+        assert_eq!(asked("tini --", "serve", "-p"), (some("tini --"), some("serve -p")));
+    }
 
     #[test]
     fn cpu_is_a_quota_and_a_weight() {

@@ -7,3 +7,4 @@ mod faults;
 mod greed;
 mod keeps;
 mod outage;
+mod projects;

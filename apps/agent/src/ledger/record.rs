@@ -103,6 +103,10 @@ struct ActionShape {
     kind: ActionKindShape,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     epoch: Option<u64>,
+    /// Records of earlier versions have none: it was when the action began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_ms: Option<u64>,
+    /// 0 if it has not begun.
     started_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_ms: Option<u64>,
@@ -233,7 +237,8 @@ pub(super) fn action(action: &Action) -> serde_json::Result<Vec<u8>> {
             ActionKind::Delete => ActionKindShape::Delete,
         },
         epoch: action.epoch.map(|epoch| epoch.0),
-        started_ms: action.started_at.0,
+        created_ms: Some(action.created_at.0),
+        started_ms: action.started_at.map_or(0, |at| at.0),
         ended_ms: action.ended_at.map(|at| at.0),
         error: match &action.result {
             Some(Err(error)) => Some(error.clone()),
@@ -255,7 +260,8 @@ pub(super) fn read_action(id: u64, bytes: &[u8]) -> Result<Action, Unreadable> {
         },
         epoch: shape.epoch.map(Epoch),
         result: shape.ended_ms.map(|_| shape.error.map_or(Ok(()), Err)),
-        started_at: WallMillis(shape.started_ms),
+        created_at: WallMillis(shape.created_ms.unwrap_or(shape.started_ms)),
+        started_at: (shape.started_ms > 0).then_some(WallMillis(shape.started_ms)),
         ended_at: shape.ended_ms.map(WallMillis),
     })
 }

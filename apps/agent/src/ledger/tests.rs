@@ -262,7 +262,8 @@ fn action(id: u64, ended: bool) -> Action {
         epoch: ended.then_some(Epoch(7)),
         kind: ActionKind::Delete,
         result: ended.then(|| Err("no".to_owned())),
-        started_at: WallMillis(id),
+        created_at: WallMillis(id),
+        started_at: Some(WallMillis(id)),
         ended_at: ended.then_some(WallMillis(id + 1)),
     }
 }

@@ -23,7 +23,8 @@ use persys_proto::agent::v1 as wire;
 use persys_proto::convert::answer;
 use tonic::Status;
 
-use super::{Service, unanswered};
+use super::{Service, status, unanswered};
+use crate::history::ActionKind;
 
 const NOT_JOINED: &str = "the agent has not yet joined its scheduler; try again";
 
@@ -98,8 +99,15 @@ impl Service {
             return Ok(not_applied(NOT_JOINED.to_owned()));
         };
         let epoch = command.epoch;
+        let task = self.handle.queue(workload.clone(), epoch, ActionKind::Apply).await;
+        let task = task.map_err(unanswered)?;
         let mut response = answer::to_apply(&self.command(command).await?.answer, epoch);
         response.status = self.status(&workload).await?;
+        if !response.applied {
+            self.handle.unqueue(task.id, response.message.clone()).await;
+        } else if let Some(status) = &mut response.status {
+            status::taken(status, &task);
+        }
         Ok(response)
     }
 

@@ -67,7 +67,8 @@ fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
         metadata.insert("task_id".to_owned(), task_id(last));
         metadata.insert("task_status".to_owned(), word(last).to_owned());
     }
-    let updated = actions.last().map(|last| last.ended_at.unwrap_or(last.started_at));
+    let updated =
+        actions.last().map(|last| last.ended_at.or(last.started_at).unwrap_or(last.created_at));
     wire::WorkloadStatus {
         id: report.workload.to_string(),
         r#type: kind.unwrap_or(wire::WorkloadType::Unspecified).into(),
@@ -75,13 +76,21 @@ fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
         desired_state: desired.into(),
         actual_state: actual_state(&report.state).into(),
         message,
-        created_at: actions.first().map_or(0, |first| seconds(first.started_at)),
+        created_at: actions.first().map_or(0, |first| seconds(first.created_at)),
         updated_at: updated.map_or(0, seconds),
         metadata,
         usage: None,
         epoch: report.epoch.0,
         restarts: report.restarts,
     }
+}
+
+/// The status in the answer to an order that was just taken: its task waits, whatever became of it
+/// while the answer was written.
+pub(super) fn taken(status: &mut wire::WorkloadStatus, task: &Action) {
+    status.actual_state = wire::ActualState::Pending.into();
+    status.metadata.insert("task_id".to_owned(), task_id(task));
+    status.metadata.insert("task_status".to_owned(), word(task).to_owned());
 }
 
 /// What it used of late.
@@ -191,8 +200,8 @@ fn action_to_wire(action: &Action) -> wire::AgentAction {
         action_type: kind(action).to_owned(),
         status: word(action).to_owned(),
         error,
-        created_at: seconds(action.started_at),
-        started_at: seconds(action.started_at),
+        created_at: seconds(action.created_at),
+        started_at: action.started_at.map_or(0, seconds),
         ended_at: action.ended_at.map_or(0, seconds),
     }
 }
@@ -210,6 +219,7 @@ fn kind(action: &Action) -> &'static str {
 
 fn word(action: &Action) -> &'static str {
     match &action.result {
+        None if action.started_at.is_none() => "pending",
         None => "running",
         Some(Ok(())) => "completed",
         Some(Err(_)) => "failed",

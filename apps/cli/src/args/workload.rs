@@ -82,7 +82,10 @@ pub(crate) struct Run {
     /// Do not wait.
     #[arg(short, long)]
     pub(crate) detach: bool,
-    /// Command and its words, instead of the image's own.
+    /// Program in place of the image's ENTRYPOINT.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) entrypoint: Option<String>,
+    /// Words in place of the image's CMD; its ENTRYPOINT stays and is given them.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }

@@ -21,7 +21,11 @@ pub(super) async fn workload(client: &Client, typed: &str) -> Result<wire::Workl
         Err(status) => return Err(client.refused(&what, &status)),
     }
     let request = wire::ListWorkloadsRequest::default();
-    let mut all = client.ask(&what, client.control().list_workloads(request)).await?.workloads;
+    let found = client.ask(&what, client.control().list_workloads(request)).await?;
+    let mut all = found.workloads;
+    if all.is_empty() && !found.note.is_empty() {
+        return Err(Problem::new(what).why(found.note).next("persys status"));
+    }
     let names: Vec<String> = all.iter().map(|view| view.workload_id.clone()).collect();
     let chosen = pick("workload", typed, &names, "persys list")?;
     let at = all.iter().position(|view| view.workload_id == chosen);

@@ -56,21 +56,22 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
     }
     let mut marks = Vec::new();
     for id in &found {
-        marks.push(wait::mark(&client).await);
-        Box::pin(order(shell, &client, id, verb)).await?;
+        let mark = wait::mark(&client).await;
+        marks.push((mark, Box::pin(order(shell, &client, id, verb)).await?));
     }
     let mut shown = Vec::new();
     let mut code = 0;
-    for (id, mark) in found.iter().zip(marks) {
+    for (id, (mark, note)) in found.iter().zip(marks) {
+        let more = if note.is_empty() { String::new() } else { format!("; {note}") };
         if ids.detach {
-            say(shell, &mut shown, id, &format!("{id} is to be {}", verb.past()))?;
+            say(shell, &mut shown, id, &format!("{id} is to be {}{more}", verb.past()))?;
             continue;
         }
         let ended = Box::pin(wait::wait(shell, &client, (id, verb.goal()), mark)).await?;
         if verb == Verb::Delete
             && let Ended::Verdict(..) = ended
         {
-            say(shell, &mut shown, id, &format!("{id} is deleted"))?;
+            say(shell, &mut shown, id, &format!("{id} is deleted{more}"))?;
             continue;
         }
         let told = (id.as_str(), verb.goal());
@@ -95,14 +96,16 @@ fn say(shell: &Shell, shown: &mut Vec<Value>, id: &str, text: &str) -> Result<()
     shell.line(text)
 }
 
-async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<(), Problem> {
+/// Gives the order; tells what the scheduler has to say beyond that it was taken.
+async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<String, Problem> {
     match verb {
-        Verb::Stop => desired(client, id, "Stopped").await,
-        Verb::Start => desired(client, id, "Running").await,
-        Verb::Restart => Box::pin(restart(shell, client, id)).await,
-        Verb::Retry => retry(client, id).await,
-        Verb::Delete => delete(client, id).await,
+        Verb::Stop => desired(client, id, "Stopped").await?,
+        Verb::Start => desired(client, id, "Running").await?,
+        Verb::Restart => Box::pin(restart(shell, client, id)).await?,
+        Verb::Retry => retry(client, id).await?,
+        Verb::Delete => return delete(client, id).await,
     }
+    Ok(String::new())
 }
 
 /// Changes what is wanted of it and nothing else.
@@ -112,7 +115,7 @@ pub(super) async fn desired(client: &Client, id: &str, state: &str) -> Result<()
         desired_state: state.to_owned(),
         ..wire::ApplyWorkloadRequest::default()
     };
-    submit::send(client, &request).await
+    submit::send(client, &request).await.map(drop)
 }
 
 pub(super) async fn retry(client: &Client, id: &str) -> Result<(), Problem> {
@@ -125,11 +128,15 @@ pub(super) async fn retry(client: &Client, id: &str) -> Result<(), Problem> {
     Err(Problem::new(what).why("only what failed can be").next(format!("persys get {id}")))
 }
 
-pub(super) async fn delete(client: &Client, id: &str) -> Result<(), Problem> {
+pub(super) async fn delete(client: &Client, id: &str) -> Result<String, Problem> {
     let what = format!("{id} cannot be deleted");
     let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned() };
     let answer = client.ask(&what, client.control().delete_workload(request)).await?;
-    if answer.success { Ok(()) } else { Err(Problem::new(what).why(answer.error_message)) }
+    if answer.success {
+        Ok(answer.message)
+    } else {
+        Err(Problem::new(what).why(answer.error_message))
+    }
 }
 
 /// Restarts it where it is; with an older scheduler stops it, waits, and starts it.

@@ -68,12 +68,13 @@ pub(super) async fn list(shell: &Shell, list: &List) -> Result<u8, Problem> {
     let once = || async {
         let mut control = client.control();
         let question = control.list_workloads(request.clone());
-        let views = client.ask("workloads cannot be listed", question).await?.workloads;
+        let found = client.ask("workloads cannot be listed", question).await?;
+        let views = found.workloads;
         Ok(if shell.output().is_data() {
             let all = views.iter().map(|view| show::control("WorkloadView", view)).collect();
             show::data(&Value::Array(all), shell.output())
         } else {
-            show::workload::list(&views, shell.wide(), SystemTime::now())
+            show::workload::list(&views, &found.note, (shell.wide(), SystemTime::now()))
         })
     };
     screen(shell, &client, list.watch, once).await

@@ -47,7 +47,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
         !run.volumes.is_empty(),
         !run.labels.is_empty(),
         !run.constraints.is_empty(),
-        !run.command.is_empty(),
+        !run.command.is_empty() || run.entrypoint.is_some(),
         run.cpu.is_some() || run.memory.is_some() || run.disk.is_some(),
         run.privileged,
     ];
@@ -119,7 +119,10 @@ async fn submit(
     for one in wanted {
         let before = Box::pin(wait::view(client, &one.request.workload_id));
         marks.push(tokio::join!(Box::pin(wait::mark(client)), before));
-        send(client, &one.request).await?;
+        let note = send(client, &one.request).await?;
+        if !note.is_empty() && !shell.output().is_data() {
+            shell.line(&note)?;
+        }
     }
     let mut shown = Vec::new();
     let mut code = 0;
@@ -174,16 +177,17 @@ fn ports_of(request: &wire::ApplyWorkloadRequest) -> Vec<wire::Port> {
     }
 }
 
-/// Sends a request; a refusal in the answer is an error.
+/// Sends a request; a refusal in the answer is an error. Gives what the scheduler has to say beyond
+/// that it was taken.
 pub(super) async fn send(
     client: &Client,
     request: &wire::ApplyWorkloadRequest,
-) -> Result<(), Problem> {
+) -> Result<String, Problem> {
     let id = &request.workload_id;
     let what = format!("{id} was not accepted");
     let answer = client.ask(&what, client.control().apply_workload(request.clone())).await?;
     if answer.success {
-        return Ok(());
+        return Ok(answer.message);
     }
     let reason = wire::FailureReason::try_from(answer.failure_reason);
     let mut problem = Problem::new(what);

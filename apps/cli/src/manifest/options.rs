@@ -39,6 +39,7 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
     });
     let container = ContainerSpec {
         image: run.image.clone(),
+        entrypoint: run.entrypoint.iter().cloned().collect(),
         command: run.command.clone(),
         env,
         ports: all(&run.ports, "--publish", &mut faults, port),
@@ -92,6 +93,7 @@ fn option_of(path: &str) -> String {
         ("spec.container.limits", "--memory"),
         ("spec.container.resources", "--memory"),
         ("spec.container.command", "COMMAND"),
+        ("spec.container.entrypoint", "--entrypoint"),
         ("spec.resources.cpu_millicores", "--cpu"),
         ("spec.resources.memory_mb", "--memory"),
         ("spec.resources.disk_gb", "--disk"),

@@ -160,7 +160,7 @@ spec:
 #[test]
 fn every_fault_of_every_document_is_named() {
     let text = "
-name: UPPER
+name: up/per
 spec:
   type: vm
   container: {image: '', ports: [{host_port: 99999, container_port: 80}]}
@@ -173,7 +173,7 @@ just a text
     let found = faults(text, &Beside::default());
     let all = found.join("\n");
     for part in [
-        "document 1: workload_id: has the character 'U'",
+        "document 1: workload_id: has the character '/'",
         "document 1: spec.type: says vm, but container is given",
         "document 1: spec.container.image",
         "document 1: spec.container.ports[0].host_port",

@@ -39,10 +39,11 @@ pub(crate) fn reason(view: &WorkloadView) -> String {
     }
 }
 
-/// The list.
-pub(crate) fn list(views: &[WorkloadView], wide: bool, now: SystemTime) -> String {
+/// The list, under a note of the scheduler about it.
+pub(crate) fn list(views: &[WorkloadView], note: &str, (wide, now): (bool, SystemTime)) -> String {
+    let note = if note.is_empty() { String::new() } else { format!("{note}\n") };
     if views.is_empty() {
-        return "there are no workloads\n".to_owned();
+        return if note.is_empty() { "there are no workloads\n".to_owned() } else { note };
     }
     let mut header = vec!["ID", "TYPE", "STATUS", "NODE", "AGE"];
     if wide {
@@ -69,7 +70,7 @@ pub(crate) fn list(views: &[WorkloadView], wide: bool, now: SystemTime) -> Strin
         row.push(if wide { why } else { short(&why, REASON) });
         row
     };
-    table(&header, views.iter().map(row).collect())
+    note + &table(&header, views.iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -112,14 +113,17 @@ mod tests {
             WorkloadView { failure_reason: "IMAGE_NOT_FOUND".to_owned(), ..view("x", "Failed") },
         ];
         assert_eq!(
-            list(&views, false, now),
+            list(&views, "", (false, now)),
             "ID   TYPE       STATUS                NODE  AGE  WHY\n\
              web  container  Running (2 restarts)  n1    60s\n\
              db   container  Pending               -     60s  no node fits\n\
              x    container  Failed                -     60s  IMAGE_NOT_FOUND\n"
         );
-        let wide = list(&views, true, now);
+        let wide = list(&views, "", (true, now));
         assert!(wide.starts_with("ID   TYPE       STATUS                NODE  AGE  WANTED   REVISION  TRIES  CHANGED  WHY\n"), "{wide}");
-        assert_eq!(list(&[], false, now), "there are no workloads\n");
+        assert_eq!(list(&[], "", (false, now)), "there are no workloads\n");
+        let note = "the control plane is in recovery";
+        assert_eq!(list(&[], note, (false, now)), format!("{note}\n"), "nothing is claimed");
+        assert!(list(&views, note, (false, now)).starts_with(&format!("{note}\nID ")));
     }
 }

@@ -13,7 +13,7 @@ async fn what_is_not_understood_ends_with_64() {
         "list -o xml",
         "run nginx --timeout soon",
         "list --endpoint h:99999",
-        "get UPPER",
+        "get up:per",
         "delete",
         "list --transport http",
         "node taint n1 =x",

@@ -34,8 +34,11 @@ pub(super) const STREAMS: [&str; 5] = [
 const OF_AGENTS: &str = "/persys.control.v1.AgentControl/ControlStream";
 
 /// Answers of services that know nothing of the end of this process.
-const OF_OTHERS: [&str; 2] =
-    ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+const OF_OTHERS: [&str; 3] = [
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
 
 /// Whether an answer that is given here goes on when the process stops, unless somebody ends it.
 pub(super) fn never_ends(method: &str) -> bool {

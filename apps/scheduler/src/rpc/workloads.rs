@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use persys_cluster::effects::RefusalCode;
+use persys_cluster::effects::{ACCEPTED, RefusalCode, UNCHANGED};
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
+use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::spec::check::CheckedApply;
 use persys_proto::control::v1 as wire;
@@ -31,7 +32,7 @@ impl Control {
         };
         let reply = self.handle.ask(ask_for(checked)).await?;
         Ok(match in_band(reply)? {
-            Ok(_) => wire::ApplyWorkloadResponse { success: true, ..Default::default() },
+            Ok(note) => applied(&note),
             Err((code, why)) => not_applied(failure_of(code), why),
         })
     }
@@ -43,8 +44,14 @@ impl Control {
         let workload = workload_id(&request.workload_id)?;
         let reply = self.handle.ask(Ask::Delete(workload)).await?;
         Ok(match in_band(reply)? {
-            Ok(_) => wire::DeleteWorkloadResponse { success: true, ..Default::default() },
-            Err((_, why)) => wire::DeleteWorkloadResponse { success: false, error_message: why },
+            Ok(note) => wire::DeleteWorkloadResponse {
+                success: true,
+                message: if note == ACCEPTED { String::new() } else { note },
+                ..Default::default()
+            },
+            Err((_, why)) => {
+                wire::DeleteWorkloadResponse { error_message: why, ..Default::default() }
+            }
         })
     }
 
@@ -71,23 +78,24 @@ impl Control {
             .handle
             .look(move |world| {
                 let mut found = Vec::new();
+                let note = in_recovery(world);
                 for view in world.workloads().filter(|view| sight.sees(&view.workload.spec)) {
                     let at = view.assignment.place.as_ref().map(|place| &place.node);
                     let here = node.is_none() || at == node.as_ref();
-                    let word = view.assignment.phase.word();
+                    let word = shown::status_word(&view);
                     if here && (status.is_empty() || word.eq_ignore_ascii_case(&status)) {
                         found.push(shown::to_wire(&view, attempts, None));
                     }
                 }
-                found
+                (found, note)
             })
             .await?;
-        Ok(workloads.map(|mut workloads| {
+        Ok(workloads.map(|(mut workloads, note)| {
             let now = self.now();
             for workload in &mut workloads {
                 self.usages.add_to(workload, now);
             }
-            wire::ListWorkloadsResponse { workloads }
+            wire::ListWorkloadsResponse { workloads, note }
         }))
     }
 
@@ -154,11 +162,35 @@ pub(super) fn ask_for(checked: CheckedApply) -> Ask {
     Ask::Apply { workload, spec: spec.map(Arc::new), revision, desired }
 }
 
+/// A list that is made in recovery says that it may lack everything; empty otherwise.
+fn in_recovery(world: &World) -> String {
+    match world.mode() {
+        (Mode::Recovery, why) => format!(
+            "the control plane is in recovery, so the list of workloads is not known ({why}); \
+             nothing that runs is touched. See `persys recover --help`"
+        ),
+        (Mode::Normal | Mode::Degraded, _) => String::new(),
+    }
+}
+
+/// An accepted change, with what is to be said of it. A client of the contract has one place to read
+/// it: where the request of old ended in an error, it reads so there, beside its success.
+fn applied(note: &str) -> wire::ApplyWorkloadResponse {
+    let message = if note == ACCEPTED || note == UNCHANGED { "" } else { note };
+    wire::ApplyWorkloadResponse {
+        success: true,
+        error_message: message.to_owned(),
+        message: message.to_owned(),
+        ..Default::default()
+    }
+}
+
 fn not_applied(reason: wire::FailureReason, why: String) -> wire::ApplyWorkloadResponse {
     wire::ApplyWorkloadResponse {
         success: false,
         failure_reason: reason.into(),
         error_message: why,
+        ..Default::default()
     }
 }
 
@@ -169,5 +201,41 @@ fn failure_of(code: RefusalCode) -> wire::FailureReason {
             wire::FailureReason::InvalidSpec
         }
         RefusalCode::Unavailable | RefusalCode::Forbidden => wire::FailureReason::Unspecified,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use persys_cluster::record::Snapshot;
+    use persys_cluster::settings::Settings;
+    use persys_model::time::Now;
+    use persys_model::token::Term;
+
+    use super::*;
+
+    fn world(snapshot: Snapshot) -> World {
+        let settings = Settings::default();
+        World::open(settings, Term(9), snapshot, None, Arc::from("new"), Now::at(1_000)).0
+    }
+
+    #[test]
+    fn a_list_in_recovery_claims_nothing() {
+        let fresh = world(Snapshot::default());
+        assert_eq!(in_recovery(&fresh), "");
+        let mut half = Snapshot::default();
+        half.head = Some(persys_cluster::record::Head { rebuilding: true, ..fresh.head().clone() });
+        let note = in_recovery(&world(half));
+        assert!(note.contains("in recovery") && note.contains("not known"), "{note}");
+    }
+
+    #[test]
+    fn an_answer_says_more_only_where_there_is_more_to_say() {
+        for ordinary in [ACCEPTED, UNCHANGED] {
+            let answer = applied(ordinary);
+            assert!(answer.success && answer.error_message.is_empty(), "{answer:?}");
+        }
+        let answer = applied("this content is revision rev-1+0a1b2c3d");
+        assert!(answer.success && answer.failure_reason == 0);
+        assert_eq!(answer.message, answer.error_message);
     }
 }

@@ -140,9 +140,11 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label of `id`, which is one of our ids: lower case, with a letter or digit at each end.
+    /// The label of `id`, which is one of our ids: with a letter or digit at each end. DNS knows no
+    /// case, so neither does the label; no two workloads differ in their capital letters alone.
     #[must_use]
     pub fn of(id: &str, digest: fn(&str) -> u128) -> Self {
+        let id = &*id.to_ascii_lowercase();
         let plain = !id.contains(['_', '.']) && !id.starts_with(MARK);
         if plain && id.len() <= LONGEST_LABEL {
             return Self { text: id.to_owned(), digest: false };

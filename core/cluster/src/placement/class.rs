@@ -108,6 +108,8 @@ impl Classes {
             Some(sets) => {
                 let mut classes: Vec<u32> = sets.into_iter().flatten().copied().collect();
                 classes.sort_unstable();
+                // A label may be wanted under two names of one value.
+                classes.dedup();
                 classes
             }
             None => self.iter().map(|(number, _)| number).collect(),
@@ -119,7 +121,8 @@ impl Classes {
         match &constraint.rule {
             Rule::In(wanted) => {
                 let values = self.postings.get(&constraint.key);
-                Some(wanted.iter().filter_map(|value| values?.get(value)).collect())
+                let names = wanted.iter().flat_map(|value| constraint.names_of(value));
+                Some(names.filter_map(|name| values?.get(name)).collect())
             }
             Rule::Exists | Rule::Absent | Rule::NotIn(_) => None,
         }

@@ -1,19 +1,20 @@
 //! What users ask for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Reason, ReasonCode, Version};
 use persys_model::event::Happening;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::spec::Spec;
+use persys_model::spec::canonical::content_revision;
 use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
 use super::slots::{WorkloadIndex, WorkloadSlot};
-use crate::effects::{Mark, RefusalCode};
+use crate::effects::{ACCEPTED, Mark, RefusalCode, UNCHANGED};
 use crate::input::{Ask, RequestId};
 
 impl World {
@@ -23,7 +24,7 @@ impl World {
                 Desired::Deleted => self.ask_delete(request, &workload),
                 Desired::Running | Desired::Stopped => {
                     match self.workload_by_id.get(&workload).copied() {
-                        Some(at) => self.change(request, at, spec, revision, desired),
+                        Some(at) => self.change(request, at, spec, revision.as_ref(), desired),
                         None => self.submit(request, workload, spec, revision, desired),
                     }
                 }
@@ -101,7 +102,7 @@ impl World {
             task: None,
         });
         self.settle(at);
-        self.done(request, "accepted");
+        self.done(request, ACCEPTED);
     }
 
     /// Why a workload nobody knows yet is not taken, if so.
@@ -117,6 +118,9 @@ impl World {
         };
         if revision.is_none() {
             return Some((RefusalCode::Invalid, "a spec needs a revision".to_owned()));
+        }
+        if let Some(why) = self.case_conflict(id) {
+            return Some((RefusalCode::Conflict, why));
         }
         if let Some(unfit) = self.unfit(spec) {
             return Some(unfit);
@@ -151,14 +155,8 @@ impl World {
             return Some((RefusalCode::Conflict, why));
         }
         let spec = spec?;
-        if revision.is_none_or(|revision| *revision == current.revision) {
-            return (*spec != current.spec).then(|| {
-                let why = format!(
-                    "revision {} of {} already names another spec; give the new spec a new revision",
-                    current.revision, current.id
-                );
-                (RefusalCode::Conflict, why)
-            });
+        if meant(current, spec, revision) == current.revision {
+            return None;
         }
         let (here, there) = (current.spec.namespace(), spec.namespace());
         if here != there {
@@ -195,6 +193,7 @@ impl World {
             amiss_since: None,
             runs_older: false,
         }));
+        self.capital_ids.insert(&id);
         self.workload_by_id.insert(id, at);
         self.touch_intent(at);
         self.touch_decision(at);
@@ -207,19 +206,29 @@ impl World {
         request: RequestId,
         at: WorkloadIndex,
         spec: Option<Arc<Spec>>,
-        revision: Option<RevisionId>,
+        given: Option<&RevisionId>,
         desired: Desired,
     ) {
-        if let Some((code, why)) = self.unchangeable(at, spec.as_ref(), revision.as_ref()) {
+        if let Some((code, why)) = self.unchangeable(at, spec.as_ref(), given) {
             return self.refuse(request, code, why);
         }
         let Some(current) = self.workloads.get(at.0).map(|slot| &slot.workload) else { return };
-        let same_revision = revision.as_ref().is_none_or(|revision| *revision == current.revision);
-        let new_version = spec.is_some() && !same_revision;
+        let meant = spec.as_ref().map(|spec| meant(current, spec, given));
+        let new_revision = meant.filter(|meant| *meant != current.revision);
+        let new_version = new_revision.is_some();
         if !new_version && current.desired == desired {
             self.mark(Mark::Idempotent);
-            return self.done(request, "nothing to change");
+            return self.done(request, UNCHANGED);
         }
+        // The client is told which revision its content has, if not the one it named.
+        let renamed = new_revision.as_ref().filter(|new| given.is_none_or(|given| given != *new));
+        let renamed = renamed.map(|new| {
+            format!(
+                "revision {} of {} already names another content, so this content is revision {new}",
+                given.unwrap_or(&current.revision),
+                current.id,
+            )
+        });
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let current = &slot.workload;
         if new_version
@@ -237,18 +246,19 @@ impl World {
         let workload = Arc::make_mut(&mut slot.workload);
         workload.generation = workload.generation.next();
         workload.desired = desired;
-        if let (true, Some(spec), Some(revision)) = (new_version, spec, revision) {
+        if let (Some(spec), Some(revision)) = (spec, new_revision) {
             workload.spec = spec;
             workload.revision = revision;
         }
         self.touch_intent(at);
         self.forget_failures(at);
         if new_version {
-            self.set_reason(at, ReasonCode::Updated, "a new revision was applied");
+            let reason = renamed.as_deref().unwrap_or("a new revision was applied");
+            self.set_reason(at, ReasonCode::Updated, reason);
         }
         self.begin_change(at, desired);
         self.settle(at);
-        self.done(request, "accepted");
+        self.done(request, renamed.as_deref().unwrap_or(ACCEPTED));
     }
 
     /// Moves the phase along as far as the user's word alone carries it.
@@ -287,12 +297,33 @@ impl World {
         let workload = Arc::make_mut(&mut slot.workload);
         workload.generation = workload.generation.next();
         workload.desired = Desired::Deleted;
+        let left = self.left_running(at);
         self.touch_intent(at);
         self.spare_shared_data(id);
         self.waiting.leave(at, &mut self.workloads);
         self.set_phase(at, Phase::Deleting, ReasonCode::DeleteRequested, "", None);
         self.settle(at);
-        self.done(request, "accepted");
+        self.done(request, left.as_deref().unwrap_or(ACCEPTED));
+    }
+
+    /// What a deletion leaves behind for now: copies on nodes that do not answer.
+    fn left_running(&self, at: WorkloadIndex) -> Option<String> {
+        let assignment = &self.workloads.get(at.0)?.assignment;
+        let here = assignment.place.iter().map(|place| &place.node);
+        let silent = |id: &&NodeId| self.node_at(id).is_some_and(|at| self.silent.contains(&at));
+        let nodes: BTreeSet<&NodeId> =
+            here.chain(assignment.former.keys()).filter(silent).collect();
+        let first = nodes.first()?;
+        let names = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (copy, verb, each) = match nodes.len() {
+            1 => ("copy", "does", "it answers"),
+            _ => ("copies", "do", "each answers"),
+        };
+        Some(format!(
+            "{names} {verb} not answer: what runs there runs on. The {copy} will be removed as soon \
+             as {each} again; if the machine is gone for good, say so with `persys node \
+             confirm-gone {first}`"
+        ))
     }
 
     fn ask_retry(&mut self, request: RequestId, id: &WorkloadId) {
@@ -304,12 +335,42 @@ impl World {
         match (slot.workload.desired, slot.assignment.phase) {
             (Desired::Running, Phase::Failed | Phase::Backoff) => {
                 self.try_again(at);
-                self.done(request, "accepted");
+                self.done(request, ACCEPTED);
             }
             (Desired::Running | Desired::Stopped | Desired::Deleted, _) => {
                 self.mark(Mark::Idempotent);
                 self.done(request, "nothing failed: there is nothing to try again");
             }
+        }
+    }
+}
+
+/// Digits of its content that tell a revision from another one of the same name.
+const CONTENT_DIGITS: usize = 8;
+
+/// The revision that `spec` has as the next version of `current`.
+///
+/// Clients in the field send the same revision with every content. Under a name that `current` has
+/// already, other content gets a revision of its own; the same content again is the same revision.
+pub(super) fn meant(
+    current: &Workload,
+    spec: &Arc<Spec>,
+    given: Option<&RevisionId>,
+) -> RevisionId {
+    let given = given.unwrap_or(&current.revision);
+    let is_of = |content: &Arc<Spec>, digits| given.for_content(&content_revision(content), digits);
+    let whole = usize::MAX;
+    let same_name = *given == current.revision
+        || (current.revision.as_str().contains('+')
+            && [CONTENT_DIGITS, whole]
+                .iter()
+                .any(|n| is_of(&current.spec, *n) == current.revision));
+    match (same_name, *spec == current.spec) {
+        (true, true) => current.revision.clone(),
+        (false, _) => given.clone(),
+        (true, false) => {
+            let short = is_of(spec, CONTENT_DIGITS);
+            if short == current.revision { is_of(spec, whole) } else { short }
         }
     }
 }

@@ -11,6 +11,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::ask::meant;
 use super::judge::Judged;
 use super::place::{demands, request};
 use super::slots::WorkloadSlot;
@@ -114,7 +115,7 @@ fn action(
         return if desired == Desired::Deleted { Action::Nothing } else { Action::Create };
     };
     let current = &slot.workload;
-    let same = spec.is_none() || revision.is_none_or(|revision| *revision == current.revision);
+    let same = spec.is_none_or(|spec| meant(current, spec, revision) == current.revision);
     match (current.desired == desired, desired) {
         (_, Desired::Running | Desired::Stopped) if !same => Action::Update,
         (true, _) => Action::Nothing,

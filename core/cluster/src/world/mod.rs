@@ -19,6 +19,7 @@ mod entries;
 mod foresee;
 mod journal;
 mod judge;
+mod letter_case;
 mod liveness;
 mod open;
 mod operate;
@@ -70,6 +71,7 @@ pub use tally::Tally;
 pub use view::{NodeView, WorkloadView};
 pub use volume_asks::Homes;
 
+use letter_case::CapitalIds;
 use slots::{NodeSlot, Slab, WorkloadSlot};
 use timers::{Timer, Timers};
 use waiting::WaitingRoom;
@@ -102,6 +104,7 @@ pub struct World {
     node_by_id: BTreeMap<NodeId, NodeIndex>,
     workloads: Slab<WorkloadSlot>,
     workload_by_id: BTreeMap<WorkloadId, WorkloadIndex>,
+    capital_ids: CapitalIds,
     /// Records that are neither workloads nor nodes; shared with those who judge by them.
     entries: Arc<Entries>,
     index: Index,

@@ -13,6 +13,7 @@ use persys_model::time::{Millis, Now};
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Term};
 use persys_model::zoo::Bug;
 
+use super::letter_case::CapitalIds;
 use super::slots::{NodeSlot, Slab, WorkloadIndex, WorkloadSlot};
 use super::timers::{Timer, Timers};
 use super::waiting::WaitingRoom;
@@ -93,6 +94,7 @@ impl World {
             node_by_id: BTreeMap::new(),
             workloads: Slab::new(),
             workload_by_id: BTreeMap::new(),
+            capital_ids: CapitalIds::default(),
             entries: Arc::default(),
             index: Index::new(),
             waiting: WaitingRoom::default(),
@@ -300,6 +302,7 @@ impl World {
         for time in due {
             self.timers.set(time, Timer::Workload(at));
         }
+        self.capital_ids.insert(&id);
         self.workload_by_id.insert(id, at);
         self.account(at);
         self.mark_dirty(at);

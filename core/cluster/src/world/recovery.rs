@@ -363,6 +363,7 @@ impl World {
             self.happen(recovered(id, from, None, None));
             self.forget_writes(at, id);
             self.workload_by_id.remove(id);
+            self.capital_ids.remove(id);
             self.workloads.remove(at.0);
             self.close_unit();
         }

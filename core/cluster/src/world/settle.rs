@@ -367,6 +367,7 @@ impl World {
         self.forget_writes(at, &id);
         self.touch_volumes_of(&id);
         self.workload_by_id.remove(&id);
+        self.capital_ids.remove(&id);
         self.workloads.remove(at.0);
     }
 

@@ -207,6 +207,7 @@ impl Fold {
     fn container(&mut self, container: &ContainerSpec) {
         let ContainerSpec {
             image,
+            entrypoint,
             command,
             args,
             env,
@@ -219,6 +220,11 @@ impl Fold {
             managed_volumes,
         } = container;
         self.text(image);
+        if !entrypoint.is_empty() {
+            // A length no list has: specs without an entrypoint keep the content they always had.
+            self.length(usize::MAX);
+            self.words(entrypoint);
+        }
         self.words(command);
         self.words(args);
         self.env(env);

@@ -12,9 +12,11 @@ use super::{HostPort, Protocol};
 pub struct ContainerSpec {
     /// Image reference, as the user wrote it.
     pub image: Arc<str>,
-    /// Entry point and arguments; empty means the image's own.
+    /// Program in place of the image's `ENTRYPOINT`; empty keeps the image's.
+    pub entrypoint: Vec<Arc<str>>,
+    /// First part of the words in place of the image's `CMD`; empty beside an entrypoint.
     pub command: Vec<Arc<str>>,
-    /// Further arguments after the command.
+    /// Second part. Both empty keep the image's `CMD`.
     pub args: Vec<Arc<str>>,
     /// Environment.
     pub env: BTreeMap<Arc<str>, Secret>,

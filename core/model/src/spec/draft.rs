@@ -79,9 +79,11 @@ pub struct ResourcesDraft {
 pub struct ContainerDraft {
     /// Image reference.
     pub image: String,
-    /// Entry point and arguments.
+    /// In place of the image's `ENTRYPOINT`.
+    pub entrypoint: Vec<String>,
+    /// In place of the image's `CMD`, together with `args`.
     pub command: Vec<String>,
-    /// Further arguments.
+    /// Further words after the command.
     pub args: Vec<String>,
     /// Environment.
     pub env: Texts,

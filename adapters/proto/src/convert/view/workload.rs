@@ -4,6 +4,8 @@ use persys_cluster::placement::Explanation;
 use persys_cluster::world::WorkloadView;
 use persys_model::assignment::Reason;
 use persys_model::failure::Failure;
+use persys_model::id::NodeId;
+use persys_model::inventory::State;
 use persys_model::phase::Phase;
 use persys_model::retry::Retry;
 
@@ -29,7 +31,7 @@ pub fn to_wire(
         workload_id: workload.id.to_string(),
         r#type: workload.spec.workload_type().word().to_owned(),
         desired_state: workload.desired.word().to_owned(),
-        status: assignment.phase.word().to_owned(),
+        status: status_word(view).to_owned(),
         assigned_node_id: place.map(|place| place.node.to_string()).unwrap_or_default(),
         revision_id: workload.revision.to_string(),
         retry_attempts: small(view.retry.map_or(0, |retry| retry.attempts)),
@@ -37,7 +39,16 @@ pub fn to_wire(
         retry_next_at: next_at,
         failure_reason: failure.map(|f| f.reason.code().to_owned()).unwrap_or_default(),
         last_updated: Some(timestamp(assignment.reason.since)),
-        reason: Some(reason(&assignment.reason, assignment.phase, view.retry)),
+        reason: Some(match silent_runtime(view) {
+            None => reason(&assignment.reason, assignment.phase, view.retry),
+            Some(node) => wire::ReasonDetail {
+                message: format!(
+                    "the runtime on {node} does not answer; it was {} when last seen",
+                    assignment.phase.word()
+                ),
+                ..reason(&assignment.reason, assignment.phase, view.retry)
+            },
+        }),
         usage: None,
         created_at: Some(timestamp(workload.created_at)),
         why: why.map(ToString::to_string).unwrap_or_default(),
@@ -52,6 +63,24 @@ pub fn to_wire(
         admitted_at: view.admitted.map(timestamp),
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
+}
+
+/// The state of a workload in a word of the contract: its phase, or `Unknown` where its node says
+/// that the runtime does not answer.
+#[must_use]
+pub fn status_word(view: &WorkloadView<'_>) -> &'static str {
+    match silent_runtime(view) {
+        Some(_) => "Unknown",
+        None => view.assignment.phase.word(),
+    }
+}
+
+/// The node of a workload that should run, if the runtime there does not answer.
+fn silent_runtime<'a>(view: &WorkloadView<'a>) -> Option<&'a NodeId> {
+    let place = view.assignment.place.as_ref()?;
+    let seen = view.seen.filter(|seen| seen.epoch == place.epoch)?;
+    let unknown = seen.state == State::Unknown && view.assignment.phase == Phase::Running;
+    unknown.then_some(&place.node)
 }
 
 /// Why a workload is in its phase. The message is that of the failure where the reason has none of

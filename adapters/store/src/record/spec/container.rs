@@ -14,6 +14,10 @@ use super::{Texts, hide, reveal};
 #[derive(Serialize, Deserialize)]
 pub(super) struct ContainerShape {
     image: Arc<str>,
+    /// Written with every command. A record without it was written when `command` still took the
+    /// place of the image's entrypoint, and is read so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<Vec<Arc<str>>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     command: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,6 +80,7 @@ impl From<&ContainerSpec> for ContainerShape {
     fn from(container: &ContainerSpec) -> Self {
         let ContainerSpec {
             image,
+            entrypoint,
             command,
             args,
             env,
@@ -89,6 +94,7 @@ impl From<&ContainerSpec> for ContainerShape {
         } = container;
         Self {
             image: Arc::clone(image),
+            entrypoint: (!entrypoint.is_empty() || !command.is_empty()).then(|| entrypoint.clone()),
             command: command.clone(),
             args: args.clone(),
             env: reveal(env),
@@ -110,9 +116,14 @@ impl ContainerShape {
         let ports: Result<Vec<_>, _> = self.ports.into_iter().map(PortShape::read).collect();
         let volumes: Result<Vec<_>, _> =
             self.managed_volumes.into_iter().map(VolumeShape::read).collect();
+        let (entrypoint, command) = match self.entrypoint {
+            Some(entrypoint) => (entrypoint, self.command),
+            None => (self.command, Vec::new()),
+        };
         Ok(ContainerSpec {
             image: self.image,
-            command: self.command,
+            entrypoint,
+            command,
             args: self.args,
             env: hide(self.env),
             binds: self.binds.into_iter().map(Bind::from).collect(),
@@ -203,5 +214,28 @@ impl From<SwapShape> for Swap {
             SwapShape::Unlimited => Self::Unlimited,
             SwapShape::TotalBytes(bytes) => Self::TotalBytes(bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_an_earlier_record_is_an_entrypoint() {
+        let read = |fields: &str| {
+            let text =
+                format!(r#"{{"image": "x", {fields} "restart": "no", "swap": "runtime_default"}}"#);
+            let shape: ContainerShape = serde_json::from_str(&text).unwrap();
+            let ContainerSpec { entrypoint, command, args, .. } = shape.read().unwrap();
+            [entrypoint, command, args].map(|words| words.join(" "))
+        };
+        assert_eq!(read(r#""command": ["a", "b"], "args": ["c"],"#), ["a b", "", "c"]);
+        assert_eq!(read(r#""entrypoint": [], "command": ["a"],"#), ["", "a", ""]);
+        assert_eq!(read(r#""entrypoint": ["e"], "args": ["c"],"#), ["e", "", "c"]);
+        assert_eq!(read(r#""args": ["c"],"#), ["", "", "c"]);
+        let now = ContainerSpec { command: vec![Arc::from("a")], ..ContainerSpec::default() };
+        let text = serde_json::to_string(&ContainerShape::from(&now)).unwrap();
+        assert!(text.contains(r#""entrypoint":[],"command":["a"]"#), "{text}");
     }
 }

@@ -85,14 +85,16 @@ fn container() -> impl Strategy<Value = ContainerSpec> {
         });
     let port = (of(1..=u16::MAX), 1..=u16::MAX, protocol())
         .prop_map(|(host, container, protocol)| Port { host, container, protocol });
-    let first = (text(), vec(text(), 0..3), vec(text(), 0..3), env(), vec(bind, 0..3));
+    let words = || vec(text(), 0..3);
+    let first = (text(), words(), words(), words(), env(), vec(bind, 0..3));
     let rest = (vec(port, 0..3), restart(), any::<bool>(), texts(), limits(), vec(volume(), 0..3));
     (first, rest).prop_map(
         |(
-            (image, command, args, env, binds),
+            (image, entrypoint, command, args, env, binds),
             (ports, restart, privileged, labels, limits, managed_volumes),
         )| ContainerSpec {
             image,
+            entrypoint,
             command,
             args,
             env,

@@ -64,14 +64,19 @@ pub(super) async fn schedule(shell: &Shell, schedule: &WorkloadSchedule) -> Resu
     add("transport", json!("grpc"));
     add("workload_id", json!(id));
     add("accepted", json!(answer.success));
-    add("revision_id", json!(revision));
     if answer.success {
         let request = wire::GetWorkloadRequest { workload_id: id };
         let found = client.answer(client.control().get_workload(request)).await;
         let view = found.ok().and_then(|found| found.workload).unwrap_or_default();
+        let given = if answer.message.is_empty() { revision } else { view.revision_id };
+        add("revision_id", json!(given));
+        if !answer.message.is_empty() {
+            add("message", json!(answer.message));
+        }
         add("status", json!(view.status));
         add("assigned_node_id", json!(view.assigned_node_id));
     } else {
+        add("revision_id", json!(revision));
         let reason = wire::FailureReason::try_from(answer.failure_reason).unwrap_or_default();
         add("status", json!("Rejected"));
         add("assigned_node_id", json!(""));

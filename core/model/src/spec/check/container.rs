@@ -32,9 +32,14 @@ pub(super) fn container(at: &At<'_>, draft: &ContainerDraft) -> Option<Container
     let managed_volumes =
         volumes(&at.field("managed_volumes"), &draft.managed_volumes, VolumeFor::Container);
     mounts_differ(at, &draft.volumes, &draft.managed_volumes);
-    let (command, args) = command?;
+    let [entrypoint, mut command, mut args] = command?;
+    if !entrypoint.is_empty() {
+        // One way to say it: agents of the version before know an entrypoint and its arguments.
+        args.splice(0..0, command.drain(..));
+    }
     Some(ContainerSpec {
         image: image?,
+        entrypoint,
         command,
         args,
         env: env?,
@@ -55,17 +60,22 @@ fn ours(key: &str) -> Option<&'static str> {
 
 type Words = Vec<Arc<str>>;
 
-fn command(at: &At<'_>, draft: &ContainerDraft) -> Option<(Words, Words)> {
-    let words = draft.command.len().saturating_add(draft.args.len());
+/// Entrypoint, command and arguments. An empty first word would be looked for as a program.
+fn command(at: &At<'_>, draft: &ContainerDraft) -> Option<[Words; 3]> {
+    let ContainerDraft { entrypoint, command, args, .. } = draft;
+    let words = entrypoint.len().saturating_add(command.len()).saturating_add(args.len());
     count(&at.field("command"), words, COMMAND_WORDS)?;
-    if draft.command.first().is_some_and(String::is_empty) {
-        at.field("command").index(0).fault("names no program");
+    for (field, given) in [("entrypoint", entrypoint), ("command", command)] {
+        if given.first().is_some_and(String::is_empty) {
+            at.field(field).index(0).fault("names no program");
+        }
     }
-    let command = arguments(&at.field("command"), &draft.command);
-    let args = arguments(&at.field("args"), &draft.args);
-    let total: usize = draft.command.iter().chain(&draft.args).map(String::len).sum();
+    let total: usize = entrypoint.iter().chain(command).chain(args).map(String::len).sum();
+    let entrypoint = arguments(&at.field("entrypoint"), entrypoint);
+    let command = arguments(&at.field("command"), command);
+    let args = arguments(&at.field("args"), args);
     length(&at.field("command"), total, COMMAND_TOTAL_BYTES)?;
-    Some((command?, args?))
+    Some([entrypoint?, command?, args?])
 }
 
 fn arguments(at: &At<'_>, given: &[String]) -> Option<Words> {

@@ -14,7 +14,7 @@ pub(super) fn request() -> Vec<Field> {
             "workload_id",
             "must be given",
             format!(
-                "The name of the workload; `name`, `id` and `workloadId` say the same. Small letters, digits, and inside also `-`, `_`, `.`; up to {name}. Applied again under the same name it is a new revision"
+                "The name of the workload; `name`, `id` and `workloadId` say the same. Letters, digits, and inside also `-`, `_`, `.`; up to {name}. No two workloads differ in capital letters alone. Applied again under the same name it is a new revision"
             ),
         ),
         field("spec", "nothing changes but the desired state", "What to run"),
@@ -22,7 +22,7 @@ pub(super) fn request() -> Vec<Field> {
             "revision_id",
             "made from the content",
             format!(
-                "A name of your own for this version; up to {revision} characters. The same content under the same name changes nothing"
+                "A name of your own for this version; up to {revision} characters. The same content under the same name changes nothing; other content under the same name is a revision of its own, `NAME+` and 8 digits of its content"
             ),
         ),
         field(

@@ -23,7 +23,7 @@ pub(super) fn container() -> Vec<Field> {
             "command",
             "the image's own",
             format!(
-                "Program and words instead of those of the image; with `args` up to {words} words of {word}, {total} in all"
+                "Words in place of the image's `CMD`; its `ENTRYPOINT` stays and is given them. With `args` and `entrypoint` up to {words} words of {word}, {total} in all"
             ),
         ),
         field(
@@ -61,7 +61,7 @@ pub(super) fn container() -> Vec<Field> {
             "none",
             format!("Volumes that are made and kept for it; up to {}", most::VOLUMES),
         ),
-        field("args", "the image's own", "Words behind `command`"),
+        field("args", "the image's own", "Further words after `command`"),
         field(
             "labels",
             "none",
@@ -80,6 +80,13 @@ pub(super) fn container() -> Vec<Field> {
                 most::MAX_RETRIES
             ),
         ),
+        field(
+            "entrypoint",
+            "the image's own",
+            "Program and first words in place of the image's `ENTRYPOINT`; the image's `CMD` is not \
+             used then unless `command` or `args` repeat it",
+        ),
+        field("command_is_cmd", "", "Set by the scheduler; not read from a file"),
     ]
 }
 

@@ -33,8 +33,8 @@ pub(super) fn compose() -> Vec<Field> {
         ),
         field(
             "project_name",
-            "the workload's name",
-            "Name of the project, for those who look at Docker",
+            "none",
+            "Shown as the label `persys.project_name` of the containers. The project itself is named after the workload, so that no two stacks share one",
         ),
         field("found_ports", "", given),
         field("found_volumes", "", given),

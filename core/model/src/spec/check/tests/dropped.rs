@@ -63,6 +63,7 @@ const SHARED: &[Change] = &[
     ("loss", |d| d.placement.on_node_loss = "move".into()),
     ("image", |d| container(d).image = "nginx:1.28".into()),
     ("command", |d| container(d).command = vec!["a".into()]),
+    ("entrypoint", |d| container(d).entrypoint = vec!["a".into()]),
     ("args", |d| container(d).args = vec!["a".into()]),
     ("env", |d| drop(container(d).env.insert("A".into(), "b".into()))),
     ("bind host", |d| container(d).volumes[0].host_path = "/c".into()),
@@ -186,8 +187,8 @@ fn every_field_has_a_row() {
         ConstraintDraft { key, operator, values }
         TolerationDraft { key, value, any_value }
         ContainerDraft {
-            image, command, args, env, volumes, ports, restart_policy, max_retry_count, privileged,
-            labels, resources, managed_volumes
+            image, entrypoint, command, args, env, volumes, ports, restart_policy, max_retry_count,
+            privileged, labels, resources, managed_volumes
         }
         BindDraft { host_path, container_path, read_only }
         PortDraft { host_port, container_port, protocol }

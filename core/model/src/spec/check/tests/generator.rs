@@ -253,6 +253,7 @@ impl Generator {
     fn container(&mut self) -> ContainerDraft {
         ContainerDraft {
             image: self.text(&["nginx", "ghcr.io/a/b:v1", "localhost:5000/x"]),
+            entrypoint: self.list(|g, _| g.text(&["tini", "--"])),
             command: self.list(|g, _| g.text(&["sh", "-c"])),
             args: self.list(|g, _| g.text(&["x", ""])),
             env: self.map(&["A", "B_1", "_C"], &[SECRET]),
