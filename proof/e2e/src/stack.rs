@@ -111,6 +111,11 @@ impl Stack {
         self.launch(name, Vec::new()).await;
     }
 
+    /// An agent under a scheduler elsewhere, which may be none of ours.
+    pub async fn add_agent_under(&mut self, name: &str, scheduler: SocketAddr) {
+        self.launch(name, vec![scheduler.to_string()]).await;
+    }
+
     /// The same agent, with all it has, under the scheduler from now on.
     pub async fn hand_over(&mut self, name: &str) {
         let node = NodeId::new(name).expect("a name");

@@ -31,7 +31,10 @@ fn methods() -> BTreeSet<String> {
     }
     let health = ["Check", "Watch", "List"].map(|one| format!("grpc.health.v1.Health/{one}"));
     methods.extend(health);
-    methods.insert("grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned());
+    for version in ["v1", "v1alpha"] {
+        let service = format!("grpc.reflection.{version}.ServerReflection");
+        methods.insert(format!("{service}/ServerReflectionInfo"));
+    }
     methods
 }
 

@@ -68,4 +68,25 @@ pub(crate) async fn standard_services(channel: &Channel, service: &str) {
     assert!(listed.service.iter().any(|one| one.name == service), "{listed:?}");
     let MessageResponse::FileDescriptorResponse(files) = next().await else { panic!("no file") };
     assert!(!files.file_descriptor_proto.is_empty());
+    earlier_reflection(channel, service).await;
+}
+
+/// Tools of earlier years ask for reflection by its earlier name.
+async fn earlier_reflection(channel: &Channel, service: &str) {
+    use tonic_reflection::pb::v1alpha::ServerReflectionRequest;
+    use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1alpha::server_reflection_response::MessageResponse;
+
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::FileContainingSymbol(service.to_owned())),
+    };
+    let mut client = ServerReflectionClient::new(channel.clone());
+    let answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let answer = answers.into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::FileDescriptorResponse(files)) = answer.message_response else {
+        panic!("no file")
+    };
+    assert!(!files.file_descriptor_proto.is_empty());
 }

@@ -7,3 +7,5 @@ mod agent;
 mod calls;
 mod messages;
 mod scheduler;
+mod their_cli;
+mod their_scheduler;

@@ -105,6 +105,18 @@ pub(crate) mod control {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct ComposeSpec {
+        #[prost(string, tag = "1")]
+        pub source_type: String,
+        #[prost(string, tag = "2")]
+        pub git_repo: String,
+        #[prost(string, tag = "3")]
+        pub git_ref: String,
+        #[prost(string, tag = "4")]
+        pub inline_yaml: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct DiskConfig {
         #[prost(string, tag = "1")]
         pub pool_name: String,
@@ -142,6 +154,8 @@ pub(crate) mod control {
         pub resources: Option<ResourceRequirements>,
         #[prost(message, optional, tag = "10")]
         pub container: Option<ContainerSpec>,
+        #[prost(message, optional, tag = "11")]
+        pub compose: Option<ComposeSpec>,
         #[prost(message, optional, tag = "12")]
         pub vm: Option<VmSpec>,
         #[prost(map = "string, string", tag = "20")]
@@ -304,6 +318,7 @@ pub(crate) mod agent {
 
     pub(crate) const RUNNING: i32 = 1;
     pub(crate) const STOPPED: i32 = 2;
+    pub(crate) const ACTUALLY_PENDING: i32 = 1;
     pub(crate) const ACTUALLY_RUNNING: i32 = 2;
     pub(crate) const ACTUALLY_STOPPED: i32 = 3;
 
@@ -478,6 +493,10 @@ pub(crate) mod agent {
         pub error: String,
         #[prost(int64, tag = "6")]
         pub created_at: i64,
+        #[prost(int64, tag = "7")]
+        pub started_at: i64,
+        #[prost(int64, tag = "8")]
+        pub ended_at: i64,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
