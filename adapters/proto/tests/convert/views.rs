@@ -229,8 +229,8 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
             retry: None,
             seen: Some(&report),
             uncertain: false,
+            admitted: None,
             task: None,
-            admitted: false,
         };
         let view = view::workload::to_wire(&view, 5, None);
         (view.status, view.reason.unwrap().message)
