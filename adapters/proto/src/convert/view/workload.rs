@@ -97,6 +97,7 @@ pub fn reason(reason: &Reason, phase: Phase, retry: Option<&Retry>) -> wire::Rea
         message,
         last_transition: Some(timestamp(reason.since)),
         next_retry_at: retry.and_then(|retry| retry.next_at).map(timestamp),
-        retryable: failure.is_some_and(Failure::retryable) || phase == Phase::Pending,
+        retryable: failure.is_some_and(Failure::retryable)
+            || matches!(phase, Phase::Pending | Phase::Restarting),
     }
 }
