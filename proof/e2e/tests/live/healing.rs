@@ -128,6 +128,7 @@ async fn a_crash_loop_backs_off() {
     // Dashboards see a crash loop: each restart counts among the failures.
     let page = crate::secrets::page(&stack, "scheduler", "/metrics").await;
     let family = "persys_scheduler_workload_failures_total{reason=\"RUNTIME_ERROR\"} ";
-    let counted: f64 = page.split(family).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    let counted: f64 =
+        page.split(family).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
     assert!(counted >= 4.0, "{counted} failures are counted");
 }
