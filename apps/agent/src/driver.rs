@@ -28,6 +28,7 @@ use crate::history::{Action, ActionKind, History};
 use crate::ledger::Keeper;
 use crate::metrics::Metrics;
 use crate::operations::{self, Operation};
+use crate::progress::ProgressReports;
 use crate::reach::Reach;
 use crate::upward::{Scheduler, Unreachable};
 use crate::verbs;
@@ -102,6 +103,8 @@ pub struct Driver {
     stepped_at: Millis,
     metrics: Arc<Metrics>,
     trails: Arc<Trails>,
+    /// Signs of progress of verbs under way.
+    progress: (ProgressReports, mpsc::Receiver<WorkloadId>),
     reach: Reach,
 }
 
@@ -139,6 +142,7 @@ impl Driver {
             stepped_at: Millis(0),
             metrics,
             trails,
+            progress: ProgressReports::new(),
             reach: Reach::default(),
         };
         (driver, handle)
@@ -171,6 +175,9 @@ impl Driver {
                     Some(message) => self.take(message).await,
                 },
                 Some(input) = self.writer.written.recv() => self.step(input).await,
+                Some(workload) = self.progress.1.recv() => {
+                    self.step(Input::Progress(workload)).await;
+                }
                 Some(ended) = self.outside.join_next() => match ended {
                     Ok(Ended::Input(input)) => self.hear(input).await,
                     Ok(Ended::Spoken { input, cause }) => {
@@ -274,6 +281,7 @@ impl Driver {
             | Input::Unreachable
             | Input::Ended { .. }
             | Input::Done { .. }
+            | Input::Progress(_)
             | Input::Persisted(_)
             | Input::LedgerFailed
             | Input::Stirred(_)
@@ -367,9 +375,13 @@ impl Driver {
         let node = self.agent.facts().id.clone();
         let operation = Operation::begin(&self.trails, node, &run, &action);
         self.parts.keeper.note(action);
+        let progress = self.progress.0.clone();
         self.outside.spawn(async move {
             let (verb, began) = (verbs::word(&run.verb), Instant::now());
-            let (input, told) = operation.carry_out(verbs::run(runtime, run)).await;
+            let workload = run.workload.clone();
+            let running = verbs::run(runtime, run, &progress);
+            let (input, told) = operation.carry_out(running).await;
+            progress.ended(&workload);
             metrics.ran(verb, &input, began.elapsed());
             Ended::Verb { action: number, input, told }
         });
@@ -440,6 +452,7 @@ fn refusal(input: &Input) -> Option<String> {
         | Input::Observed(..)
         | Input::Ended { .. }
         | Input::Done { .. }
+        | Input::Progress(_)
         | Input::Persisted(_)
         | Input::LedgerFailed
         | Input::Stirred(_)

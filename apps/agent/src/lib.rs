@@ -36,6 +36,7 @@ mod memory;
 pub mod metrics;
 mod node;
 mod operations;
+mod progress;
 mod reach;
 pub mod rpc;
 pub mod runtimes;

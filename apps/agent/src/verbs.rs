@@ -11,6 +11,7 @@ use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime, Start};
 
 use crate::operations::part;
+use crate::progress::ProgressReports;
 
 /// How long a workload may take to end by itself before it is ended.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -25,9 +26,14 @@ pub(crate) fn word(verb: &Verb) -> &'static str {
 }
 
 /// Carries out a verb and tells how it went.
-pub(crate) async fn run(runtime: Arc<dyn Runtime>, run: Run) -> (Input, Result<(), String>) {
+/// `progress` hears of signs that it goes on.
+pub(crate) async fn run(
+    runtime: Arc<dyn Runtime>,
+    run: Run,
+    progress: &ProgressReports,
+) -> (Input, Result<(), String>) {
     let Run { id, workload, verb } = run;
-    let result = carry_out(runtime.as_ref(), &workload, verb).await;
+    let result = carry_out(runtime.as_ref(), &workload, verb, progress).await;
     let told = result.as_ref().copied().map_err(ToString::to_string);
     let outcome = match result {
         Ok(()) => Outcome::Done,
@@ -36,12 +42,18 @@ pub(crate) async fn run(runtime: Arc<dyn Runtime>, run: Run) -> (Input, Result<(
     (Input::Done { verb: id, workload, outcome }, told)
 }
 
-async fn carry_out(runtime: &dyn Runtime, workload: &WorkloadId, verb: Verb) -> Result<(), Error> {
+async fn carry_out(
+    runtime: &dyn Runtime,
+    workload: &WorkloadId,
+    verb: Verb,
+    reports: &ProgressReports,
+) -> Result<(), Error> {
     match verb {
         Verb::Start { epoch, revision, spec, secrets, not_after } => {
             let named = workload.clone();
             let progress = move |fetched: Fetched| {
                 tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
+                reports.moved(&named, fetched);
             };
             let volumes = BTreeMap::new();
             let workload = workload.clone();
@@ -128,7 +140,10 @@ mod tests {
         let sim = Sim::new(Settings::default(), Clock::since_boot());
         let told = |revision, image| {
             let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
-            async move { run(runtime, start(revision, image)).await.1 }
+            async move {
+                let (progress, _heard) = ProgressReports::new();
+                run(runtime, start(revision, image), &progress).await.1
+            }
         };
         let failed = told("r0", "fail:IMAGE_NOT_FOUND").await.unwrap_err();
         assert!(!failed.contains("runs"), "nothing runs: {failed}");

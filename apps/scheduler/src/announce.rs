@@ -46,6 +46,17 @@ impl Nodes {
                 self.0.insert(id.clone(), *to);
                 log_condition(id, (*from, *to), why);
             }
+            Happening::NodeTrouble { id, part, why: Some(reason) } => {
+                let (node, reason) = (id.as_str(), &**reason);
+                tracing::warn!(node, ?part, reason, "a part of a node does not work");
+            }
+            Happening::NodeTrouble { id, part, why: None } => {
+                tracing::info!(node = id.as_str(), ?part, "a part of a node works again");
+            }
+            Happening::WorkloadDelayed { id, node, message } => {
+                let (node, workload) = (node.as_ref().map(NodeId::as_str), id.as_str());
+                tracing::warn!(node, workload, reason = &**message, "a workload is delayed");
+            }
             Happening::NodeChanged { id, what } => {
                 if *what == NodeChange::Removed {
                     self.0.remove(id);

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use persys_cluster::effects::{Outbound, RefusalCode, Reply};
-use persys_cluster::input::Input;
+use persys_cluster::input::{Input, Undelivered};
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::command::Command;
 use persys_model::event::Event;
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::time::Millis;
-use persys_model::token::Session;
+use persys_model::token::{Epoch, Session};
 use persys_store::{Store, answer};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
@@ -314,6 +314,7 @@ impl Driver {
     fn send(&mut self, message: Outbound) {
         match message {
             Outbound::Command(node, command) => self.order(&node, command),
+            Outbound::Actions { node, workload, epoch } => self.actions(&node, workload, epoch),
             Outbound::Probe(node, session, asked) => self.probe(node, session, asked),
             Outbound::Registered(request, answer) => self.callers.registered(request, answer),
             Outbound::Beat(request, answer) => self.callers.heard(request, answer),
@@ -341,11 +342,32 @@ impl Driver {
             let queue = self.open_queue();
             self.queues.insert(node.clone(), queue);
         }
-        if let Some(queue) = self.queues.get(node)
-            && queue.try_send((to, command)).is_err()
-        {
-            tracing::warn!(%node, "too many orders wait for this agent; they are sent again later");
+        let Some(queue) = self.queues.get(node) else { return };
+        if let Err(full) = queue.try_send((to, command)) {
+            let (_, Command { session, workload, epoch, .. }) = full.into_inner();
+            let why = Arc::from("too many orders wait for this agent");
+            tracing::warn!(%node, "{why}; they are sent again later");
+            let (node, may_have_arrived) = (node.clone(), false);
+            let what = Undelivered { node, session, workload, epoch, may_have_arrived, why };
+            // Told beside the loop, like every other outcome: this step is not over yet.
+            self.outside.spawn(async move {
+                Some(ReplicaInput::Cluster(Box::new(Input::Undelivered(what))))
+            });
         }
+    }
+
+    fn actions(&mut self, node: &NodeId, workload: WorkloadId, epoch: Epoch) {
+        let Some(of) = self.target(node) else { return };
+        let links = Arc::clone(&self.parts.links);
+        self.outside.spawn(async move {
+            let text = match links.actions(&of, &workload).await {
+                Ok(text) if text.is_empty() => "its agent knows of no action".to_owned(),
+                Ok(text) => format!("last actions of its agent:\n{text}"),
+                Err(error) => format!("its agent did not tell its last actions: {}", error.why),
+            };
+            let text = Arc::from(text);
+            Some(ReplicaInput::Cluster(Box::new(Input::Actions { workload, epoch, text })))
+        });
     }
 
     fn open_queue(&mut self) -> mpsc::Sender<(Target, Command)> {

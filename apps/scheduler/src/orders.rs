@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use persys_cluster::input::Input;
+use persys_cluster::input::{Input, Undelivered};
 use persys_model::command::Command;
 use persys_model::id::WorkloadId;
 use persys_telemetry::trace;
 use tokio::sync::mpsc;
 
-use crate::links::{Links, OrderAnswer, Target};
+use crate::links::{Links, OrderAnswer, Target, Unreachable};
 use crate::metrics::{self, Metrics};
 use crate::operations::Operations;
 
@@ -43,9 +43,7 @@ pub(crate) async fn give(
         tokio::select! {
             Some((workload, answer)) = under_way.next() => {
                 busy.remove(&workload);
-                if let Some(input) = answer
-                    && answers.send(input).await.is_err()
-                {
+                if answers.send(answer).await.is_err() {
                     return;
                 }
             }
@@ -55,22 +53,36 @@ pub(crate) async fn give(
     }
 }
 
-/// Gives one order; its answer, if there is one, is for the core.
+/// Gives one order; what becomes of it is for the core.
 async fn one(
     links: &dyn Links,
     (counted, operations): (&Metrics, &Operations),
     to: Target,
     command: Command,
-) -> (WorkloadId, Option<Input>) {
+) -> (WorkloadId, Input) {
     let (session, workload, epoch) = (command.session, command.workload.clone(), command.epoch);
     let action = metrics::action(&command.order);
     let mut span = operations.dispatched(&to, &command);
     let answer = trace::scope(span.trail().clone(), links.order(&to, command)).await;
     counted.ordered(action, answer.as_ref().ok().map(|given| &given.answer));
     operations.answered(&mut span, &to, (&workload, epoch), &answer);
-    let input = answer.ok().map(|OrderAnswer { answer, task }| {
-        let (node, workload) = (to.node, workload.clone());
-        Input::Answered { node, session, workload, epoch, answer, task }
-    });
+    let (node, about) = (to.node, workload.clone());
+    let input = match answer {
+        Ok(OrderAnswer { answer, task }) => {
+            Input::Answered { node, session, workload: about, epoch, answer, task }
+        }
+        Err(Unreachable { why, may_have_arrived }) => {
+            let why = Arc::from(why);
+            let workload = about;
+            Input::Undelivered(Undelivered {
+                node,
+                session,
+                workload,
+                epoch,
+                may_have_arrived,
+                why,
+            })
+        }
+    };
     (workload, input)
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use persys_cluster::input::Probe;
 use persys_model::command::{Command, Order};
 use persys_model::entry::{Entries, SecretEntry};
-use persys_model::id::{NamespaceName, SecretName};
+use persys_model::id::{NamespaceName, SecretName, WorkloadId};
 use persys_model::secret::{Envelope, Redacted, SecretValue, SecretValues};
 use persys_model::spec::Spec;
 use persys_seal::{KeyFile, Keys, SealError};
@@ -204,6 +204,10 @@ impl<L: Links> Links for WithSecrets<L> {
             apply.secrets = Arc::new(self.secrets.values(&apply.spec));
         }
         self.links.order(to, command).await
+    }
+
+    async fn actions(&self, of: &Target, workload: &WorkloadId) -> Result<String, Unreachable> {
+        self.links.actions(of, workload).await
     }
 
     async fn probe(&self, of: &Target) -> Probe {

@@ -34,6 +34,14 @@ pub(crate) struct Situation<'a> {
     pub(crate) volume_free: bool,
     /// The node says that it runs something of it by an earlier decision.
     pub(crate) runs_older: bool,
+    /// The present attempt made no progress for longer than it may.
+    pub(crate) overdue: bool,
+    /// The node took in the present decision.
+    pub(crate) accepted: bool,
+    /// An order for it is on its way, and nobody knows yet whether it arrives.
+    pub(crate) order_open: bool,
+    /// No order for it can have reached the node, and no earlier copy is there.
+    pub(crate) never_arrived: bool,
     /// The next attempt is due.
     pub(crate) retry_due: bool,
     /// A new revision was tried and fits nowhere: carry on with the old one.
@@ -64,6 +72,12 @@ pub(crate) enum Action {
     Reissue,
     /// See to it that the node has been told.
     Order,
+    /// Report that a stop or a removal takes too long.
+    ReportOverdue,
+    /// Move to another node if one fits, because the order cannot be delivered.
+    Redispatch,
+    /// End an attempt that makes no progress.
+    TimeOut,
     /// Take in the node's word.
     Believe(Word),
     /// Give up the place; the copy there is a former one from now on.
@@ -95,7 +109,7 @@ pub(crate) fn decide(now: &Situation<'_>) -> Action {
     match (now.desired, now.place) {
         (Desired::Deleted, None) => Action::Finish,
         (Desired::Deleted, Some(place)) => match now.node {
-            NodeState::Ready | NodeState::Draining => renew_or(now, place, Action::Order),
+            NodeState::Ready | NodeState::Draining => renew_or(now, place, order_or_report(now)),
             NodeState::NotReady | NodeState::Lost => Action::BuryAndFinish,
         },
         // Its node was removed before it could say so.
@@ -131,7 +145,15 @@ fn at_rest(now: &Situation<'_>) -> Action {
             false
         }
     };
-    if ended && now.phase == Phase::Stopping { Action::Believe(Word::Rests) } else { Action::Order }
+    if ended && now.phase == Phase::Stopping {
+        Action::Believe(Word::Rests)
+    } else {
+        order_or_report(now)
+    }
+}
+
+fn order_or_report(now: &Situation<'_>) -> Action {
+    if now.overdue { Action::ReportOverdue } else { Action::Order }
 }
 
 fn unplaced(now: &Situation<'_>) -> Action {
@@ -163,6 +185,8 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,
+        // The attempt that timed out came to its end after all.
+        Phase::Backoff if now.seen == Some(&State::Running) => Action::Believe(Word::Runs),
         Phase::Backoff if now.retry_due && !now.update_blocked => Action::Reissue,
         Phase::Backoff => Action::Rest,
         Phase::Pending | Phase::Stopped if now.update_blocked => Action::Rest,
@@ -176,6 +200,11 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
 /// What the node's word means for a workload that should run.
 fn listen(now: &Situation<'_>) -> Action {
     match (now.seen, now.phase) {
+        (None | Some(State::Unknown | State::Pending | State::Stopped), Phase::Starting)
+            if now.overdue =>
+        {
+            overdue(now)
+        }
         (None, _) => Action::Order,
         (Some(State::Unknown), _) => Action::Order,
         (Some(State::Running), Phase::Running) => Action::Order,
@@ -188,6 +217,16 @@ fn listen(now: &Situation<'_>) -> Action {
         (Some(State::Pending | State::Stopped), _) => Action::Order,
         (Some(State::Completed), _) => Action::Believe(Word::Completed),
         (Some(State::Failed(_)), _) => Action::Believe(Word::Failed),
+    }
+}
+
+/// It should run, and nothing goes on.
+fn overdue(now: &Situation<'_>) -> Action {
+    let may_leave = !now.stays && !now.order_open && (!now.exclusive || now.never_arrived);
+    match (now.accepted, may_leave && !now.move_blocked) {
+        (true, _) => Action::TimeOut,
+        (false, true) => Action::Redispatch,
+        (false, false) => Action::Order,
     }
 }
 

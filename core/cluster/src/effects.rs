@@ -5,10 +5,10 @@ use std::sync::Arc;
 use persys_model::command::Command;
 use persys_model::entry::Entries;
 use persys_model::event::Event;
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::time::Millis;
-use persys_model::token::Session;
+use persys_model::token::{Epoch, Session};
 
 use crate::input::RequestId;
 use crate::record::Unit;
@@ -33,6 +33,15 @@ pub struct Effects {
 pub enum Outbound {
     /// An order to an agent.
     Command(NodeId, Command),
+    /// Ask an agent for its last actions about a workload; the answer is [`crate::input::Input::Actions`].
+    Actions {
+        /// The agent's node.
+        node: NodeId,
+        /// The workload.
+        workload: WorkloadId,
+        /// The decision it is asked about.
+        epoch: Epoch,
+    },
     /// Ask a silent node whether it lives; the answer says when that was asked.
     Probe(NodeId, Session, Millis),
     /// The answer to a registration.
@@ -127,8 +136,22 @@ marks! {
     ProbeAnswered,
     /// A silent node's machine answered, its agent did not.
     ProbeRefused,
+    /// A node was declared lost because its host lives and its agent does not.
+    AgentDown,
     /// A node was declared lost.
     NodeLost,
+    /// An order could not be delivered.
+    Undelivered,
+    /// An agent answered again to which orders could not be delivered.
+    DeliveredAgain,
+    /// Work was placed elsewhere because its order could not be delivered.
+    MovedUndelivered,
+    /// Work that must not run twice was placed elsewhere because its order never left.
+    MovedNeverArrived,
+    /// An attempt ended without progress.
+    TimedOut,
+    /// A runtime of a node stopped or began to answer.
+    RuntimeDown,
     /// A lost node came back.
     NodeReturned,
     /// Failover was held back because too many nodes were silent.

@@ -46,6 +46,17 @@ pub enum Input {
         /// The action it began or finished for the command, where it names one.
         task: Option<Arc<Task>>,
     },
+    /// An order was not delivered to an agent, or its outcome is unknown.
+    Undelivered(Undelivered),
+    /// An agent told its last actions about a workload, or could not be asked.
+    Actions {
+        /// The workload.
+        workload: WorkloadId,
+        /// The decision it was asked about.
+        epoch: Epoch,
+        /// The actions, or the reason there are none, as people read them.
+        text: Arc<str>,
+    },
     /// A probe of a silent node came back.
     Probed {
         /// Which node.
@@ -70,6 +81,23 @@ pub enum Input {
     Loaded(Snapshot),
     /// Time passed.
     Tick,
+}
+
+/// An order that was not answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undelivered {
+    /// The agent's node.
+    pub node: NodeId,
+    /// The life the order was meant for.
+    pub session: Session,
+    /// The workload it is about.
+    pub workload: WorkloadId,
+    /// The decision it carried.
+    pub epoch: Epoch,
+    /// False only if the order surely never left: nobody answered the call.
+    pub may_have_arrived: bool,
+    /// The cause, as people read it.
+    pub why: Arc<str>,
 }
 
 /// What a probe of a silent node found.

@@ -16,6 +16,9 @@ pub struct Settings {
     pub lease_ms: u64,
     /// How long after the lease a node that answers no probe is lost.
     pub failover_grace_ms: u64,
+    /// Time after the lease until work moves off a node whose host refuses the connection: the
+    /// machine lives, its agent does not.
+    pub agent_down_failover_ms: u64,
     /// How often a silent node is probed.
     pub probe_interval_ms: u64,
     /// How long after its last renewal an agent stops exclusive work by itself. Told to agents.
@@ -26,6 +29,14 @@ pub struct Settings {
     pub missing_grace_ms: u64,
     /// How long to wait for an agent's answer before a command is sent again.
     pub resend_ms: u64,
+    /// Wait before an order that could not be delivered is sent again; doubles up to `resend_ms`.
+    pub redeliver_ms: u64,
+    /// Longest time without progress until an attempt to start a container or a stack ends.
+    pub apply_timeout_ms: u64,
+    /// The same for virtual machines.
+    pub vm_apply_timeout_ms: u64,
+    /// Longest time without progress until a stop or a removal is reported as overdue.
+    pub delete_timeout_ms: u64,
     /// Most failed attempts in one incident.
     pub retry_attempts: u32,
     /// Wait after the first failed attempt; doubles with each further one.
@@ -62,11 +73,16 @@ impl Default for Settings {
             beats_per_second: 400,
             lease_ms: 6_000,
             failover_grace_ms: 4_000,
+            agent_down_failover_ms: 60_000,
             probe_interval_ms: 1_000,
             fence_ms: 12_000,
             exclusive_failover_ms: 30_000,
             missing_grace_ms: 15_000,
             resend_ms: 10_000,
+            redeliver_ms: 1_000,
+            apply_timeout_ms: 45_000,
+            vm_apply_timeout_ms: 240_000,
+            delete_timeout_ms: 60_000,
             retry_attempts: 5,
             retry_base_ms: 5_000,
             retry_cap_ms: 120_000,

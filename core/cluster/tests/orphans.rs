@@ -49,6 +49,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         state,
         restarts: 0,
         confirmed: false,
+        progress: 0,
         trouble: None,
     };
     let held =

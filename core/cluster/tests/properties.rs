@@ -333,6 +333,7 @@ impl Trial {
             tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
+            down: BTreeMap::new(),
         };
         self.step(Input::Beat(request, beat));
     }
@@ -351,6 +352,7 @@ impl Trial {
             state: state_of(state),
             restarts: 0,
             confirmed: true,
+            progress: 0,
             trouble: None,
         }
     }
@@ -463,6 +465,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
                 state: state_of(*state),
                 restarts: 0,
                 confirmed: true,
+                progress: 0,
                 trouble: None,
             };
             let revision = RevisionId::new("r").unwrap();

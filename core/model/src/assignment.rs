@@ -101,6 +101,8 @@ pub enum ReasonCode {
     Placed,
     /// The node says it runs.
     Running,
+    /// The order for its node cannot be delivered; it is sent again.
+    DispatchFailed,
     /// The user changed the spec.
     Updated,
     /// The new revision fits nowhere; the old one goes on.
@@ -141,11 +143,12 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Submitted,
         Self::NoNodeFits,
         Self::Placed,
         Self::Running,
+        Self::DispatchFailed,
         Self::Updated,
         Self::UpdateWaits,
         Self::StopRequested,
@@ -174,6 +177,7 @@ impl ReasonCode {
             Self::NoNodeFits => "NoNodeFits",
             Self::Placed => "Placed",
             Self::Running => "Running",
+            Self::DispatchFailed => "DispatchFailed",
             Self::Updated => "Updated",
             Self::UpdateWaits => "UpdateWaits",
             Self::StopRequested => "StopRequested",

@@ -8,6 +8,7 @@ use crate::id::{NodeId, RevisionId, WorkloadId};
 use crate::mode::Mode;
 use crate::node::Condition;
 use crate::phase::Phase;
+use crate::spec::WorkloadType;
 use crate::task::Task;
 use crate::time::WallMillis;
 use crate::token::{Epoch, EventSeq};
@@ -101,6 +102,24 @@ pub enum Happening {
         /// Why.
         why: Arc<str>,
     },
+    /// A part of a ready node stopped working, or works again.
+    NodeTrouble {
+        /// The node.
+        id: NodeId,
+        /// The part.
+        part: NodePart,
+        /// The cause; `None` when the part works again.
+        why: Option<Arc<str>>,
+    },
+    /// A workload stays in its phase for longer than it should.
+    WorkloadDelayed {
+        /// The workload.
+        id: WorkloadId,
+        /// The node that should act, if there is one.
+        node: Option<NodeId>,
+        /// The cause, as people read it.
+        message: Arc<str>,
+    },
     /// An operator changed a node.
     NodeChanged {
         /// Which.
@@ -155,6 +174,15 @@ pub enum Happening {
         /// Why.
         why: Arc<str>,
     },
+}
+
+/// A part of a node that can fail while its heartbeats go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodePart {
+    /// Delivery of orders to its agent.
+    Orders,
+    /// The runtime of one type of workload.
+    Runtime(WorkloadType),
 }
 
 /// What an operator changed on a node.

@@ -21,6 +21,8 @@ pub struct Report {
     /// Whether the scheduler named this decision in the present session; before that the agent
     /// neither starts it nor starts it again.
     pub confirmed: bool,
+    /// Counts signs of progress while it is prepared, such as parts of an image that arrived.
+    pub progress: u64,
     /// Why the last thing the agent did for it failed, where it tries again: a start, a stop, a removal.
     pub trouble: Option<Failure>,
 }

@@ -3,12 +3,14 @@
 //! Everything an agent says carries its session and a sequence number, so that a message that was
 //! overtaken by a later one, or belongs to an earlier life, changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::id::NodeId;
 use crate::inventory::{Inventory, Report, Tombstone};
 use crate::node::NodeFacts;
 use crate::resources::Compute;
+use crate::spec::WorkloadType;
 use crate::task::WorkloadTask;
 use crate::token::{Session, Term};
 
@@ -69,6 +71,8 @@ pub struct Beat {
     /// Why the agent takes nothing new at present, if so: for people. Placement counts what is
     /// reserved, not what is measured.
     pub busy: Option<Arc<str>>,
+    /// Runtimes that do not answer, by the type of workload they run, with the cause.
+    pub down: BTreeMap<WorkloadType, Arc<str>>,
 }
 
 /// The scheduler's answer to a beat.

@@ -95,6 +95,7 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Completed, Deleting, User),
     (Backoff, Starting, Retry),
     (Backoff, Pending, Placer),
+    (Backoff, Running, Agent),
     (Backoff, Stopped, User),
     (Backoff, Deleting, User),
     (Failed, Starting, User),

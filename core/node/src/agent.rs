@@ -141,6 +141,7 @@ impl Agent {
             Input::Done { verb, workload, outcome } => {
                 self.done(verb, &workload, outcome, now, &mut effects);
             }
+            Input::Progress(workload) => self.progressed(workload),
             Input::Persisted(seq) => self.persisted(seq, &mut effects),
             Input::LedgerFailed => {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
@@ -240,6 +241,16 @@ impl Agent {
 
     pub(crate) fn touch_all(&mut self) {
         self.touched.extend(self.slots.keys().cloned());
+    }
+
+    /// Something under way goes on; the next report says so.
+    fn progressed(&mut self, workload: WorkloadId) {
+        if let Some(slot) = self.slots.get_mut(&workload)
+            && slot.flight.is_some()
+        {
+            slot.progress = slot.progress.saturating_add(1);
+            self.touched.insert(workload);
+        }
     }
 
     /// What rests on a change that is on disk now may go on.
@@ -413,6 +424,7 @@ impl Agent {
             state: slot.state(intent, slot.confirmed || act_early),
             restarts: intent.restarts,
             confirmed: slot.confirmed,
+            progress: slot.progress,
             trouble: slot.trouble.clone(),
         };
         let held = slot::held(report, intent);
@@ -472,7 +484,8 @@ impl Agent {
         let (used, busy) = (self.load.used(), self.load.busy().map(Arc::from));
         // The shell knows its actions, and adds them.
         let tasks = Vec::new();
-        Beat { node, session, seq, reports, removed, inventory, tasks, used, busy }
+        let down = self.watch.down(&self.facts.types);
+        Beat { node, session, seq, reports, removed, inventory, tasks, used, busy, down }
     }
 
     /// Whether there is something that should not wait for the next beat.

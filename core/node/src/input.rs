@@ -60,6 +60,8 @@ pub enum Input {
         /// How it went.
         outcome: Outcome,
     },
+    /// A verb that starts a workload made progress, such as a part of an image that arrived.
+    Progress(WorkloadId),
     /// Ledger changes up to this one are on disk.
     Persisted(LedgerSeq),
     /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.

@@ -54,6 +54,8 @@ pub(crate) struct Slot {
     pub(crate) end: Option<End>,
     /// A restart that is due or waits.
     pub(crate) again: Option<Again>,
+    /// Signs of progress of the verbs that ran for it in this life.
+    pub(crate) progress: u64,
     /// Verbs that failed in a row, and why the last one did, where it is tried again.
     pub(crate) failures: u32,
     pub(crate) trouble: Option<Failure>,

@@ -29,6 +29,17 @@ use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
 use crate::slot::{End, Slot, View, is_exclusive};
 
+/// Missing answers in a row after which a runtime counts as down.
+const BLIND_LOOKS: u32 = 2;
+
+fn no_answer(kind: WorkloadType) -> &'static str {
+    match kind {
+        WorkloadType::Container => "Docker does not answer",
+        WorkloadType::Compose => "Docker or the Compose program does not answer",
+        WorkloadType::Vm => "libvirt does not answer",
+    }
+}
+
 /// When the runtimes were asked and when they answered. One question is open at a time, unless the
 /// patience for its answer ended: then both may be answered, and in any order.
 #[derive(Debug, Clone)]
@@ -44,6 +55,8 @@ pub(crate) struct Watch {
     sight: Sight,
     /// Types whose runtimes did not answer last time, while others did.
     blind: BTreeSet<WorkloadType>,
+    /// Answers in a row in which some runtime was missing.
+    blind_looks: u32,
     /// Types whose runtimes never answered in this life.
     unheard: BTreeSet<WorkloadType>,
 }
@@ -70,6 +83,7 @@ impl Watch {
             wanted: true,
             sight: Sight::New,
             blind: BTreeSet::new(),
+            blind_looks: 0,
             unheard: WorkloadType::ALL.into_iter().collect(),
         }
     }
@@ -89,6 +103,10 @@ impl Watch {
     fn answer(&mut self, look: LookId, sight: Sight, blind: BTreeSet<WorkloadType>) {
         self.answered = look;
         self.sight = sight;
+        self.blind_looks = match sight {
+            Sight::New | Sight::Clear => 0,
+            Sight::Partial | Sight::Blind => self.blind_looks.saturating_add(1),
+        };
         match sight {
             Sight::Clear | Sight::Partial => self.unheard.retain(|kind| blind.contains(kind)),
             Sight::New | Sight::Blind => {}
@@ -99,6 +117,21 @@ impl Watch {
     /// Types whose runtimes did not answer last time, while others did.
     pub(crate) fn blind(&self) -> &BTreeSet<WorkloadType> {
         &self.blind
+    }
+
+    /// Offered types whose runtimes do not answer, with the cause. One missing answer may be chance.
+    pub(crate) fn down(
+        &self,
+        offered: &BTreeSet<WorkloadType>,
+    ) -> BTreeMap<WorkloadType, Arc<str>> {
+        let down = |kind: &WorkloadType| match self.sight {
+            Sight::New | Sight::Clear => false,
+            Sight::Partial => self.blind.contains(kind),
+            Sight::Blind => true,
+        };
+        let lasting = self.blind_looks >= BLIND_LOOKS;
+        let kinds = offered.iter().filter(|kind| lasting && down(kind));
+        kinds.map(|kind| (*kind, Arc::from(no_answer(*kind)))).collect()
     }
 
     /// What is known of a workload that nobody spoke of so far: if the runtime of what it is to be

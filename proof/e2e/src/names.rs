@@ -17,6 +17,7 @@ use persys_cluster::settings::Settings;
 use persys_dns::{MemorySink, RecordSink};
 use persys_identity::Exposure;
 use persys_model::command::Command;
+use persys_model::id::WorkloadId;
 use persys_node::settings::AgentSettings;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_client::AgentControlClient;
@@ -57,6 +58,10 @@ struct Deaf(Arc<dyn Links>);
 impl Links for Deaf {
     async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, Unreachable> {
         self.0.order(to, command).await
+    }
+
+    async fn actions(&self, of: &Target, workload: &WorkloadId) -> Result<String, Unreachable> {
+        self.0.actions(of, workload).await
     }
 
     async fn probe(&self, _of: &Target) -> Probe {

@@ -250,6 +250,10 @@ impl Links for Wired<dyn Links> {
         self.tripwire.around("order", self.inner.order(to, command)).await
     }
 
+    async fn actions(&self, of: &Target, workload: &WorkloadId) -> Result<String, NoAgent> {
+        self.inner.actions(of, workload).await
+    }
+
     async fn probe(&self, of: &Target) -> Probe {
         self.inner.probe(of).await
     }

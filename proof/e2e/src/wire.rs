@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use persys_agent::upward::{Scheduler, Unreachable as NoScheduler};
 use persys_cluster::input::Probe;
 use persys_model::command::Command;
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable as NoAgent};
 
@@ -63,10 +63,14 @@ impl Wire {
 #[async_trait::async_trait]
 impl Links for Wire {
     async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, NoAgent> {
-        let agent = self.agent(&to.node).ok_or_else(|| NoAgent("cut off".to_owned()))?;
-        let given = agent.order(command).await.map_err(|error| NoAgent(error.to_string()))?;
+        let agent = self.agent(&to.node).ok_or_else(|| NoAgent::never_sent("cut off"))?;
+        let given = agent.order(command).await.map_err(NoAgent::unknown)?;
         let task = given.task.map(|named| named.task);
         Ok(OrderAnswer { answer: given.answer, task })
+    }
+
+    async fn actions(&self, of: &Target, _: &WorkloadId) -> Result<String, NoAgent> {
+        self.agent(&of.node).map(|_| String::new()).ok_or_else(|| NoAgent::never_sent("cut off"))
     }
 
     async fn probe(&self, of: &Target) -> Probe {

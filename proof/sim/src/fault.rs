@@ -87,6 +87,8 @@ faults! {
     Vanish = "fault: container removed by hand",
     /// Somebody switches on a second machine with the name of another.
     Impostor = "fault: second machine of one name",
+    /// A node sends heartbeats and cannot be called.
+    Undialled = "fault: node cannot be called",
 }
 
 impl Fault {

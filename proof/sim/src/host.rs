@@ -36,6 +36,8 @@ pub(crate) struct Host {
     pub(crate) runtime: Runtime,
     pub(crate) verbs_fail_until: u64,
     pub(crate) verbs_hang_until: u64,
+    /// Calls to its agent are refused until then; its heartbeats arrive.
+    pub(crate) undialled_until: u64,
     /// The scheduler its agent will call next.
     pub(crate) target: usize,
     /// The last moment at which its agent would not have answered a probe.
@@ -146,6 +148,7 @@ impl Host {
             runtime: Runtime::default(),
             verbs_fail_until: 0,
             verbs_hang_until: 0,
+            undialled_until: 0,
             target,
             absent_until: 0,
             vouched_gone: false,

@@ -93,6 +93,7 @@ impl Sim {
             | Fault::VerbsFail
             | Fault::VerbsHang
             | Fault::Exit
+            | Fault::Undialled
             | Fault::Vanish => self.afflict_host(fault, node, (short, long), rng),
             Fault::WallJump
             | Fault::SchedulerCrash
@@ -239,6 +240,7 @@ impl Sim {
             }
             Fault::VerbsFail => host.verbs_fail_until = long,
             Fault::VerbsHang => host.verbs_hang_until = long,
+            Fault::Undialled => host.undialled_until = long,
             _ => {
                 let running: Vec<_> = host.runtime.running().map(|(id, _)| id.clone()).collect();
                 let Some(id) = rng.pick(&running) else { return false };

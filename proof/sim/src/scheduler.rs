@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use persys_cluster::input::RequestId;
+use persys_cluster::input::{RequestId, Undelivered};
 use persys_cluster::replica::Replica;
 use persys_cluster::store::{CallId, HighWater};
 use persys_model::id::NodeId;
@@ -42,6 +42,9 @@ pub(crate) struct Process {
     pub(crate) next_request: u64,
     pub(crate) probes: BTreeMap<CallNumber, (NodeId, Session, Millis)>,
     pub(crate) next_probe: u64,
+    /// Orders without an answer, by number.
+    pub(crate) orders: BTreeMap<u64, Undelivered>,
+    pub(crate) next_order: u64,
 }
 
 /// Somebody who waits for an answer.
@@ -82,6 +85,8 @@ impl Process {
             next_request: 0,
             probes: BTreeMap::new(),
             next_probe: 0,
+            orders: BTreeMap::new(),
+            next_order: 0,
         }
     }
 

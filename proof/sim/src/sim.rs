@@ -10,6 +10,7 @@ use std::sync::Arc;
 use persys_cluster::input::Ask;
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::id::WorkloadId;
+use persys_model::token::Epoch;
 use persys_node::effects::Run;
 use persys_node::input::{Input, LedgerSeq, LookId, Observation, Outcome, VerbId};
 use persys_node::ledger::LedgerChange;
@@ -68,6 +69,19 @@ pub(crate) enum Event {
         scheduler: usize,
         life: Life,
         call: CallNumber,
+    },
+    /// An order was refused, or the patience for its answer ended.
+    OrderTimeout {
+        scheduler: usize,
+        life: Life,
+        number: u64,
+    },
+    /// An agent tells its last actions.
+    Actions {
+        scheduler: usize,
+        life: Life,
+        workload: WorkloadId,
+        epoch: Epoch,
     },
     AgentStart {
         node: usize,
@@ -311,6 +325,12 @@ impl Sim {
                 let found = persys_cluster::input::Probe::Silent;
                 self.probe_answered(scheduler, life, call, found);
             }
+            Event::OrderTimeout { scheduler, life, number } => {
+                self.order_unanswered(scheduler, life, number);
+            }
+            Event::Actions { scheduler, life, workload, epoch } => {
+                self.actions_told(scheduler, life, workload, epoch);
+            }
             event => self.happen_on_host(event),
         }
     }
@@ -374,9 +394,9 @@ impl Sim {
         let until = match event {
             Event::SchedulerTick { scheduler, .. }
             | Event::StoreReply { scheduler, .. }
-            | Event::ProbeTimeout { scheduler, .. } => {
-                self.schedulers.get(*scheduler)?.paused_until
-            }
+            | Event::ProbeTimeout { scheduler, .. }
+            | Event::OrderTimeout { scheduler, .. }
+            | Event::Actions { scheduler, .. } => self.schedulers.get(*scheduler)?.paused_until,
             Event::AgentTick { node, .. }
             | Event::UpTimeout { node, .. }
             | Event::LedgerWrite { node, .. }

@@ -1,6 +1,7 @@
 //! A heartbeat and its answer, both ways.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::failure::clip;
@@ -8,12 +9,14 @@ use persys_model::fault::Faults;
 use persys_model::id::NodeId;
 use persys_model::link::{Beat, BeatAnswer};
 use persys_model::resources::Compute;
+use persys_model::spec::WorkloadType;
 use persys_model::spec::check::limits::{CPU_MILLICORES, MEMORY_MIB};
 use persys_model::time::WallMillis;
 use persys_model::token::{Session, Term};
 
 use super::at::{At, reading};
 use super::leaf::{ITEMS, amount, count, list, name, signed, token};
+use super::register::missing_to_wire;
 use super::report::LegacyStatus;
 use super::{Arrived, Said, held, report, task, time};
 use crate::control::v1 as wire;
@@ -56,6 +59,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         tombstones: beat.removed.iter().map(held::tombstone_to_wire).collect(),
         buried: buried.iter().map(held::tombstone_to_wire).collect(),
         busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
+        runtimes_down: missing_to_wire(&beat.down),
         denied_digest: 0,
         agent_version: String::new(),
         tasks: beat.tasks.iter().map(task::to_wire).collect(),
@@ -103,7 +107,17 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
         tasks,
         used: used?,
         busy: busy(&request.busy),
+        down: runtimes_down(request.runtimes_down),
     })
+}
+
+/// Types this release does not know say nothing to it.
+fn runtimes_down(down: BTreeMap<String, String>) -> BTreeMap<WorkloadType, Arc<str>> {
+    let known = |(word, why): (String, String)| {
+        let kind = WorkloadType::ALL.into_iter().find(|kind| kind.word() == word)?;
+        Some((kind, busy(&why).unwrap_or_else(|| Arc::from("its runtime does not answer"))))
+    };
+    down.into_iter().filter_map(known).collect()
 }
 
 /// For people: a long text is cut.

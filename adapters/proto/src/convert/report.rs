@@ -33,6 +33,7 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         confirmed: report.confirmed,
         trouble_reason: reason_of(report.trouble.as_ref()).into(),
         trouble: report.trouble.as_ref().map(|why| why.message.to_string()).unwrap_or_default(),
+        progress: report.progress,
         program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
     }
 }
@@ -52,6 +53,7 @@ pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report>
         state: state?,
         restarts: report.restarts,
         confirmed: report.confirmed,
+        progress: report.progress,
         trouble: trouble?.map(|reason| Failure::new(reason, &report.trouble)),
     })
 }

@@ -1,5 +1,6 @@
 //! Values from a seed, for round trips and as a start for mutations.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
@@ -41,6 +42,7 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         state,
         restarts: r.pick(&[0, 7, u32::MAX]),
         confirmed: r.one_in(2),
+        progress: r.next(),
         trouble: r.one_in(2).then(|| failure(r)),
     }
 }
@@ -125,6 +127,11 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
         tasks: r.list(2, task),
         used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
         busy: r.one_in(2).then(|| Arc::from("90 % of its CPU")),
+        down: if r.one_in(2) {
+            BTreeMap::from([(WorkloadType::Vm, Arc::from("libvirt does not answer"))])
+        } else {
+            BTreeMap::new()
+        },
     }
 }
 

@@ -45,6 +45,8 @@ fn node() -> Node {
     }
 }
 
+static NONE_DOWN: BTreeMap<WorkloadType, Arc<str>> = BTreeMap::new();
+
 fn node_view(node: &Node) -> NodeView<'_> {
     NodeView {
         node,
@@ -52,6 +54,8 @@ fn node_view(node: &Node) -> NodeView<'_> {
         free_disk_gib: 30,
         used: Compute::new(500, 64),
         busy: None,
+        unreachable: None,
+        down: &NONE_DOWN,
         workloads: 3,
     }
 }

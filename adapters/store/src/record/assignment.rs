@@ -32,10 +32,19 @@ pub(crate) struct AssignmentShape {
 #[derive(Debug, Serialize, Deserialize)]
 struct ReasonShape {
     code: CodeShape,
+    /// A code that earlier releases do not know; they read the nearest one they do know in `code`.
+    /// It counts only beside that one, since they keep it when they change `code`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exact: Option<CodeShape>,
     message: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<FailureShape>,
     since_ms: u64,
+}
+
+/// The code that earlier releases read in place of this one, if they do not know it.
+fn nearest(code: ReasonCode) -> Option<ReasonCode> {
+    (code == ReasonCode::DispatchFailed).then_some(ReasonCode::Placed)
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +84,7 @@ mirror!(PhaseShape of Phase {
     Pending, Starting, Running, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
 });
 mirror!(CodeShape of ReasonCode {
-    Submitted, NoNodeFits, Placed, Running, Updated, UpdateWaits, StopRequested, Stopped,
+    Submitted, NoNodeFits, Placed, Running, DispatchFailed, Updated, UpdateWaits, StopRequested, Stopped,
     StartRequested, Completed, Restarting, AttemptFailed, GaveUp, RetryRequested, RetryDue,
     NodeLost, NodeDrained, DataOnNode, WaitsForFence, DeleteRequested, Recovered, Adopted,
 });
@@ -161,18 +170,25 @@ impl From<&Reason> for ReasonShape {
             message: Arc::clone(message),
             program_ended: *stage == FailureStage::Run,
         });
-        Self { code: (*code).into(), message: Arc::clone(message), failure, since_ms: since.0 }
+        let (known, exact) = match nearest(*code) {
+            Some(known) => (known, Some(CodeShape::from(*code))),
+            None => (*code, None),
+        };
+        let message = Arc::clone(message);
+        Self { code: known.into(), exact, message, failure, since_ms: since.0 }
     }
 }
 
 impl From<ReasonShape> for Reason {
-    fn from(ReasonShape { code, message, failure, since_ms }: ReasonShape) -> Self {
+    fn from(ReasonShape { code, exact, message, failure, since_ms }: ReasonShape) -> Self {
+        let code = ReasonCode::from(code);
+        let exact = exact.map(ReasonCode::from).filter(|exact| nearest(*exact) == Some(code));
         let failure = failure.map(|FailureShape { reason, message, program_ended }| Failure {
             reason: reason.into(),
             stage: if program_ended { FailureStage::Run } else { FailureStage::Start },
             message,
         });
-        Self { code: code.into(), message, failure, since: WallMillis(since_ms) }
+        Self { code: exact.unwrap_or(code), message, failure, since: WallMillis(since_ms) }
     }
 }
 

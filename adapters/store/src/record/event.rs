@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use persys_model::event::{Author, Event, Happening, NodeChange};
+use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::mode::Mode;
+use persys_model::spec::WorkloadType;
 use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, EventSeq};
@@ -58,6 +59,19 @@ enum HappeningShape {
         from: ConditionShape,
         to: ConditionShape,
         why: Arc<str>,
+    },
+    NodeTrouble {
+        id: Arc<str>,
+        /// `orders`, or the type of workload whose runtime it is.
+        part: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Arc<str>>,
+    },
+    WorkloadDelayed {
+        id: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Arc<str>>,
+        message: Arc<str>,
     },
     NodeChanged {
         id: Arc<str>,
@@ -173,6 +187,17 @@ impl Record for Event {
     }
 }
 
+/// The stored word for the delivery of orders.
+const ORDERS: &str = "orders";
+
+fn read_part(word: &str) -> Result<NodePart, String> {
+    if word == ORDERS {
+        return Ok(NodePart::Orders);
+    }
+    let kind = WorkloadType::ALL.into_iter().find(|kind| kind.word() == word);
+    kind.map(NodePart::Runtime).ok_or_else(|| "part is not one of a node".to_owned())
+}
+
 fn text(id: impl AsRef<str>) -> Arc<str> {
     Arc::from(id.as_ref())
 }
@@ -199,6 +224,19 @@ impl From<&Happening> for HappeningShape {
                 from: (*from).into(),
                 to: (*to).into(),
                 why: Arc::clone(why),
+            },
+            Happening::NodeTrouble { id, part, why } => Self::NodeTrouble {
+                id: text(id.as_str()),
+                part: Arc::from(match part {
+                    NodePart::Orders => ORDERS,
+                    NodePart::Runtime(kind) => kind.word(),
+                }),
+                why: why.clone(),
+            },
+            Happening::WorkloadDelayed { id, node, message } => Self::WorkloadDelayed {
+                id: text(id.as_str()),
+                node: node.as_ref().map(|node| text(node.as_str())),
+                message: Arc::clone(message),
             },
             Happening::NodeChanged { id, what } => {
                 Self::NodeChanged { id: text(id.as_str()), what: (*what).into() }
@@ -256,6 +294,14 @@ impl HappeningShape {
                 from: from.into(),
                 to: to.into(),
                 why,
+            },
+            Self::NodeTrouble { id, part, why } => {
+                Happening::NodeTrouble { id: node_id(&id)?, part: read_part(&part)?, why }
+            }
+            Self::WorkloadDelayed { id, node, message } => Happening::WorkloadDelayed {
+                id: workload_id(&id)?,
+                node: node.map(|node| node_id(&node)).transpose()?,
+                message,
             },
             Self::NodeChanged { id, what } => {
                 Happening::NodeChanged { id: node_id(&id)?, what: what.into() }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use persys_cluster::input::Probe;
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, Name};
 use persys_model::command::{Answer, Command, Order};
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::BY_STREAM;
+use persys_model::time::WallMillis;
 use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::token::Epoch;
 use persys_proto::agent::v1 as agent;
@@ -28,6 +29,7 @@ use super::obeyed::Obeyed;
 use super::streams::{Carries, Open, Streams};
 use super::{Links, OrderAnswer, Target, Unreachable};
 use crate::metrics::Metrics;
+use crate::moment::rfc3339;
 
 /// What stands before the address of an old agent where others name their machine.
 pub(crate) const LEGACY_HOST: &str = "legacy/";
@@ -42,6 +44,9 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const BREAKING: Duration = Duration::from_millis(200);
 /// How often, and how many times, an old agent is asked whether a removal is done.
 const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
+
+/// Actions of an agent that are attached to an attempt that made no progress.
+const ACTIONS_TOLD: i32 = 20;
 
 type Attach = fn(Request<()>) -> Result<Request<()>, Status>;
 type Client = AgentServiceClient<InterceptedService<Channel, Attach>>;
@@ -96,7 +101,7 @@ impl GrpcLinks {
     pub(crate) fn channel(&self, to: &Target) -> Result<Channel, Unreachable> {
         if *to.endpoint == *BY_STREAM {
             let channel = self.streams.tunnel(&to.node);
-            return channel.ok_or_else(|| unreachable("it keeps no stream open"));
+            return channel.ok_or_else(|| Unreachable::never_sent("it keeps no stream open"));
         }
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = match channels.get(&to.node) {
@@ -120,11 +125,13 @@ impl GrpcLinks {
         let connector = match &self.way {
             Way::Plain => Connector::plain(),
             Way::Tls(credentials) => {
-                let name = Name::new(node.as_str()).map_err(unreachable)?;
-                Connector::tls(credentials, Expected::Agent(name)).map_err(unreachable)?
+                let name = Name::new(node.as_str()).map_err(Unreachable::never_sent)?;
+                let expected = Expected::Agent(name);
+                Connector::tls(credentials, expected).map_err(Unreachable::never_sent)?
             }
         };
-        let endpoint = Endpoint::from_shared(format!("http://{endpoint}")).map_err(unreachable)?;
+        let endpoint = Endpoint::from_shared(format!("http://{endpoint}"));
+        let endpoint = endpoint.map_err(Unreachable::never_sent)?;
         let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_timeout(KEEPALIVE);
         Ok(Lasting::new(endpoint, connector))
     }
@@ -138,7 +145,13 @@ impl GrpcLinks {
         let began = Instant::now();
         let twice = async {
             match call().await {
-                Err(why) if is_stale(&why) => call().await,
+                Err(why) if is_stale(&why) => call().await.map_err(|second| match second {
+                    // The first one may have arrived, whatever became of the second.
+                    second if ConnectError::within(&second).is_some() => {
+                        Status::unavailable(format!("the connection broke off: {second}"))
+                    }
+                    second => second,
+                }),
                 answer => answer,
             }
         };
@@ -214,8 +227,11 @@ impl GrpcLinks {
     ) -> Result<OrderAnswer, Unreachable> {
         let legacy = is_legacy(to);
         let client = self.client(to)?;
-        let call =
-            if legacy { to_legacy_call(command).map_err(unreachable)? } else { to_call(command) };
+        let call = if legacy {
+            to_legacy_call(command).map_err(Unreachable::never_sent)?
+        } else {
+            to_call(command)
+        };
         let answer = match call {
             Call::Apply(request) => self.apply(client, *request, &to.node).await,
             Call::Delete(request) => self.delete(client, request, command.epoch).await,
@@ -320,6 +336,23 @@ impl Links for GrpcLinks {
         answer
     }
 
+    async fn actions(&self, of: &Target, workload: &WorkloadId) -> Result<String, Unreachable> {
+        let client = self.client(of)?;
+        let call = || {
+            let mut client = client.clone();
+            let request = agent::ListActionsRequest {
+                workload_id: workload.to_string(),
+                limit: ACTIONS_TOLD,
+                newest_first: true,
+                ..agent::ListActionsRequest::default()
+            };
+            async move { client.list_actions(request).await }
+        };
+        let told = self.call("ListActions", call).await.map_err(|why| failed(&why))?;
+        let lines: Vec<_> = told.actions.iter().map(action_line).collect();
+        Ok(lines.join("\n"))
+    }
+
     async fn probe(&self, of: &Target) -> Probe {
         let Ok(client) = self.client(of) else { return Probe::Silent };
         timeout(PROBE_TIMEOUT, self.health(client)).await.unwrap_or(Probe::Silent)
@@ -377,10 +410,20 @@ fn is_gone(why: &Status) -> bool {
 }
 
 fn unreachable(why: impl std::fmt::Display) -> Unreachable {
-    Unreachable(why.to_string())
+    Unreachable::unknown(why)
 }
 
 fn failed(why: &Status) -> Unreachable {
-    let reason = ConnectError::within(why).map(ToString::to_string);
-    Unreachable(reason.unwrap_or_else(|| format!("{}: {}", why.code(), why.message())))
+    match ConnectError::within(why) {
+        Some(error) => Unreachable::never_sent(error),
+        None => Unreachable::unknown(format!("{}: {}", why.code(), why.message())),
+    }
+}
+
+/// One action of an agent, for people.
+fn action_line(action: &agent::AgentAction) -> String {
+    let agent::AgentAction { task_id, action_type, status, error, created_at, .. } = action;
+    let since = WallMillis(u64::try_from(*created_at).unwrap_or_default().saturating_mul(1_000));
+    let error = if error.is_empty() { String::new() } else { format!(": {error}") };
+    format!("{action_type} {status} since {} ({task_id}){error}", rfc3339(since))
 }

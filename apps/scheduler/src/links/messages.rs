@@ -42,7 +42,7 @@ impl Messages {
 
     /// Sends an order to one who knows no tokens. That it was sent is all there is to know.
     pub(crate) async fn tell(&self, open: &Open, order: &Command) -> Result<(), Unreachable> {
-        let message = contract::to_stream(order).map_err(|why| Unreachable(why.to_string()))?;
+        let message = contract::to_stream(order).map_err(Unreachable::never_sent)?;
         tokio::select! {
             biased;
             () = open.over() => Err(ended()),
@@ -70,7 +70,7 @@ impl Messages {
             () = open.over() => Ok(Err(ended())),
         };
         self.waiting(|waiting| waiting.remove(&id));
-        answer.unwrap_or_else(|_| Err(Unreachable("no answer in time".to_owned())))
+        answer.unwrap_or_else(|_| Err(Unreachable::unknown("no answer in time")))
     }
 
     /// An order was answered. Nobody waits for an answer that is late or was never asked for.
@@ -89,7 +89,7 @@ impl Messages {
         match timeout(PATIENCE, self.to.send(Ok(message))).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(ended()),
-            Err(_) => Err(Unreachable("it does not read its stream".to_owned())),
+            Err(_) => Err(Unreachable::unknown("it does not read its stream")),
         }
     }
 
@@ -102,5 +102,5 @@ impl Messages {
 }
 
 fn ended() -> Unreachable {
-    Unreachable("its stream has ended".to_owned())
+    Unreachable::unknown("its stream has ended")
 }

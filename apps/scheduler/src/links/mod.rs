@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use persys_cluster::input::Probe;
 use persys_model::command::{Answer, Command};
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::task::Task;
 
 /// One agent, as it was when something was to be sent to it.
@@ -31,6 +31,9 @@ pub trait Links: Send + Sync {
     /// Gives one order and waits for its answer. Orders about one workload are given one after
     /// another, in the order of the calls; others do not wait for each other.
     async fn order(&self, to: &Target, command: Command) -> Result<OrderAnswer, Unreachable>;
+
+    /// Asks an agent for its last actions about a workload, newest first, one line each.
+    async fn actions(&self, of: &Target, workload: &WorkloadId) -> Result<String, Unreachable>;
 
     /// Asks whether a silent node lives.
     async fn probe(&self, of: &Target) -> Probe;
@@ -53,5 +56,22 @@ impl From<Answer> for OrderAnswer {
 
 /// An agent did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the agent does not answer: {0}")]
-pub struct Unreachable(pub String);
+#[error("the agent does not answer: {why}")]
+pub struct Unreachable {
+    /// The cause, as people read it.
+    pub why: String,
+    /// False only if the message surely never left this process.
+    pub may_have_arrived: bool,
+}
+
+impl Unreachable {
+    /// A message whose fate is unknown.
+    pub fn unknown(why: impl std::fmt::Display) -> Self {
+        Self { why: why.to_string(), may_have_arrived: true }
+    }
+
+    /// A message that was never sent.
+    pub fn never_sent(why: impl std::fmt::Display) -> Self {
+        Self { why: why.to_string(), may_have_arrived: false }
+    }
+}

@@ -25,8 +25,10 @@ pub(crate) struct Lives {
     under_way: Mutex<BTreeMap<WorkloadId, (Phase, WallMillis)>>,
 }
 
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 11] = [
     "workload",
+    "workload_delayed",
+    "node_trouble",
     "node_registered",
     "node_condition",
     "node_changed",
@@ -85,6 +87,8 @@ impl Lives {
             }
             Happening::NodeCondition { to, .. } => self.conditions.inc([condition_word(*to)]),
             Happening::NodeRegistered { .. }
+            | Happening::NodeTrouble { .. }
+            | Happening::WorkloadDelayed { .. }
             | Happening::NodeChanged { .. }
             | Happening::MassFailureBrake { .. }
             | Happening::Drift { .. }
@@ -140,6 +144,8 @@ pub(super) fn condition_word(condition: Condition) -> &'static str {
 fn kind(what: &Happening) -> &'static str {
     match what {
         Happening::Workload { .. } => "workload",
+        Happening::WorkloadDelayed { .. } => "workload_delayed",
+        Happening::NodeTrouble { .. } => "node_trouble",
         Happening::NodeRegistered { .. } => "node_registered",
         Happening::NodeCondition { .. } => "node_condition",
         Happening::NodeChanged { .. } => "node_changed",

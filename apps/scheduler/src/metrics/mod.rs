@@ -217,7 +217,7 @@ pub(crate) fn input_word(input: &ReplicaInput) -> &'static str {
         ReplicaInput::Cluster(input) => match **input {
             Input::Register(..) => "register",
             Input::Beat(..) => "beat",
-            Input::Answered { .. } => "answer",
+            Input::Answered { .. } | Input::Undelivered(_) | Input::Actions { .. } => "answer",
             Input::Probed { .. } => "probe",
             Input::Ask(..) => "request",
             Input::Committed(_) | Input::StoreLost { .. } | Input::Loaded(_) => "store",

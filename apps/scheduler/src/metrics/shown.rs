@@ -70,6 +70,8 @@ pub(super) struct Shown {
     nodes: Gauges<1>,
     leases: Gauges<1>,
     busy: Gauge,
+    unreachable: Gauge,
+    runtimes_down: Gauge,
     workloads: Gauges<1>,
     desired: Gauges<1>,
     pending: Gauges<1>,
@@ -106,6 +108,14 @@ impl Shown {
                 ["state"],
             ),
             busy: all.gauge("nodes_busy", "Nodes that take nothing new because they are busy"),
+            unreachable: all.gauge(
+                "nodes_unreachable",
+                "Ready nodes to which orders cannot be delivered",
+            ),
+            runtimes_down: all.gauge(
+                "nodes_runtime_down",
+                "Ready nodes with a runtime that does not answer",
+            ),
             workloads: all.gauges("workloads_status", "Workloads, by status", ["status"]),
             desired: all.gauges(
                 "workloads_desired_state",
@@ -115,7 +125,7 @@ impl Shown {
             pending: all.gauges("workloads_pending", "Workloads that wait, by why", ["reason"]),
             pending_for: all.gauge(
                 "workloads_pending_oldest_seconds",
-                "For how long the workload waits that has waited for the longest; 0 when none does",
+                "Longest time a workload has been pending or starting, for the same reason; 0 when none is",
             ),
             failed: all.gauges(
                 "workloads_failed",
@@ -172,6 +182,8 @@ impl Shown {
             (&self.waiting, tally.waiting),
             (&self.volumes, tally.volumes),
             (&self.busy, tally.busy),
+            (&self.unreachable, tally.unreachable),
+            (&self.runtimes_down, tally.runtimes_down),
             (&self.term, led.map_or(0, |led| led.term)),
             (&self.brake, u64::from(led.is_some_and(|led| led.brake))),
             (&self.requests, u64::try_from(present.requests).unwrap_or(u64::MAX)),

@@ -253,6 +253,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
             state: status.state,
             restarts: 0,
             confirmed: true,
+            progress: 0,
             trouble: None,
         });
     }
@@ -266,6 +267,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         tasks: Vec::new(),
         used: old.used,
         busy: None,
+        down: BTreeMap::new(),
     };
     Some((beat, view.node.drain.is_some()))
 }

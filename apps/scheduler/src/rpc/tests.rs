@@ -6,6 +6,7 @@ use persys_cluster::input::Probe;
 use persys_cluster::replica::Replica;
 use persys_cluster::store::HighWater;
 use persys_model::command::Command;
+use persys_model::id::WorkloadId;
 use persys_store::Memory as MemoryStore;
 use tonic::Code;
 
@@ -19,7 +20,11 @@ struct Nobody;
 #[async_trait::async_trait]
 impl Links for Nobody {
     async fn order(&self, _: &Target, _: Command) -> Result<OrderAnswer, Unreachable> {
-        Err(Unreachable("nobody is there".to_owned()))
+        Err(Unreachable::never_sent("nobody is there"))
+    }
+
+    async fn actions(&self, _: &Target, _: &WorkloadId) -> Result<String, Unreachable> {
+        Err(Unreachable::never_sent("nobody is there"))
     }
 
     async fn probe(&self, _: &Target) -> Probe {

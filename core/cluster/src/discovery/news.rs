@@ -145,6 +145,8 @@ impl Touched {
             // The store was read anew: what it holds may be another cluster.
             Happening::ModeChanged { .. } => self.whole = true,
             Happening::MassFailureBrake { .. }
+            | Happening::NodeTrouble { .. }
+            | Happening::WorkloadDelayed { .. }
             | Happening::Drift { .. }
             | Happening::Volume { .. } => {}
         }

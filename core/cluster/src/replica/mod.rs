@@ -214,6 +214,8 @@ impl Replica {
                 self.effects.not_leader.push(request);
             }
             Input::Answered { .. }
+            | Input::Undelivered(_)
+            | Input::Actions { .. }
             | Input::Probed { .. }
             | Input::Committed(_)
             | Input::StoreLost { .. }

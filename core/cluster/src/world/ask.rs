@@ -13,6 +13,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::delivery::Attempt;
 use super::slots::{WorkloadIndex, WorkloadSlot};
 use crate::effects::{ACCEPTED, Mark, RefusalCode, UNCHANGED};
 use crate::input::{Ask, RequestId};
@@ -192,6 +193,7 @@ impl World {
             healthy_since: None,
             amiss_since: None,
             runs_older: false,
+            attempt: Attempt::new(true, self.now.mono),
         }));
         self.capital_ids.insert(&id);
         self.workload_by_id.insert(id, at);

@@ -53,6 +53,7 @@ impl World {
             self.index.set_open(at, self.is_open(at));
             self.room_changed |= was_busy;
         }
+        self.take_runtimes_down(at, &beat.down);
         if let Some(inventory) = beat.inventory {
             self.take_inventory(at, inventory, false);
         }
@@ -113,6 +114,7 @@ impl World {
         self.index.set_open(at, self.is_open(at));
         self.room_changed = true;
         self.silent.remove(&at);
+        self.restart_patience(at);
         self.look_at_brake();
         self.order_removals(at);
         for workload in assigned {
@@ -136,6 +138,8 @@ impl World {
         let epoch = place.epoch;
         let workload = report.workload.clone();
         let word = Report { epoch, ..report };
+        let changed = slot.seen.as_ref().is_none_or(|seen| seen.state != word.state);
+        slot.attempt.heard(word.progress, changed, self.now.mono);
         let confirmed = word.confirmed;
         // What an agent merely remembers it does not act on: tell it again. It may have been told in
         // this very session and have doubted it since, by a late word about the session before.

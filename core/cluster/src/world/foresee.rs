@@ -12,6 +12,7 @@ use persys_model::workload::{Desired, Workload};
 
 use super::World;
 use super::ask::meant;
+use super::delivery::Attempt;
 use super::judge::Judged;
 use super::place::{demands, request};
 use super::slots::WorkloadSlot;
@@ -164,5 +165,6 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         healthy_since: None,
         amiss_since: None,
         runs_older: false,
+        attempt: Attempt::default(),
     }
 }

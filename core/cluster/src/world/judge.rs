@@ -84,7 +84,10 @@ impl World {
                 None => fault.of_one(),
             },
             Reason::WorkloadType(kind) => {
-                let lacks = self.nodes.get(at.0).and_then(|slot| slot.node.facts.missing.get(kind));
+                let slot = self.nodes.get(at.0);
+                let lacks = slot.and_then(|slot| {
+                    slot.down.get(kind).or_else(|| slot.node.facts.missing.get(kind))
+                });
                 lacks.map_or_else(|| fault.of_one(), |why| format!("{}: {why}", fault.of_one()))
             }
             Reason::Driver(_)
@@ -103,9 +106,10 @@ impl World {
             (Condition::NotReady, _) => "is not ready: its heartbeats stay away".to_owned(),
             (Condition::Ready, Some(why)) if why.is_empty() => "is being drained".to_owned(),
             (Condition::Ready, Some(why)) => format!("is being drained: {why}"),
-            (Condition::Ready, None) => match &slot.busy {
-                Some(why) => format!("takes nothing new: {why}"),
-                None => Reason::Closed.of_one(),
+            (Condition::Ready, None) => match (slot.reach.trouble(), &slot.busy) {
+                (Some(why), _) => format!("orders cannot be delivered: {why}"),
+                (None, Some(why)) => format!("takes nothing new: {why}"),
+                (None, None) => Reason::Closed.of_one(),
             },
         }
     }

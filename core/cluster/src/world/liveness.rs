@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   Ready ── lease runs out ──► NotReady ── grace passed, probe silent, brake off ──► Lost
-//!     ▲                            │                                                   │
-//!     └──── beats again ───────────┘◄──────────────── registers anew ──────────────────┘
+//!     ▲                            │     └─ longer grace passed, probe refused, brake off ─┘│
+//!     └──── beats again ───────────┘◄──────────────── registers anew ─────────────────────┘
 //! ```
-//! Silence alone moves nothing. A refused connection means the agent died while its workloads
-//! live; an answered probe means only the beats are lost. Either way work stays where it is.
+//! Silence alone moves nothing: an answered probe means that only the heartbeats are lost. A refused
+//! connection means that the agent is down while its host lives. Its workloads may still run, so an
+//! agent that is merely restarted gets a longer grace. After that the node counts as lost: default
+//! work moves, exclusive work still needs its fence or an operator's confirmation.
 
 use std::sync::Arc;
 
@@ -77,12 +79,22 @@ impl World {
         let Some(slot) = self.nodes.get(at.0) else { return };
         let grace_over = now >= slot.expires_at.plus(self.settings.failover_grace_ms);
         let found = slot.probe.and_then(|probing| probing.found);
+        let agent_down_over = now >= slot.expires_at.plus(self.settings.agent_down_failover_ms);
         let silent = matches!(found, Some((_, Probe::Silent)))
             || self.settings.zoo.has(Bug::FailoverWithoutProbe);
+        let agent_down = matches!(found, Some((_, Probe::Refused)));
         let (asked, session) = (slot.probe.map(|probing| probing.asked), slot.node.session);
         let id = slot.node.facts.id.clone();
         if grace_over && silent && !self.brake {
-            return self.declare_lost(at);
+            return self.declare_lost(at, "no heartbeat and no answer to a probe");
+        }
+        if agent_down_over && agent_down && !self.brake {
+            self.mark(Mark::AgentDown);
+            let why = format!(
+                "no agent on its host for {} s: the connection is refused",
+                self.settings.agent_down_failover_ms / 1_000
+            );
+            return self.declare_lost(at, &why);
         }
         let due = asked.is_none_or(|asked| now >= asked.plus(self.settings.probe_interval_ms));
         if due {
@@ -99,7 +111,15 @@ impl World {
     pub(super) fn probed(&mut self, node: &NodeId, session: Session, asked: Millis, found: Probe) {
         let Some(at) = self.node_at(node) else { return };
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
-        if slot.node.condition != Condition::NotReady || slot.node.session != session {
+        if slot.node.session != session {
+            return;
+        }
+        let ready = slot.node.condition == Condition::Ready;
+        if ready && found == Probe::Answered && slot.orders.is_empty() {
+            // With orders open, only an answered order shows that they arrive.
+            return self.reached(at);
+        }
+        if slot.node.condition != Condition::NotReady {
             return;
         }
         let Some(probing) = &mut slot.probe else { return };
@@ -116,7 +136,7 @@ impl World {
     }
 
     /// Its life is over: whatever was meant for it will be refused, and its work may move.
-    fn declare_lost(&mut self, at: NodeIndex) {
+    pub(super) fn declare_lost(&mut self, at: NodeIndex, why: &str) {
         self.mark(Mark::NodeLost);
         let floor = self.first_session();
         let now = self.now.mono;
@@ -126,7 +146,7 @@ impl World {
             slot.lost_at = Some(now);
             slot.orders.clear();
         }
-        self.change_condition(at, Condition::Lost, "no beat and no answer to a probe");
+        self.change_condition(at, Condition::Lost, why);
         self.look_at_brake();
         self.mark_assigned_dirty(at);
     }

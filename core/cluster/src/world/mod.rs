@@ -12,6 +12,7 @@ mod audit;
 mod beat;
 mod check;
 mod copy;
+mod delivery;
 mod derived;
 mod drift;
 mod drift_view;
@@ -182,6 +183,8 @@ impl World {
                 self.note_task(&node, session, &workload, epoch, task);
                 self.answered(&node, session, &workload, epoch, &answer);
             }
+            Input::Undelivered(what) => self.undelivered(&what),
+            Input::Actions { workload, epoch, text } => self.take_actions(&workload, epoch, &text),
             Input::Probed { node, session, asked, found } => {
                 self.probed(&node, session, asked, found);
             }
@@ -225,7 +228,11 @@ impl World {
             Input::StoreLost { why } => self.store_lost(why),
             Input::Loaded(snapshot) => self.loaded(snapshot),
             Input::Committed(through) => self.committed(through),
-            Input::Answered { .. } | Input::Probed { .. } | Input::Tick => {}
+            Input::Answered { .. }
+            | Input::Undelivered(_)
+            | Input::Actions { .. }
+            | Input::Probed { .. }
+            | Input::Tick => {}
         }
     }
 
@@ -243,6 +250,7 @@ impl World {
             match timer {
                 Timer::Liveness(at) => self.look_at_liveness(at),
                 Timer::Resend(at) => self.resend(at),
+                Timer::Reach(at) => self.probe_unreachable(at),
                 Timer::Workload(at) => self.mark_dirty(at),
                 Timer::DriftSweep => self.sweep(),
                 Timer::Look => {}

@@ -14,6 +14,7 @@ use persys_model::token::{CommitSeq, Epoch, EventSeq, Term};
 use persys_model::zoo::Bug;
 
 use super::letter_case::CapitalIds;
+use super::delivery::Attempt;
 use super::slots::{NodeSlot, Slab, WorkloadIndex, WorkloadSlot};
 use super::timers::{Timer, Timers};
 use super::waiting::WaitingRoom;
@@ -214,6 +215,7 @@ impl World {
                     healthy_since: None,
                     amiss_since: None,
                     runs_older: false,
+                    attempt: Attempt::new(true, self.now.mono),
                 });
             }
         }
@@ -277,7 +279,13 @@ impl World {
         let traits = Traits {
             labels,
             taints: node.taints.clone(),
-            types: node.facts.types.clone(),
+            types: node
+                .facts
+                .types
+                .iter()
+                .filter(|kind| !slot.down.contains_key(kind))
+                .copied()
+                .collect(),
             drivers: node.facts.drivers.clone(),
         };
         self.index.set_node(at, node.facts.capacity, &node.facts.pools, traits);

@@ -15,7 +15,7 @@ use persys_model::workload::{Desired, Workload};
 
 use super::World;
 use crate::effects::{Mark, RefusalCode};
-use crate::input::{Ask, OrphanVerdict, RequestId};
+use crate::input::{Ask, OrphanVerdict, Probe, RequestId};
 use crate::placement::NodeIndex;
 use crate::record::Write;
 
@@ -110,15 +110,13 @@ impl World {
     /// An operator vouches that a silent node is off.
     fn confirm_gone(&mut self, request: RequestId, id: &NodeId) {
         let Some(at) = self.known_node(request, id) else { return };
-        let Some(slot) = self.nodes.get_mut(at.0) else { return };
-        if slot.node.condition != Condition::Lost {
-            let why = format!(
-                "node {id} is {}, not lost: its machine answers, and what runs there may go on; \
-                 start its agent again, or give up what is there with persys node remove {id}",
-                slot.node.status_word()
-            );
+        if let Err(why) = self.may_confirm_gone(at, id) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
+        if self.nodes.get(at.0).is_some_and(|slot| slot.node.condition != Condition::Lost) {
+            self.declare_lost(at, "an operator confirmed that it is gone");
+        }
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
         slot.confirmed_gone = true;
         self.room_changed = true;
         let Some(slot) = self.nodes.get(at.0) else { return };
@@ -131,6 +129,25 @@ impl World {
             self.mark_dirty(workload);
         }
         self.done(request, "accepted");
+    }
+
+    /// A node may be confirmed as gone when it is lost, or silent and no agent answers there.
+    fn may_confirm_gone(&self, at: NodeIndex, id: &NodeId) -> Result<(), String> {
+        let Some(slot) = self.nodes.get(at.0) else { return Ok(()) };
+        let found = slot.probe.and_then(|probing| probing.found).map(|(_, found)| found);
+        match (slot.node.condition, found) {
+            (Condition::Lost, _) | (Condition::NotReady, Some(Probe::Refused | Probe::Silent)) => {
+                Ok(())
+            }
+            (Condition::NotReady, None) => {
+                Err(format!("node {id} was not probed yet; try again in a few seconds"))
+            }
+            (Condition::Ready, _) | (Condition::NotReady, Some(Probe::Answered)) => Err(format!(
+                "node {id} is {} and its agent answers: what runs there goes on; \
+                 empty it with persys node drain {id}, or stop its agent first",
+                slot.node.status_word()
+            )),
+        }
     }
 
     /// Forgets a node: what is there is given up with it.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use persys_model::assignment::Grave;
+use persys_model::assignment::{Grave, ReasonCode};
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
@@ -15,6 +15,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
+use super::delivery::Attempt;
 use super::slots::{Sent, WorkloadIndex};
 use super::timers::Timer;
 use crate::effects::{Mark, Outbound};
@@ -58,7 +59,11 @@ impl World {
             }
         };
         let (workload, epoch) = (slot.workload.id.clone(), place.epoch);
-        self.send(node_at, workload, epoch, order, false);
+        if self.send(node_at, workload, epoch, order, false)
+            && let Some(slot) = self.workloads.get_mut(at.0)
+        {
+            slot.attempt.sent(epoch);
+        }
     }
 
     /// Tells a node which copies it is to have no more.
@@ -87,6 +92,7 @@ impl World {
         }
     }
 
+    /// Sends an order unless it is on its way; tells whether it did.
     fn send(
         &mut self,
         at: NodeIndex,
@@ -94,33 +100,44 @@ impl World {
         epoch: Epoch,
         order: Order,
         again: bool,
-    ) {
+    ) -> bool {
         let now = self.now.mono;
-        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        let Some(slot) = self.nodes.get_mut(at.0) else { return false };
         if slot.node.condition != Condition::Ready {
-            return;
+            return false;
         }
         if !again && slot.orders.get(&workload).is_some_and(|sent| sent.epoch == epoch) {
-            return;
+            return false;
         }
         if slot.orders.is_empty() {
             self.timers.set(now.plus(self.settings.resend_ms), Timer::Resend(at));
         }
-        slot.orders.insert(workload.clone(), Sent { epoch, at: now });
+        let again_at = now.plus(self.settings.resend_ms);
+        slot.orders.insert(workload.clone(), Sent { epoch, again_at });
         let (node, session) = (slot.node.facts.id.clone(), slot.node.session);
         let command = Command { term: self.term, session, epoch, workload, order };
         self.later(Outbound::Command(node, command));
+        true
+    }
+
+    /// Sends again at once whatever is open at a node.
+    pub(super) fn resend_all(&mut self, at: NodeIndex) {
+        let now = self.now.mono;
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        for sent in slot.orders.values_mut() {
+            sent.again_at = now;
+        }
+        self.resend(at);
     }
 
     /// Sends again what was not obeyed in time and still holds.
     pub(super) fn resend(&mut self, at: NodeIndex) {
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
-        let due = self.settings.resend_ms;
         let now = self.now.mono;
         let late: Vec<_> = slot
             .orders
             .iter()
-            .filter(|(_, sent)| now.since(sent.at) >= due)
+            .filter(|(_, sent)| now >= sent.again_at)
             .map(|(workload, sent)| (workload.clone(), sent.epoch))
             .collect();
         for (workload, epoch) in late {
@@ -131,9 +148,9 @@ impl World {
                 self.mark(Mark::Resent);
             }
         }
-        let next = self.nodes.get(at.0).and_then(|slot| slot.orders.values().map(|s| s.at).min());
-        if let Some(oldest) = next {
-            self.timers.set(oldest.plus(due).max(now.plus(1)), Timer::Resend(at));
+        let open = self.nodes.get(at.0).map(|slot| slot.orders.values());
+        if let Some(next) = open.and_then(|open| open.map(|sent| sent.again_at).min()) {
+            self.timers.set(next.max(now.plus(1)), Timer::Resend(at));
         }
     }
 
@@ -171,6 +188,14 @@ impl World {
         if self.nodes.get(at.0).is_none_or(|slot| slot.node.session != session) {
             return;
         }
+        self.reached(at);
+        let may_exist = !matches!(
+            answer,
+            Answer::Refused(
+                Refusal::OldTerm { .. } | Refusal::OtherSession { .. } | Refusal::Holding
+            )
+        );
+        self.order_ended(node, workload, epoch, may_exist);
         match answer {
             Answer::Accepted => self.taken_in(at, session, workload, epoch),
             Answer::Removed { epoch } => self.removed(at, workload, *epoch),
@@ -193,12 +218,23 @@ impl World {
         }
         let Some(index) = self.workload_by_id.get(workload).copied() else { return };
         let Some(slot) = self.workloads.get_mut(index.0) else { return };
-        if slot.assignment.place.as_ref().is_some_and(|place| place.epoch == epoch) {
+        if let Some(place) = &slot.assignment.place
+            && place.epoch == epoch
+        {
+            let new = slot.told != Some((session, epoch));
             slot.told = Some((session, epoch));
             if slot.admitted.is_none_or(|(admitted, _)| admitted != epoch) {
                 slot.admitted = Some((epoch, self.now.wall));
             }
             slot.amiss_since = None;
+            if new {
+                slot.attempt.moved(self.now.mono);
+            }
+            if slot.assignment.reason.code == ReasonCode::DispatchFailed {
+                let message = format!("on {}", place.node);
+                self.set_reason(index, ReasonCode::Placed, &message);
+                self.close_unit();
+            }
             self.settle_held(at, workload);
         }
     }
@@ -237,6 +273,7 @@ impl World {
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.told = None;
             slot.seen = None;
+            slot.attempt = Attempt::new(true, self.now.mono);
             if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
                 place.epoch = epoch;
             }

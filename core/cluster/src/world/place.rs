@@ -13,6 +13,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
+use super::delivery::Attempt;
 use super::open::FENCE_LABEL;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::effects::Mark;
@@ -78,6 +79,8 @@ impl World {
         };
         let Some(slot) = self.workloads.get(at.0) else { return };
         let previous = slot.assignment.place.as_ref().map(|place| place.epoch);
+        let may_exist = self.may_have_copy(at, node, &node_id);
+        let Some(slot) = self.workloads.get(at.0) else { return };
         // A new copy on the same node supersedes whatever was to be removed there.
         if slot.assignment.former.contains_key(&node_id) {
             self.drop_former(at, &node_id);
@@ -101,12 +104,45 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
+        slot.attempt = Attempt::new(may_exist, self.now.mono);
         if let Some(node) = self.nodes.get_mut(node.0) {
             node.assigned.insert(at);
         }
         self.waiting.leave(at, &mut self.workloads);
         self.touch_decision(at);
         self.set_phase(at, Phase::Starting, code, &format!("on {node_id}"), None);
+    }
+
+    /// True if a node may have a copy of a workload that is about to be placed there.
+    fn may_have_copy(&self, at: WorkloadIndex, node: NodeIndex, node_id: &NodeId) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return true };
+        let id = &slot.workload.id;
+        slot.assignment.former.contains_key(node_id)
+            || self.nodes.get(node.0).is_none_or(|there| {
+                there.graves.contains_key(id) || there.orphans.contains_key(id) || !there.known
+            })
+    }
+
+    /// Places a workload elsewhere whose order could not be delivered in time, if another node fits.
+    /// Tells whether it gave up its place.
+    pub(super) fn redispatch(&mut self, at: WorkloadIndex) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return false };
+        let here = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
+        let never_arrived = slot.attempt.never_arrived();
+        let once = self.at_most_once(&slot.workload.spec);
+        if self.pick(at).is_none_or(|target| Some(target) == here) {
+            self.join_waiting(at);
+            return false;
+        }
+        if never_arrived {
+            self.mark(if once { Mark::MovedNeverArrived } else { Mark::MovedUndelivered });
+            self.drop_place(at);
+        } else {
+            self.mark(Mark::MovedUndelivered);
+            self.retire(at);
+        }
+        self.fall_back_to_pending(at, ReasonCode::DispatchFailed);
+        true
     }
 
     /// Makes a new decision for the present intent: here if it fits, else elsewhere. Tells whether
@@ -205,6 +241,7 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
+        slot.attempt.begin_anew(self.now.mono);
         self.touch_decision(at);
         if let Some(node) = self.node_at(&after.node) {
             self.index.give(node, &before.reserved, &before.ports);

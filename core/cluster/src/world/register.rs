@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use persys_model::event::Happening;
+use persys_model::event::{Happening, NodePart};
 use persys_model::link::{Registration, RegistrationAnswer};
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -136,7 +136,14 @@ impl World {
             node.since = wall;
         }
         let id = node.facts.id.clone();
+        let unreachable = slot.reach.trouble().is_some();
         slot.begin_session(now, lease_ms);
+        if unreachable {
+            // Its new life may be called at another address.
+            let (id, part) = (id.clone(), NodePart::Orders);
+            self.happen(Happening::NodeTrouble { id, part, why: None });
+        }
+        self.restart_patience(at);
         if returned {
             self.mark(Mark::NodeReturned);
         }

@@ -22,6 +22,23 @@ impl World {
     pub(super) fn attempt_failed(&mut self, at: WorkloadIndex) {
         let unexplained = || Failure::new(FailureReason::RuntimeError, "the node gave no reason");
         let failure = self.seen_failure(at).unwrap_or_else(unexplained);
+        let avoid = failure.reason == FailureReason::InsufficientResources;
+        self.end_attempt(at, failure, avoid);
+    }
+
+    /// The present decision made no progress. Its copy may still come to run: once nothing more is
+    /// tried it is removed, and what must not run twice stays with its node.
+    pub(super) fn attempt_timed_out(&mut self, at: WorkloadIndex) {
+        let Some(failure) = self.timeout_failure(at) else { return };
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let avoid = !self.at_most_once(&slot.workload.spec);
+        self.end_attempt(at, failure, avoid);
+        if self.workloads.get(at.0).is_some_and(|slot| slot.assignment.phase == Phase::Failed) {
+            self.retire(at);
+        }
+    }
+
+    fn end_attempt(&mut self, at: WorkloadIndex, failure: Failure, avoid: bool) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let id = slot.workload.id.clone();
         let node = slot.assignment.place.as_ref().map(|place| place.node.clone());
@@ -38,7 +55,7 @@ impl World {
         if !endless {
             retry.attempts = retry.attempts.saturating_add(1);
         }
-        if failure.reason == FailureReason::InsufficientResources
+        if avoid
             && let Some(node) = node
             && !retry.avoid.contains(&node)
         {

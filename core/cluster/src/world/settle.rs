@@ -56,6 +56,17 @@ impl World {
                     self.order(at);
                     return self.conclude(at, tried);
                 }
+                Action::ReportOverdue => {
+                    self.order(at);
+                    self.report_overdue(at);
+                    return self.conclude(at, tried);
+                }
+                Action::Redispatch => tried.moving |= !self.redispatch(at),
+                Action::TimeOut => {
+                    if !self.time_out(at) {
+                        return self.conclude(at, tried);
+                    }
+                }
                 Action::Place => {
                     if !self.place(at) {
                         return;
@@ -89,6 +100,7 @@ impl World {
 
     /// There is nothing more to do for now.
     fn conclude(&mut self, at: WorkloadIndex, tried: Tried) {
+        self.arm_attempt(at);
         if tried.update {
             self.say_update_waits(at);
         }
@@ -127,10 +139,25 @@ impl World {
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
+            overdue: self.is_overdue(at),
+            accepted: seen.is_some() || self.has_accepted(at),
+            order_open: slot.attempt.is_open(),
+            never_arrived: slot.attempt.never_arrived(),
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
             move_blocked: tried.moving,
         }))
+    }
+
+    /// True if its node took in the present decision in its present life.
+    fn has_accepted(&self, at: WorkloadIndex) -> bool {
+        let accepted = || {
+            let slot = self.workloads.get(at.0)?;
+            let place = slot.assignment.place.as_ref()?;
+            let node = self.nodes.get(self.node_at(&place.node)?.0)?;
+            Some(slot.told == Some((node.node.session, place.epoch)))
+        };
+        accepted().unwrap_or(false)
     }
 
     fn node_state(&self, at: NodeIndex) -> NodeState {

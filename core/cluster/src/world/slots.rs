@@ -17,6 +17,7 @@ use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Session};
 use persys_model::workload::Workload;
 
+use super::delivery::{Attempt, Reach, RuntimesDown};
 use crate::input::Probe;
 
 /// Dense number of a workload in memory.
@@ -64,6 +65,10 @@ pub(crate) struct NodeSlot {
     pub(crate) used: Compute,
     /// Why its agent takes nothing new, if so.
     pub(crate) busy: Option<Arc<str>>,
+    /// Whether orders reach it.
+    pub(crate) reach: Reach,
+    /// Its runtimes that do not answer.
+    pub(crate) down: RuntimesDown,
 }
 
 /// How a silent node is probed.
@@ -87,7 +92,8 @@ pub(crate) struct Orphan {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) epoch: Epoch,
-    pub(crate) at: Millis,
+    /// When it is sent again unless it is answered.
+    pub(crate) again_at: Millis,
 }
 
 impl NodeSlot {
@@ -112,18 +118,22 @@ impl NodeSlot {
             confirmed_gone: false,
             used: Compute::ZERO,
             busy: None,
+            reach: Reach::default(),
+            down: RuntimesDown::new(),
         }
     }
 
-    /// Whether it takes new work: a node whose machine is busy is left alone until it says
-    /// otherwise, rather than given work that it would refuse.
+    /// True if it takes new work. A node whose machine is busy would refuse it, and one that cannot
+    /// be called would never hear of it.
     pub(crate) fn is_open(&self) -> bool {
-        self.node.is_open() && self.busy.is_none()
+        self.node.is_open() && self.busy.is_none() && self.reach.trouble().is_none()
     }
 
     /// Forgets what belonged to an earlier life of the agent.
     pub(crate) fn begin_session(&mut self, now: Millis, lease_ms: u64) {
         self.busy = None;
+        self.reach = Reach::default();
+        self.down.clear();
         self.orders.clear();
         self.removed.clear();
         self.seq = 0;
@@ -166,6 +176,8 @@ pub(crate) struct WorkloadSlot {
     pub(crate) amiss_since: Option<Millis>,
     /// Its node says that it runs something of it by an earlier decision.
     pub(crate) runs_older: bool,
+    /// The present attempt to have it on its node.
+    pub(crate) attempt: Attempt,
 }
 
 /// A growing table with reused numbers.

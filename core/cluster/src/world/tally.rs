@@ -24,13 +24,17 @@ pub struct Tally {
     pub draining: u64,
     /// Nodes that take nothing new because their machines are busy.
     pub busy: u64,
+    /// Ready nodes to which orders cannot be delivered.
+    pub unreachable: u64,
+    /// Ready nodes with a runtime that does not answer.
+    pub runtimes_down: u64,
     /// Workloads by phase.
     pub phases: BTreeMap<Phase, u64>,
     /// Workloads by what should become of them.
     pub desired: BTreeMap<Desired, u64>,
     /// Workloads that are pending, by why.
     pub pending: BTreeMap<ReasonCode, u64>,
-    /// Since when the one waits that is pending for the longest, for the same reason.
+    /// Since when the one waits that is pending or being started for the longest, for the same reason.
     pub pending_since: Option<WallMillis>,
     /// Workloads that have failed, or failed and will be tried again, by why.
     pub failed: BTreeMap<FailureReason, u64>,
@@ -99,17 +103,15 @@ impl Tally {
         match (assignment.phase, &reason.failure) {
             (Phase::Pending, _) => {
                 more(&mut self.pending, reason.code);
-                let since =
-                    self.pending_since.map_or(reason.since, |since| since.min(reason.since));
-                self.pending_since = Some(since);
+                self.waits_since(reason.since);
             }
+            (Phase::Starting, _) => self.waits_since(reason.since),
             (Phase::Failed | Phase::Backoff, Some(failure)) => {
                 more(&mut self.failed, failure.reason);
             }
             (
                 Phase::Failed
                 | Phase::Backoff
-                | Phase::Starting
                 | Phase::Running
                 | Phase::Restarting
                 | Phase::Stopping
@@ -121,12 +123,20 @@ impl Tally {
         }
     }
 
+    fn waits_since(&mut self, since: WallMillis) {
+        let earliest = self.pending_since.map_or(since, |known| known.min(since));
+        self.pending_since = Some(earliest);
+    }
+
     fn node(&mut self, slot: &NodeSlot) {
         let node = &slot.node;
         more(&mut self.nodes, node.condition);
         let draining = node.condition == Condition::Ready && node.drain.is_some();
         self.draining = self.draining.saturating_add(u64::from(draining));
         self.busy = self.busy.saturating_add(u64::from(slot.busy.is_some()));
+        let unreachable = slot.reach.trouble().is_some();
+        self.unreachable = self.unreachable.saturating_add(u64::from(unreachable));
+        self.runtimes_down = self.runtimes_down.saturating_add(u64::from(!slot.down.is_empty()));
         self.left_behind = self.left_behind.saturating_add(count(slot.graves.len()));
         self.orphans = self.orphans.saturating_add(count(slot.orphans.len()));
         self.orders = self.orders.saturating_add(count(slot.orders.len()));

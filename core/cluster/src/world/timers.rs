@@ -15,7 +15,9 @@ pub(super) enum Timer {
     Liveness(NodeIndex),
     /// Whether orders to a node were not obeyed in time.
     Resend(NodeIndex),
-    /// A workload whose time may have come: next attempt, fence, forgotten failures.
+    /// A ready node to which orders cannot be delivered is probed.
+    Reach(NodeIndex),
+    /// A workload whose time may have come: next attempt, fence, timeout, forgotten failures.
     Workload(WorkloadIndex),
     /// Ask all nodes for all they hold.
     DriftSweep,

@@ -1,5 +1,6 @@
 //! Reading the cluster: what lists, details and explanations are made from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::Assignment;
@@ -10,7 +11,7 @@ use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
 use persys_model::resources::Compute;
 use persys_model::retry::Retry;
-use persys_model::spec::Spec;
+use persys_model::spec::{Spec, WorkloadType};
 use persys_model::task::Task;
 use persys_model::time::WallMillis;
 use persys_model::token::Term;
@@ -38,6 +39,10 @@ pub struct NodeView<'a> {
     pub used: Compute,
     /// Why its agent takes nothing new at present, if so.
     pub busy: Option<&'a str>,
+    /// Why orders cannot be delivered to it, if so.
+    pub unreachable: Option<&'a str>,
+    /// Runtimes that do not answer, with the cause.
+    pub down: &'a BTreeMap<WorkloadType, Arc<str>>,
     /// How many workloads have their place here.
     pub workloads: usize,
 }
@@ -108,6 +113,8 @@ impl World {
             free_disk_gib: self.free_disk(at, &slot.node),
             used: slot.used,
             busy: slot.busy.as_deref(),
+            unreachable: slot.reach.trouble().map(|why| &**why),
+            down: &slot.down,
             workloads: slot.assigned.len(),
         })
     }

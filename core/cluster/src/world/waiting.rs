@@ -128,11 +128,13 @@ impl World {
 
     fn wants_room(&self, at: WorkloadIndex) -> bool {
         match self.first_action(at) {
-            Some(Action::Place | Action::Reissue | Action::TryMove) => true,
+            Some(Action::Place | Action::Reissue | Action::TryMove | Action::Redispatch) => true,
             Some(
                 Action::Rest
                 | Action::AwaitFormers
                 | Action::Order
+                | Action::ReportOverdue
+                | Action::TimeOut
                 | Action::Believe(_)
                 | Action::MoveOff(_)
                 | Action::Release

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::{Effects, Outbound, Reply};
-use persys_cluster::input::{Ask, Input, Probe, RequestId};
+use persys_cluster::input::{Ask, Input, Probe, RequestId, Undelivered};
 use persys_cluster::record::{Snapshot, Unit, Write};
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
@@ -128,8 +128,26 @@ pub struct Cluster {
     pub beats: BTreeMap<RequestId, BeatAnswer>,
     pub commands: Vec<(NodeId, Command)>,
     pub probes: Vec<(NodeId, Session, Millis)>,
+    /// Workloads whose last actions were asked for.
+    pub actions: Vec<(WorkloadId, Epoch)>,
     /// Nodes that hear nothing.
     pub deaf: Vec<NodeId>,
+    /// What a probe of such a node finds.
+    pub found: Probe,
+    /// Nodes that cannot be called; their heartbeats arrive.
+    pub undialled: Vec<NodeId>,
+    /// Orders to them may have arrived all the same.
+    pub unsure: bool,
+    /// Nobody is told that orders to them were refused.
+    pub silent_refusals: bool,
+    /// Orders to them.
+    pub refused: Vec<(NodeId, Command)>,
+    /// Runtimes that do not answer.
+    pub down: BTreeMap<NodeId, BTreeMap<WorkloadType, Arc<str>>>,
+    /// The state agents report of what they are told to run.
+    pub starts_as: State,
+    /// Agents neither carry out removals nor answer them.
+    pub never_removes: bool,
     next_request: u64,
 }
 
@@ -246,7 +264,16 @@ impl Cluster {
             beats: BTreeMap::new(),
             commands: Vec::new(),
             probes: Vec::new(),
+            actions: Vec::new(),
             deaf: Vec::new(),
+            found: Probe::Silent,
+            undialled: Vec::new(),
+            unsure: false,
+            silent_refusals: false,
+            refused: Vec::new(),
+            down: BTreeMap::new(),
+            starts_as: State::Running,
+            never_removes: false,
             next_request: 0,
         };
         cluster.absorb(effects);
@@ -324,6 +351,9 @@ impl Cluster {
         for message in effects.out {
             match message {
                 Outbound::Command(node, command) => self.commands.push((node, command)),
+                Outbound::Actions { workload, epoch, .. } => {
+                    self.actions.push((workload, epoch));
+                }
                 Outbound::Probe(node, session, asked) => {
                     self.probes.push((node, session, asked));
                 }
@@ -350,11 +380,28 @@ impl Cluster {
     pub fn obey(&mut self) {
         while !self.commands.is_empty() {
             for (node, command) in std::mem::take(&mut self.commands) {
-                if !self.deaf.contains(&node) {
+                if self.undialled.contains(&node) {
+                    self.refuse_call(node, command);
+                } else if !self.deaf.contains(&node) {
                     self.carry_out(&node, command);
                 }
             }
         }
+    }
+
+    fn refuse_call(&mut self, node: NodeId, command: Command) {
+        self.refused.push((node.clone(), command.clone()));
+        if self.silent_refusals {
+            return;
+        }
+        self.step(Input::Undelivered(Undelivered {
+            node,
+            session: command.session,
+            workload: command.workload,
+            epoch: command.epoch,
+            may_have_arrived: self.unsure,
+            why: Arc::from("connection refused"),
+        }));
     }
 
     fn carry_out(&mut self, node: &NodeId, command: Command) {
@@ -367,13 +414,14 @@ impl Cluster {
         let (workload, epoch, session) = (command.workload, command.epoch, command.session);
         let answer = match command.order {
             Order::Apply(apply) => {
-                let state = if apply.run { State::Running } else { State::Stopped };
+                let state = if apply.run { self.starts_as.clone() } else { State::Stopped };
                 let report = Report {
                     workload: workload.clone(),
                     epoch,
                     state,
                     restarts: 0,
                     confirmed: true,
+                    progress: 0,
                     trouble: None,
                 };
                 agent.held.insert(
@@ -387,6 +435,7 @@ impl Cluster {
                 );
                 Answer::Accepted
             }
+            Order::Remove { .. } if self.never_removes => return,
             Order::Remove { purge } => {
                 agent.held.remove(&workload);
                 agent.tombstones.insert(workload.clone(), (epoch, purge));
@@ -423,6 +472,7 @@ impl Cluster {
             tasks: Vec::new(),
             used: Compute::ZERO,
             busy: busy.map(Arc::from),
+            down: self.down.get(id).cloned().unwrap_or_default(),
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));
@@ -448,6 +498,7 @@ impl Cluster {
             tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
+            down: BTreeMap::new(),
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));
@@ -493,13 +544,23 @@ impl Cluster {
             }
             self.step(Input::Tick);
             self.answer_probes();
+            for (workload, epoch) in std::mem::take(&mut self.actions) {
+                let text = Arc::from("apply_workload running since then (task-1)");
+                self.step(Input::Actions { workload, epoch, text });
+            }
             self.obey();
         }
     }
 
     fn answer_probes(&mut self) {
         for (node, session, asked) in std::mem::take(&mut self.probes) {
-            let found = if self.deaf.contains(&node) { Probe::Silent } else { Probe::Answered };
+            let found = if self.deaf.contains(&node) {
+                self.found
+            } else if self.undialled.contains(&node) {
+                Probe::Refused
+            } else {
+                Probe::Answered
+            };
             self.step(Input::Probed { node, session, asked, found });
         }
     }

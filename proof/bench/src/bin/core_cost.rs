@@ -249,6 +249,7 @@ impl Cluster {
             state: State::Running,
             restarts: 0,
             confirmed: true,
+            progress: 0,
             trouble: None,
         };
         let answer = Answer::Accepted;
@@ -270,6 +271,7 @@ impl Cluster {
             tasks: Vec::new(),
             used: Compute::ZERO,
             busy: None,
+            down: BTreeMap::new(),
         };
         Input::Beat(self.request(), beat)
     }

@@ -49,6 +49,7 @@ impl Sim {
             host.runtime.out_until = host.runtime.out_until.min(now);
             host.verbs_fail_until = 0;
             host.verbs_hang_until = 0;
+            host.undialled_until = 0;
             let (lives, boot) = (host.lives, host.boots);
             self.queue.push(now + 500, Event::AgentStart { node, lives });
             self.queue.push(now + 400, Event::WatchdogStart { node, boot });

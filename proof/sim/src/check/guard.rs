@@ -171,6 +171,14 @@ impl Check {
         })
     }
 
+    /// An order left its scheduler: it may arrive.
+    pub(crate) fn left(&mut self, node: &NodeId, command: &Command) {
+        if matches!(command.order, Order::Apply(_)) {
+            let key = (node.clone(), command.workload.clone());
+            self.sent.entry(key).or_default().insert(command.epoch);
+        }
+    }
+
     /// A scheduler orders something: then the decision is stored.
     pub(crate) fn commanded(
         &mut self,

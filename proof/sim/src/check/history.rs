@@ -273,7 +273,10 @@ impl Check {
         if new.is_some_and(kept) || written || !known || self.rebuilding(now) {
             return;
         }
-        if !self.said_removed(node, id, epoch) {
+        let proved = |sent: &Epoch| self.said_removed(node, id, *sent);
+        let sent = self.sent.get(&(node.clone(), id.clone()));
+        let never_left = sent.is_none_or(|sent| sent.iter().all(proved));
+        if !never_left && !self.said_removed(node, id, epoch) {
             self.violate(now, "I11", || {
                 format!("the copy of {id} on {node} by {epoch} is forgotten, not proved to be gone")
             });

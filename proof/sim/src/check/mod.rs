@@ -55,6 +55,8 @@ pub(crate) struct Check {
     running: BTreeMap<WorkloadId, BTreeSet<usize>>,
     /// Every decision ever written: what it was about and where.
     decided: BTreeMap<Epoch, (WorkloadId, NodeId)>,
+    /// Decisions whose orders left for a node.
+    sent: BTreeMap<(NodeId, WorkloadId), BTreeSet<Epoch>>,
     /// What was recorded as an orphan when each decision put something on a node.
     orphans_at: BTreeMap<Epoch, BTreeSet<(NodeId, WorkloadId)>>,
     /// Whether the records changed since reservations were last added up.
@@ -90,6 +92,7 @@ impl Check {
             watched: (0..setup.nodes).map(|_| Watched::default()).collect(),
             running: BTreeMap::new(),
             decided: BTreeMap::new(),
+            sent: BTreeMap::new(),
             orphans_at: BTreeMap::new(),
             stale_sums: false,
             orphans_buried: BTreeSet::new(),

@@ -1,13 +1,13 @@
 //! The scheduler process and its messages.
 
 use persys_cluster::effects::Outbound;
-use persys_cluster::input::{Ask, Input, Probe, RequestId};
+use persys_cluster::input::{Ask, Input, Probe, RequestId, Undelivered};
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_model::command::{Answer, Command, Refusal};
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::link::Registration;
 use persys_model::time::Millis;
-use persys_model::token::Session;
+use persys_model::token::{Epoch, Session};
 use persys_node::effects::Upward;
 use std::sync::Arc;
 
@@ -104,6 +104,10 @@ impl Sim {
     fn scheduler_says(&mut self, scheduler: usize, life: Life, message: Outbound) {
         match message {
             Outbound::Command(node, command) => self.command(scheduler, life, &node, command),
+            Outbound::Actions { workload, epoch, .. } => {
+                let at = self.now + self.setup.rpc_ms.min(200);
+                self.queue.push(at, Event::Actions { scheduler, life, workload, epoch });
+            }
             Outbound::Probe(node, session, asked) => {
                 self.probe((scheduler, life), node, session, asked);
             }
@@ -165,9 +169,64 @@ impl Sim {
         let awake_since = self.schedulers.get(scheduler).map_or(0, |host| host.paused_at);
         self.check.commanded(self.now, (scheduler, life, awake_since), id, &command);
         let Some(node) = self.hosts.iter().position(|host| host.id == *id) else { return };
+        let refused = self.hosts.get(node).is_some_and(|host| host.undialled_until > self.now);
+        self.await_answer((scheduler, life), id, &command, refused);
+        if refused {
+            return;
+        }
+        self.check.left(id, &command);
         let message = Message::Down { scheduler, life, node, command: Box::new(command) };
         self.keep_past(node, &message);
         self.send((Peer::Scheduler(scheduler), Peer::Node(node)), message);
+    }
+
+    /// Keeps an order until it is answered. One that is refused never leaves.
+    fn await_answer(
+        &mut self,
+        (scheduler, life): (usize, Life),
+        id: &NodeId,
+        command: &Command,
+        refused: bool,
+    ) {
+        let patience = if refused { 5 } else { self.setup.rpc_ms };
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = host.process_of(life) else { return };
+        process.next_order += 1;
+        let number = process.next_order;
+        let order = Undelivered {
+            node: id.clone(),
+            session: command.session,
+            workload: command.workload.clone(),
+            epoch: command.epoch,
+            may_have_arrived: !refused,
+            why: Arc::from(if refused { "connection refused" } else { "no answer in time" }),
+        };
+        process.orders.insert(number, order);
+        self.queue.push(self.now + patience, Event::OrderTimeout { scheduler, life, number });
+    }
+
+    /// Nobody answered an order.
+    pub(crate) fn order_unanswered(&mut self, scheduler: usize, life: Life, number: u64) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        let Some(process) = host.process_of(life) else { return };
+        let Some(order) = process.orders.remove(&number) else { return };
+        let input = Input::Undelivered(order);
+        self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+    }
+
+    /// An agent tells what it did last.
+    pub(crate) fn actions_told(
+        &mut self,
+        scheduler: usize,
+        life: Life,
+        workload: WorkloadId,
+        epoch: Epoch,
+    ) {
+        let Some(host) = self.schedulers.get_mut(scheduler) else { return };
+        if host.process_of(life).is_some() {
+            let input = Input::Actions { workload, epoch, text: Arc::from("apply running") };
+            self.scheduler_input(scheduler, ReplicaInput::Cluster(Box::new(input)));
+        }
     }
 
     fn probe(
@@ -245,8 +304,12 @@ impl Sim {
         answer: Answer,
     ) {
         let Some(host) = self.schedulers.get_mut(scheduler) else { return };
-        if host.process_of(life).is_none() {
-            return;
+        let Some(process) = host.process_of(life) else { return };
+        let answered = process.orders.iter().find(|(_, order)| {
+            (&order.node, &order.workload, order.epoch) == (&node, &told.workload, told.epoch)
+        });
+        if let Some(number) = answered.map(|(number, _)| *number) {
+            process.orders.remove(&number);
         }
         if let Answer::Refused(refusal) = &answer {
             self.cover.hit(match refusal {

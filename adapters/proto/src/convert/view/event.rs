@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::ReasonCode;
-use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::event::{Event, Happening, NodeChange, NodePart};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
@@ -45,6 +45,17 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         Happening::NodeCondition { id, from, to, why } => {
             node(&mut view, condition_type(*to), id, why);
             view.details = details([("from", condition(*from)), ("to", condition(*to))]);
+        }
+        Happening::NodeTrouble { id, part, why } => {
+            let kind = if why.is_some() { "NodeTrouble" } else { "NodeTroubleEnded" };
+            node(&mut view, kind, id, &trouble(*part, why.as_deref()));
+            view.details = details([("part", part_word(*part))]);
+        }
+        Happening::WorkloadDelayed { id, node, message } => {
+            "WorkloadDelayed".clone_into(&mut view.r#type);
+            view.workload_id = id.to_string();
+            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
+            view.reason = message.to_string();
         }
         Happening::NodeChanged { id, what } => {
             let (kind, reason) = change(*what);
@@ -151,7 +162,10 @@ fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'
         (_, None) => "WorkloadDeleted",
         (None, Some(_)) => "WorkloadSubmitted",
         (Some(_), Some(Phase::Pending)) => {
-            let moved = matches!(code, ReasonCode::NodeLost | ReasonCode::NodeDrained);
+            let moved = matches!(
+                code,
+                ReasonCode::NodeLost | ReasonCode::NodeDrained | ReasonCode::DispatchFailed
+            );
             if moved { "Rescheduled" } else { "WorkloadPending" }
         }
         (Some(Phase::Backoff), Some(Phase::Starting)) => "RetryTriggered",
@@ -164,6 +178,23 @@ fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'
         (Some(_), Some(Phase::Backoff)) => "RetryScheduled",
         (Some(_), Some(Phase::Failed)) => "WorkloadFailed",
         (Some(_), Some(Phase::Deleting)) => "WorkloadDeleting",
+    }
+}
+
+/// The part of a node that has trouble, as a word.
+fn part_word(part: NodePart) -> &'static str {
+    match part {
+        NodePart::Orders => "orders",
+        NodePart::Runtime(kind) => kind.word(),
+    }
+}
+
+fn trouble(part: NodePart, why: Option<&str>) -> String {
+    match (part, why) {
+        (NodePart::Orders, Some(why)) => format!("orders cannot be delivered: {why}"),
+        (NodePart::Orders, None) => "orders are delivered again".to_owned(),
+        (NodePart::Runtime(kind), Some(why)) => format!("{} cannot be run: {why}", kind.word()),
+        (NodePart::Runtime(kind), None) => format!("{} can be run again", kind.word()),
     }
 }
 

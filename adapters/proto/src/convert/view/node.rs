@@ -15,7 +15,7 @@ use crate::convert::time::timestamp;
 #[must_use]
 pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::NodeView {
     let node = view.node;
-    let (reason, by) = status_reason(node, view.busy);
+    let (reason, by) = status_reason(view);
     wire::NodeView {
         node_id: node.facts.id.to_string(),
         status: node.status_word().to_owned(),
@@ -59,7 +59,8 @@ pub fn condition(condition: Condition) -> &'static str {
 }
 
 /// Why the node is as it is, and who found that.
-fn status_reason(node: &Node, busy: Option<&str>) -> (String, &'static str) {
+fn status_reason(view: &NodeView<'_>) -> (String, &'static str) {
+    let node = view.node;
     match (node.condition, &node.drain) {
         (Condition::Lost, _) => {
             ("heartbeat expired and the node answers no probe".to_owned(), "monitor")
@@ -67,11 +68,18 @@ fn status_reason(node: &Node, busy: Option<&str>) -> (String, &'static str) {
         (Condition::NotReady, _) => ("heartbeat expired".to_owned(), "monitor"),
         (Condition::Ready, Some(why)) if why.is_empty() => ("draining".to_owned(), "operator"),
         (Condition::Ready, Some(why)) => (why.to_string(), "operator"),
-        (Condition::Ready, None) if busy.is_some() => {
-            (busy.unwrap_or_default().to_owned(), "heartbeat")
-        }
-        (Condition::Ready, None) => ("keeps its lease".to_owned(), "heartbeat"),
+        (Condition::Ready, None) => ready_reason(view),
     }
+}
+
+fn ready_reason(view: &NodeView<'_>) -> (String, &'static str) {
+    if let Some(why) = view.unreachable {
+        return (format!("orders cannot be delivered: {why}"), "reconciler");
+    }
+    if let Some((kind, why)) = view.down.first_key_value() {
+        return (format!("{} cannot be run: {why}", kind.word()), "heartbeat");
+    }
+    (view.busy.unwrap_or("keeps its lease").to_owned(), "heartbeat")
 }
 
 /// Cores, as clients show them. No machine comes near the end of the smaller type.

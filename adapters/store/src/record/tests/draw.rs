@@ -7,7 +7,7 @@ use persys_cluster::record::Head;
 use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
 use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
-use persys_model::event::{Author, Event, Happening, NodeChange};
+use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{DriverName, NamespaceName, NodeId, PoolName, VolumeName, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
@@ -319,6 +319,15 @@ fn happening() -> impl Strategy<Value = Happening> {
         (node_id(), condition(), condition(), text())
             .prop_map(|(id, from, to, why)| Happening::NodeCondition { id, from, to, why }),
         (node_id(), change).prop_map(|(id, what)| Happening::NodeChanged { id, what }),
+        (node_id(), of(select(WorkloadType::ALL.to_vec())), of(text())).prop_map(
+            |(id, kind, why)| Happening::NodeTrouble {
+                id,
+                part: kind.map_or(NodePart::Orders, NodePart::Runtime),
+                why,
+            }
+        ),
+        (workload_id(), of(node_id()), text())
+            .prop_map(|(id, node, message)| Happening::WorkloadDelayed { id, node, message }),
         any::<(usize, usize, bool)>()
             .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
         (node_id(), workload_id(), drift_kind(), any::<bool>())

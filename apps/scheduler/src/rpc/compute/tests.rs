@@ -150,6 +150,7 @@ impl Rig {
             tasks: Vec::new(),
             used: Amounts::new(250, 100),
             busy: None,
+            down: BTreeMap::new(),
         };
         self.step(Input::Beat(RequestId(3), beat));
     }

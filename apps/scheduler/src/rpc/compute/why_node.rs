@@ -1,5 +1,7 @@
 //! Why a node is as it is, and what it cannot do.
 
+use std::sync::Arc;
+
 use persys_cluster::world::{NodeView, World};
 use persys_model::id::NodeId;
 use persys_model::node::Condition;
@@ -46,6 +48,13 @@ fn summary(view: &NodeView<'_>, now: WallMillis) -> String {
         }
         (Condition::Ready, Some(why)) => {
             format!("{id} is being drained ({why}) and takes no new work")
+        }
+        (Condition::Ready, None) if view.unreachable.is_some() => {
+            let why = view.unreachable.unwrap_or_default();
+            format!("{id} takes no new work: orders cannot be delivered: {why}")
+        }
+        (Condition::Ready, None) if !view.down.is_empty() => {
+            format!("{id} is ready, but {}", runtimes_down(view).join("; "))
         }
         (Condition::Ready, None) if blocking > 0 => {
             format!("{id} is ready, but takes only work that tolerates its taints")
@@ -98,12 +107,22 @@ fn facts(
         format!("can run {}", runs.join(", "))
     });
     facts.extend(missing(view).map(|kind| format!("cannot run {kind}")));
+    facts.extend(runtimes_down(view));
+    if let Some(why) = view.unreachable {
+        facts.push(format!("orders cannot be delivered: {why}"));
+    }
     if world.brake() {
         let text = "so many nodes are silent that nothing is moved; releasing the brake moves it";
         facts.push(text.to_owned());
     }
     facts.push(format!("is called at {}", node.facts.endpoint));
     facts
+}
+
+fn runtimes_down(view: &NodeView<'_>) -> Vec<String> {
+    let line =
+        |(kind, why): (&WorkloadType, &Arc<str>)| format!("cannot run {}: {why}", kind.word());
+    view.down.iter().map(line).collect()
 }
 
 fn missing<'a>(view: &'a NodeView<'_>) -> impl Iterator<Item = &'static str> + 'a {
@@ -118,6 +137,13 @@ fn suggestions(world: &World, view: &NodeView<'_>) -> Vec<String> {
             let endpoint = &view.node.facts.endpoint;
             all.push(format!(
                 "see whether the machine is on, its agent runs, and {endpoint} can be reached"
+            ));
+        }
+        Condition::Ready if view.unreachable.is_some() => {
+            let endpoint = &view.node.facts.endpoint;
+            all.push(format!(
+                "open the way from this scheduler to {endpoint}, or start the agent with the address \
+                 it can be called at (PERSYS_AGENT_GRPC_ENDPOINT) or with --reach stream"
             ));
         }
         Condition::Ready if view.node.facts.types.is_empty() => {

@@ -154,6 +154,9 @@ impl Asked<'_> {
         if self.trouble().is_some() {
             return format!("since {since}{}", self.again());
         }
+        if self.view.assignment.reason.code == ReasonCode::DispatchFailed {
+            return format!("since {since}: {}", self.reason());
+        }
         let said = match self.view.seen.map(|report| &report.state) {
             None => "but its node has not said anything of it yet",
             Some(State::Unknown) => "but the runtime of its node does not answer",
@@ -170,6 +173,9 @@ impl Asked<'_> {
     }
 
     fn deleting(&self) -> String {
+        if self.view.assignment.reason.code == ReasonCode::DispatchFailed {
+            return format!(": {}", self.reason());
+        }
         match self.place() {
             Some(_) if self.trouble().is_some() => self.again(),
             Some(place) => format!(": {} has not said yet that it is gone", place.node),
@@ -367,7 +373,7 @@ impl Asked<'_> {
             {
                 node().into_iter().chain([watch()]).collect()
             }
-            Phase::Starting => vec![watch()],
+            Phase::Starting => node().into_iter().chain([watch()]).collect(),
             Phase::Running => vec![of("logs"), of("get")],
             Phase::Restarting => vec![of("logs"), watch()],
             Phase::Stopping | Phase::Deleting => node().into_iter().chain([watch()]).collect(),

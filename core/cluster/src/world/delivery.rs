@@ -1,0 +1,420 @@
+//! Delivery of orders: nodes that send heartbeats but cannot be called, and attempts that make no
+//! progress.
+//!
+//! ```text
+//!   order ──► answered ........................ the node is reachable
+//!         └─► undelivered, sent again sooner ── twice in a row ──► the node takes no new work
+//!                                                    │ any answer
+//!                                                    ▼
+//!                                              reachable again
+//! ```
+//! Invariant: work that must not run twice leaves a node only if no order for it can have arrived
+//! there ([`Attempt::never_arrived`]), or its removal is proved in the ordinary way.
+
+use std::sync::Arc;
+
+use persys_model::assignment::ReasonCode;
+use persys_model::event::{Happening, NodePart};
+use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::Condition;
+use persys_model::phase::Phase;
+use persys_model::spec::{Spec, WorkloadType};
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+
+use super::World;
+use super::slots::WorkloadIndex;
+use super::timers::Timer;
+use crate::effects::{Mark, Outbound};
+use crate::input::Undelivered;
+use crate::placement::NodeIndex;
+
+/// Failed deliveries in a row after which a node takes no new work.
+const FAILURES_TOLERATED: u32 = 2;
+/// Orders on their way that are told apart; with more, arrival is assumed.
+const MOST_IN_FLIGHT: usize = 16;
+/// Longest wait for an agent's list of its last actions, in milliseconds.
+const ACTIONS_WAIT_MS: u64 = 15_000;
+
+/// The beginning of what is said of a stop or a removal that is overdue.
+const NOT_DONE: &str = "not done after";
+
+/// Reachability of a node for orders, as this leader experienced it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reach {
+    failures: u32,
+    why: Option<Arc<str>>,
+}
+
+impl Reach {
+    /// The cause, while the node counts as unreachable.
+    pub(crate) fn trouble(&self) -> Option<&Arc<str>> {
+        self.why.as_ref().filter(|_| self.failures >= FAILURES_TOLERATED)
+    }
+
+    /// Failed deliveries since the last answer.
+    fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn failed(&mut self, why: Arc<str>) {
+        self.failures = self.failures.saturating_add(1);
+        self.why = Some(why);
+    }
+
+    fn answered(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The present attempt to have a workload on its node. Kept in memory only: a new leader assumes that
+/// orders arrived.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attempt {
+    /// Decisions whose orders were neither answered nor known to be undelivered.
+    in_flight: Vec<Epoch>,
+    /// An order may have reached the node, or an earlier copy may be there.
+    may_exist: bool,
+    /// Time of the last sign of progress.
+    progress_at: Millis,
+    /// The last progress count the node reported.
+    progress: u64,
+    /// The time for which a timer is set.
+    armed: Option<Millis>,
+    /// The time at which the agent was asked for its last actions.
+    asked: Option<Millis>,
+    /// The last actions of the agent, once they came or the wait for them ended.
+    actions: Option<Arc<str>>,
+}
+
+impl Attempt {
+    /// An attempt on a node. `may_exist` tells whether an earlier copy may be there.
+    pub(crate) fn new(may_exist: bool, now: Millis) -> Self {
+        Self { may_exist, progress_at: now, ..Self::default() }
+    }
+
+    /// A new decision on the same node.
+    pub(crate) fn begin_anew(&mut self, now: Millis) {
+        self.progress_at = now;
+        self.progress = 0;
+        self.asked = None;
+        self.actions = None;
+    }
+
+    /// True if no order can have reached the node and no earlier copy is there.
+    pub(crate) fn never_arrived(&self) -> bool {
+        self.in_flight.is_empty() && !self.may_exist
+    }
+
+    /// True while the outcome of an order is open.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    pub(crate) fn sent(&mut self, epoch: Epoch) {
+        if self.in_flight.len() >= MOST_IN_FLIGHT {
+            self.in_flight.clear();
+            self.may_exist = true;
+        }
+        self.in_flight.push(epoch);
+    }
+
+    /// The order with this decision is no longer on its way.
+    fn ended(&mut self, epoch: Epoch, may_exist: bool) {
+        if let Some(at) = self.in_flight.iter().position(|one| *one == epoch) {
+            self.in_flight.swap_remove(at);
+        }
+        self.may_exist |= may_exist;
+    }
+
+    /// The node spoke of its copy.
+    pub(crate) fn heard(&mut self, progress: u64, changed: bool, now: Millis) {
+        self.may_exist = true;
+        if changed || progress != self.progress {
+            self.progress = progress;
+            self.moved(now);
+        }
+    }
+
+    /// Something went on.
+    pub(crate) fn moved(&mut self, now: Millis) {
+        self.progress_at = now;
+        self.asked = None;
+        self.actions = None;
+    }
+}
+
+impl World {
+    /// An order did not reach its node, or nobody knows whether it did.
+    pub(super) fn undelivered(&mut self, what: &Undelivered) {
+        let Some(at) = self.node_at(&what.node) else { return };
+        self.mark(Mark::Undelivered);
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        if slot.node.session != what.session {
+            return;
+        }
+        let was_in_trouble = slot.reach.trouble().is_some();
+        slot.reach.failed(Arc::clone(&what.why));
+        let failures = slot.reach.failures();
+        if let Some(sent) = slot.orders.get_mut(&what.workload)
+            && sent.epoch == what.epoch
+        {
+            let wait = redelivery_ms(&self.settings, failures);
+            sent.again_at = self.now.mono.plus(wait);
+            self.timers.set(sent.again_at, Timer::Resend(at));
+        }
+        let in_trouble = slot.reach.trouble().cloned();
+        self.order_ended(&what.node, &what.workload, what.epoch, what.may_have_arrived);
+        let Some(why) = in_trouble else { return };
+        if !was_in_trouble {
+            self.reach_changed(at, Some(&why));
+        }
+        self.say_undelivered(&what.workload, &what.node, &why);
+    }
+
+    /// Tells of a workload whose order waits, once for each cause.
+    fn say_undelivered(&mut self, workload: &WorkloadId, node: &NodeId, why: &str) {
+        let Some(at) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let waits = match slot.assignment.phase {
+            Phase::Starting | Phase::Stopping | Phase::Deleting => true,
+            Phase::Pending
+            | Phase::Running
+            | Phase::Restarting
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed => false,
+        };
+        let here = slot.assignment.place.as_ref().is_some_and(|place| place.node == *node);
+        if !waits || !here {
+            return;
+        }
+        let message = format!("orders to {node} cannot be delivered: {why}; they are sent again");
+        let said = slot.assignment.reason.code == ReasonCode::DispatchFailed;
+        self.set_reason(at, ReasonCode::DispatchFailed, &message);
+        if !said {
+            let (id, node) = (workload.clone(), Some(node.clone()));
+            let message = Arc::from(message);
+            self.happen(Happening::WorkloadDelayed { id, node, message });
+        }
+        self.close_unit();
+    }
+
+    /// An order about a workload is no longer on its way.
+    pub(super) fn order_ended(
+        &mut self,
+        node: &NodeId,
+        workload: &WorkloadId,
+        epoch: Epoch,
+        may_exist: bool,
+    ) {
+        let Some(at) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        if slot.assignment.place.as_ref().is_some_and(|place| place.node == *node) {
+            slot.attempt.ended(epoch, may_exist);
+            if self.is_overdue(at) {
+                // What to do about it may have waited for this.
+                self.mark_dirty(at);
+            }
+        }
+    }
+
+    /// A node answered an order or a probe.
+    pub(super) fn reached(&mut self, at: NodeIndex) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        let was_in_trouble = slot.reach.trouble().is_some();
+        slot.reach.answered();
+        if was_in_trouble {
+            self.mark(Mark::DeliveredAgain);
+            self.reach_changed(at, None);
+            self.resend_all(at);
+        }
+    }
+
+    fn reach_changed(&mut self, at: NodeIndex, why: Option<&Arc<str>>) {
+        let Some(slot) = self.nodes.get(at.0) else { return };
+        let id = slot.node.facts.id.clone();
+        let why = why.map(Arc::clone);
+        self.happen(Happening::NodeTrouble { id, part: NodePart::Orders, why });
+        self.close_unit();
+        self.index.set_open(at, self.is_open(at));
+        self.room_changed = true;
+        // Nothing is asked of an idle node, so it is probed until it answers.
+        self.timers.set(self.now.mono.plus(self.settings.resend_ms), Timer::Reach(at));
+    }
+
+    /// Probes a ready node to which orders cannot be delivered.
+    pub(super) fn probe_unreachable(&mut self, at: NodeIndex) {
+        let now = self.now.mono;
+        let Some(slot) = self.nodes.get(at.0) else { return };
+        if slot.reach.trouble().is_none() || slot.node.condition != Condition::Ready {
+            return;
+        }
+        let (id, session) = (slot.node.facts.id.clone(), slot.node.session);
+        self.at_once(Outbound::Probe(id, session, now));
+        self.timers.set(now.plus(self.settings.resend_ms), Timer::Reach(at));
+    }
+
+    /// The runtimes of a node that do not answer, as its last heartbeat tells.
+    pub(super) fn take_runtimes_down(&mut self, at: NodeIndex, down: &RuntimesDown) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        if slot.down == *down {
+            return;
+        }
+        let before = std::mem::replace(&mut slot.down, down.clone());
+        let id = slot.node.facts.id.clone();
+        for kind in WorkloadType::ALL {
+            let (was, is) = (before.contains_key(&kind), down.get(&kind));
+            if was != is.is_some() {
+                self.mark(Mark::RuntimeDown);
+                let (id, part, why) = (id.clone(), NodePart::Runtime(kind), is.map(Arc::clone));
+                self.happen(Happening::NodeTrouble { id, part, why });
+            }
+        }
+        self.close_unit();
+        self.index_node(at);
+    }
+
+    /// Time without progress after which the present attempt is overdue.
+    fn patience_ms(&self, phase: Phase, spec: &Spec) -> Option<u64> {
+        match phase {
+            Phase::Starting => Some(match spec.workload_type() {
+                WorkloadType::Container | WorkloadType::Compose => self.settings.apply_timeout_ms,
+                WorkloadType::Vm => self.settings.vm_apply_timeout_ms,
+            }),
+            Phase::Stopping | Phase::Deleting => Some(self.settings.delete_timeout_ms),
+            Phase::Pending
+            | Phase::Running
+            | Phase::Restarting
+            | Phase::Stopped
+            | Phase::Completed
+            | Phase::Backoff
+            | Phase::Failed => None,
+        }
+    }
+
+    /// The time at which the present attempt is overdue, if it can be.
+    fn overdue_at(&self, at: WorkloadIndex) -> Option<Millis> {
+        let slot = self.workloads.get(at.0)?;
+        slot.assignment.place.as_ref()?;
+        let patience = self.patience_ms(slot.assignment.phase, &slot.workload.spec)?;
+        Some(slot.attempt.progress_at.plus(patience))
+    }
+
+    pub(super) fn is_overdue(&self, at: WorkloadIndex) -> bool {
+        self.overdue_at(at).is_some_and(|due| due <= self.now.mono)
+    }
+
+    /// Sets the timer for an attempt that can become overdue.
+    pub(super) fn arm_attempt(&mut self, at: WorkloadIndex) {
+        let now = self.now.mono;
+        let Some(due) = self.overdue_at(at).filter(|due| *due > now) else { return };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        if slot.attempt.armed.is_none_or(|armed| armed <= now) {
+            slot.attempt.armed = Some(due);
+            self.timers.set(due, Timer::Workload(at));
+        }
+    }
+
+    /// An accepted order makes no progress. The agent is asked for its last actions, then the attempt
+    /// ends with them. True if it ended now.
+    pub(super) fn time_out(&mut self, at: WorkloadIndex) -> bool {
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return false };
+        let waited = slot.attempt.asked.is_some_and(|asked| now >= asked.plus(ACTIONS_WAIT_MS));
+        if slot.attempt.actions.is_none() && !waited {
+            if slot.attempt.asked.is_none() {
+                self.ask_actions(at);
+            }
+            return false;
+        }
+        self.mark(Mark::TimedOut);
+        self.attempt_timed_out(at);
+        true
+    }
+
+    fn ask_actions(&mut self, at: WorkloadIndex) {
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        slot.attempt.asked = Some(now);
+        let (node, workload, epoch) = (place.node.clone(), slot.workload.id.clone(), place.epoch);
+        self.timers.set(now.plus(ACTIONS_WAIT_MS), Timer::Workload(at));
+        self.at_once(Outbound::Actions { node, workload, epoch });
+    }
+
+    /// An agent told its last actions, or could not be asked.
+    pub(super) fn take_actions(&mut self, workload: &WorkloadId, epoch: Epoch, text: &Arc<str>) {
+        let Some(at) = self.workload_by_id.get(workload).copied() else { return };
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let current = slot.assignment.place.as_ref().is_some_and(|place| place.epoch == epoch);
+        if current && slot.attempt.asked.is_some() {
+            slot.attempt.actions = Some(Arc::clone(text));
+            self.mark_dirty(at);
+        }
+    }
+
+    /// Reports a stop or a removal that takes too long; it goes on.
+    pub(super) fn report_overdue(&mut self, at: WorkloadIndex) {
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let waited = slot.attempt.asked.is_some_and(|asked| now >= asked.plus(ACTIONS_WAIT_MS));
+        if slot.attempt.asked.is_none() {
+            return self.ask_actions(at);
+        }
+        let seconds = self.settings.delete_timeout_ms / 1_000;
+        let Some(actions) = slot.attempt.actions.take().or_else(|| waited.then(no_actions)) else {
+            return;
+        };
+        let Some(place) = &slot.assignment.place else { return };
+        let (node, id, code) =
+            (place.node.clone(), slot.workload.id.clone(), slot.assignment.reason.code);
+        slot.attempt.moved(now);
+        let told = slot.assignment.reason.message.starts_with(NOT_DONE);
+        self.arm_attempt(at);
+        if told {
+            return;
+        }
+        self.mark(Mark::TimedOut);
+        let message = format!("{NOT_DONE} {seconds} s without progress; it goes on\n{actions}");
+        self.set_reason(at, code, &message);
+        let message = Arc::from(message);
+        self.happen(Happening::WorkloadDelayed { id, node: Some(node), message });
+    }
+
+    /// The failure of an attempt that made no progress.
+    pub(super) fn timeout_failure(&self, at: WorkloadIndex) -> Option<Failure> {
+        let slot = self.workloads.get(at.0)?;
+        let place = slot.assignment.place.as_ref()?;
+        let seconds = self.patience_ms(Phase::Starting, &slot.workload.spec)? / 1_000;
+        let actions = slot.attempt.actions.clone().unwrap_or_else(no_actions);
+        let message = format!("not started on {} within {seconds} s\n{actions}", place.node);
+        Some(Failure::new(FailureReason::RuntimeError, &message))
+    }
+
+    /// Nodes that came back are given the whole time again.
+    pub(super) fn restart_patience(&mut self, at: NodeIndex) {
+        let now = self.now.mono;
+        let assigned = self.nodes.get(at.0).map(|slot| slot.assigned.clone()).unwrap_or_default();
+        for workload in assigned {
+            if let Some(slot) = self.workloads.get_mut(workload.0) {
+                slot.attempt.moved(now);
+            }
+        }
+    }
+}
+
+/// Runtimes of a node that do not answer, by the workload type they run, with the cause.
+pub(crate) type RuntimesDown = std::collections::BTreeMap<WorkloadType, Arc<str>>;
+
+fn no_actions() -> Arc<str> {
+    Arc::from("its agent did not tell its last actions")
+}
+
+/// Wait before an order is delivered again after so many failures.
+fn redelivery_ms(settings: &crate::settings::Settings, failures: u32) -> u64 {
+    let doublings = failures.saturating_sub(1).min(10);
+    settings.redeliver_ms.saturating_mul(1 << doublings).min(settings.resend_ms).max(1)
+}
