@@ -60,6 +60,10 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("drift-detect-interval", ["SCHEDULER_DRIFT_DETECT_INTERVAL"], "30s", "How often each node is asked for all it holds"),
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a node may lack a workload that it was told to start before that is a drift"),
+    setting!("agent-down-grace", ["SCHEDULER_AGENT_DOWN_GRACE"], "1m", "How long after its lease a node keeps its work whose host lives and whose agent does not"),
+    setting!("agent-apply-timeout", ["SCHEDULER_AGENT_APPLY_TIMEOUT"], "45s", "Longest time without progress until an attempt to start a container or a stack ends"),
+    setting!("agent-vm-apply-timeout", ["SCHEDULER_AGENT_VM_APPLY_TIMEOUT"], "4m", "The same for a virtual machine"),
+    setting!("agent-delete-timeout", ["SCHEDULER_AGENT_DELETE_TIMEOUT"], "1m", "Longest time without progress until a stop or a removal is reported as overdue"),
     setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
     setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
     setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),
@@ -103,9 +107,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("METER_REDIS_STREAM", NO_REDIS),
     ("SCHEDULER_RECONCILE_CONCURRENCY", "one process decides; nothing runs in rounds"),
     ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "agents tell of changes at once; they are not polled"),
-    ("SCHEDULER_AGENT_APPLY_TIMEOUT", AT_ONCE),
-    ("SCHEDULER_AGENT_VM_APPLY_TIMEOUT", AT_ONCE),
-    ("SCHEDULER_AGENT_DELETE_TIMEOUT", AT_ONCE),
     ("SCHEDULER_AGENT_RPC_TIMEOUT", "a call to an agent has 10 s; what was not answered is sent again"),
     ("SCHEDULER_REAPPLY_GUARD", "what was decided once is not decided again"),
     ("SCHEDULER_HA_MODE", "several schedulers on one etcd always work as one that leads and others that follow"),
@@ -117,13 +118,14 @@ pub(crate) const UNUSED: &[Unused] = &[
 ];
 
 const NO_REDIS: &str = "events and results are kept with the state; there is no Redis";
-const AT_ONCE: &str = "an agent takes an order at once and tells how it went; nothing waits for it";
 const NO_SHARDS: &str =
     "one scheduler leads all nodes; SCHEDULER_SHARD_KEY is only part of their names";
 pub(super) const NO_GATEWAY: &str = "it is a setting of `persys gateway`";
 
 /// Shortest intervals, so that no setting makes a scheduler that is busy with itself.
 const LEAST_LOOK_MS: u64 = 50;
+/// Shortest timeout, so that no setting ends attempts before an agent can tell of them.
+const LEAST_TIMEOUT_MS: u64 = 1_000;
 const LEAST_DRIFT_MS: u64 = 1_000;
 
 /// The configuration, or all that is wrong with it.
@@ -159,6 +161,10 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         drift_interval_ms: read.interval_ms("drift-detect-interval", LEAST_DRIFT_MS),
         failover_grace_ms: read.duration_ms("node-unavailable-grace"),
         missing_grace_ms: read.duration_ms("missing-grace-period"),
+        agent_down_failover_ms: read.duration_ms("agent-down-grace"),
+        apply_timeout_ms: read.interval_ms("agent-apply-timeout", LEAST_TIMEOUT_MS),
+        vm_apply_timeout_ms: read.interval_ms("agent-vm-apply-timeout", LEAST_TIMEOUT_MS),
+        delete_timeout_ms: read.interval_ms("agent-delete-timeout", LEAST_TIMEOUT_MS),
         ..Settings::default()
     };
     let discovery = discovery(&mut read);
