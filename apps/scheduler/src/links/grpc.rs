@@ -11,8 +11,8 @@ use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, N
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::BY_STREAM;
-use persys_model::time::WallMillis;
 use persys_model::task::{Task, TaskAction, TaskStatus};
+use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
 use persys_proto::agent::v1 as agent;
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;

@@ -230,7 +230,8 @@ impl Cluster {
                 Outbound::Command(node, command) => {
                     Some((node, command.workload, command.session, command.epoch))
                 }
-                Outbound::Probe(..)
+                Outbound::Actions { .. }
+                | Outbound::Probe(..)
                 | Outbound::Registered(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
