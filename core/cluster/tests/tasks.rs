@@ -64,10 +64,22 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
     agent.seq += 1;
     let (seq, workload) = (agent.seq, workload_id("web"));
     let tasks = vec![WorkloadTask { workload: workload.clone(), epoch, task }];
-    let report = Report { workload, epoch, state, restarts: 0, confirmed: true, trouble: None };
+    let report =
+        Report { workload, epoch, state, restarts: 0, confirmed: true, progress: 0, trouble: None };
     let (removed, inventory, used, busy) = (Vec::new(), None, Compute::ZERO, None);
     let reports = vec![report];
-    let beat = Beat { node, session, seq, reports, removed, inventory, tasks, used, busy };
+    let beat = Beat {
+        node,
+        session,
+        seq,
+        reports,
+        removed,
+        inventory,
+        tasks,
+        used,
+        busy,
+        down: std::collections::BTreeMap::new(),
+    };
     let request = c.request();
     c.step(Input::Beat(request, beat));
 }
