@@ -9,20 +9,24 @@
 //! URI; the role in Vault has to allow it (`allowed_uri_sans`). When Vault is away, sealed or tired of
 //! our token, what is in the files stays in use and it is tried again.
 
+mod kv;
+mod session;
 mod wire;
+
+pub use kv::{Engine, KvReader, ReadError, ReadFault};
 
 use std::fmt;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
 use crate::credentials::Bundle;
 use crate::names::Identity;
 use crate::renew::{Answer, IssueError, Issuer};
-use wire::{Failure, Fault, Issued, Login, Vault};
+use session::Session;
+use wire::{Failure, Fault, Issued};
 
 /// A text that is shown to nobody.
 #[derive(Clone, PartialEq, Eq)]
@@ -90,9 +94,7 @@ pub struct BadSettings(String);
 /// Gets certificates from a Vault.
 pub struct VaultIssuer {
     settings: Settings,
-    vault: Vault,
-    /// What we are logged in with, and until when it is good.
-    login: Mutex<Option<(Login, Instant)>>,
+    session: Session,
 }
 
 impl fmt::Debug for VaultIssuer {
@@ -104,38 +106,18 @@ impl fmt::Debug for VaultIssuer {
 impl VaultIssuer {
     /// Asks nothing yet.
     pub fn new(settings: Settings) -> Result<Self, BadSettings> {
-        let vault = Vault::at(&settings.address).map_err(BadSettings)?;
-        Ok(Self { settings, vault, login: Mutex::default() })
-    }
-
-    /// What we are logged in with; logs in, or renews that, when it is about to end.
-    async fn login(&self) -> Result<Login, Failure> {
-        let mut kept = self.login.lock().await;
-        if let Some((login, renew_at)) = &*kept {
-            if Instant::now() < *renew_at {
-                return Ok(login.clone());
-            }
-            if let Ok(renewed) = self.vault.renew(login).await {
-                *kept = Some((renewed.clone(), half_of(&renewed)));
-                return Ok(renewed);
-            }
-        }
-        let login = match &self.settings.auth {
-            Auth::Token(token) => self.vault.look_up(token).await?,
-            Auth::AppRole { role_id, secret_id } => self.vault.log_in(role_id, secret_id).await?,
-        };
-        *kept = Some((login.clone(), half_of(&login)));
-        Ok(login)
+        let session = Session::new(&settings.address, settings.auth.clone())?;
+        Ok(Self { settings, session })
     }
 
     async fn certificate(&self, request_pem: &str) -> Result<Issued, Failure> {
-        let login = self.login().await?;
+        let login = self.session.login().await?;
         let wanted = self.wanted();
         let Settings { mount, role, .. } = &self.settings;
-        match self.vault.sign(&login, (mount, role), &wanted, request_pem).await {
+        match self.session.vault().sign(&login, (mount, role), &wanted, request_pem).await {
             // Servers that speak only a part of the protocol make the key themselves.
             Err(Failure { fault: Fault::NoSuchPath, .. }) => {
-                self.vault.issue(&login, (mount, role), &wanted).await
+                self.session.vault().issue(&login, (mount, role), &wanted).await
             }
             answered => answered,
         }
@@ -158,13 +140,6 @@ impl VaultIssuer {
     }
 }
 
-/// When half of what a login is good for is over; one without end is looked at every hour.
-fn half_of(login: &Login) -> Instant {
-    let half = if login.lease.is_zero() { Duration::from_hours(1) } else { login.lease / 2 };
-    let now = Instant::now();
-    now.checked_add(half).unwrap_or(now)
-}
-
 #[async_trait]
 impl Issuer for VaultIssuer {
     async fn issue(
@@ -175,7 +150,7 @@ impl Issuer for VaultIssuer {
         let mut answered = self.certificate(request_pem).await;
         if let Err(Failure { fault: Fault::Forbidden, .. }) = &answered {
             // What we were logged in with may have been taken back; the next login tells.
-            *self.login.lock().await = None;
+            self.session.forget().await;
             answered = self.certificate(request_pem).await;
         }
         let issued = answered.map_err(|failure| match failure.fault {

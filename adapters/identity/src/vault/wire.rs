@@ -197,6 +197,16 @@ impl Vault {
         self.post(&path, Some(login), &body).await.map(|answer: Body<Issued>| answer.data)
     }
 
+    /// What is at a path, as it is answered.
+    pub(super) async fn read(
+        &self,
+        login: &Login,
+        path: &str,
+    ) -> Result<serde_json::Value, Failure> {
+        let request = self.client.get(self.url(path)).header("X-Vault-Token", login.token.as_str());
+        self.answer(path, request).await
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}/v1/{path}", self.address)
     }
