@@ -38,6 +38,8 @@ use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
 use crate::secrets::{Secrets, WithSecrets};
 use crate::serve::{Behind, Services, Told, serve_grpc, serve_pages};
+use crate::vault_secrets::VaultSecrets;
+pub use crate::vault_secrets::VaultSettings;
 
 pub use crate::advertise::Advertise;
 pub use crate::known::KnownError;
@@ -81,6 +83,8 @@ pub struct Config {
     /// The file with the keys of secrets, if an operator looks after it; else one in the folder of
     /// the state. Schedulers that share a store need the same keys.
     pub secrets_key: Option<PathBuf>,
+    /// The Vault that secrets may be read from, if any.
+    pub vault: Option<VaultSettings>,
 }
 
 /// How callers prove who they are.
@@ -99,6 +103,9 @@ pub enum Error {
     /// The cluster cannot be called that.
     #[error("the cluster's name is not usable")]
     Cluster(#[source] IdentityError),
+    /// Secrets cannot be read from this Vault.
+    #[error("Vault cannot be used: {0}")]
+    Vault(String),
     /// The folder of the state cannot be made.
     #[error("{} cannot be made", path.display())]
     Folder {
@@ -263,7 +270,7 @@ pub async fn start_with(
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
     let replica = replica(&config, &reached_at.to_string(), known, clock.as_ref())?;
-    let secrets = Secrets::new(&config.cluster, &config.state_dir, config.secrets_key);
+    let secrets = or_close(secrets_of(&config, &metrics), &*store).await?;
     let parts = between(Parts {
         replica,
         clock: Arc::clone(&clock),
@@ -277,6 +284,7 @@ pub async fn start_with(
     let (stop, stopping) = watch::channel(false);
     let credentials = metrics.certified(door.credentials());
     let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
+    let vault = Secrets::follow_vault(Arc::clone(&secrets), &handle, Arc::clone(&clock));
     let services = Services::new(
         Behind { handle: handle.clone(), store: Arc::clone(&store), clock, links, secrets },
         Told {
@@ -290,6 +298,7 @@ pub async fn start_with(
         &stopping,
     );
     let mut aside = door.watch(metrics.report(logged()));
+    aside.push(Task::spawn(vault));
     let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
     aside.extend(credentials.as_ref().map(follow));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
@@ -315,6 +324,13 @@ pub async fn start_with(
         aside,
         store,
     })
+}
+
+fn secrets_of(config: &Config, metrics: &Metrics) -> Result<Arc<Secrets>, Error> {
+    let vault = VaultSecrets::new(config.vault.clone(), Arc::clone(&metrics.vault));
+    let vault = vault.map_err(|why| Error::Vault(why.to_string()))?;
+    let Config { cluster, state_dir, secrets_key, .. } = config;
+    Ok(Secrets::new(cluster, state_dir, secrets_key.clone(), vault))
 }
 
 /// A process that may lead, under a name that no other life of it has.

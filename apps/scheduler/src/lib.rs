@@ -51,5 +51,6 @@ mod serve;
 mod skydns;
 pub mod standing;
 mod usages;
+mod vault_secrets;
 
 pub use handle::{Handle, Unanswered};

@@ -21,8 +21,10 @@ use persys_model::spec::Spec;
 use persys_seal::{KeyFile, Keys, SealError};
 use tokio::sync::watch;
 
-use crate::handle::Known;
+use crate::clock::Clock;
+use crate::handle::{Handle, Known};
 use crate::links::{Links, OrderAnswer, Target, Unreachable};
+use crate::vault_secrets::VaultSecrets;
 
 /// The name of the key file where none is given.
 const FILE: &str = "secrets.key";
@@ -35,6 +37,8 @@ pub(crate) struct Secrets {
     /// Whether an operator looks after the file: then it is never written here.
     given: bool,
     known: OnceLock<watch::Receiver<Known>>,
+    /// Values that Vault keeps.
+    vault: Arc<VaultSecrets>,
 }
 
 impl Secrets {
@@ -43,13 +47,14 @@ impl Secrets {
         cluster: &str,
         state_dir: &std::path::Path,
         given: Option<PathBuf>,
+        vault: Arc<VaultSecrets>,
     ) -> Arc<Self> {
         let (path, is_given) = match given {
             Some(path) => (path, true),
             None => (state_dir.join(FILE), false),
         };
         let (cluster, known) = (cluster.to_owned(), OnceLock::new());
-        Arc::new(Self { cluster, file: KeyFile::at(path), given: is_given, known })
+        Arc::new(Self { cluster, file: KeyFile::at(path), given: is_given, known, vault })
     }
 
     /// From here on it knows what is stored.
@@ -121,9 +126,38 @@ impl Secrets {
         }
     }
 
-    /// Why a secret cannot be opened here, if it cannot.
+    /// The reason that a secret has no value to give here, if it has none.
     pub(crate) fn problem(&self, secret: &SecretEntry) -> Option<String> {
-        self.open(secret).err()
+        self.usable(&self.entries(), secret).err()
+    }
+
+    /// Keeps the secrets of Vault as they are there; ends when dropped.
+    pub(crate) fn follow_vault(
+        this: Arc<Self>,
+        handle: &Handle,
+        clock: Arc<dyn Clock>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        Arc::clone(&this.vault).run(handle.clone(), this, clock)
+    }
+
+    /// The values that Vault keeps.
+    pub(crate) fn vault(&self) -> &Arc<VaultSecrets> {
+        &self.vault
+    }
+
+    /// True if the sealed value is this one.
+    pub(crate) fn holds(&self, secret: &SecretEntry, value: &[u8]) -> bool {
+        self.open(secret).is_ok_and(|opened| opened.value.reveal() == value)
+    }
+
+    /// Opens a secret, if its value may be used and was read once.
+    fn usable(&self, entries: &Entries, secret: &SecretEntry) -> Result<SecretValue, String> {
+        if let Some(source) = &secret.vault
+            && let Some(why) = self.vault.unusable(entries, secret, source)
+        {
+            return Err(why);
+        }
+        self.open(secret)
     }
 
     /// All secrets under the key that writes from now on, and those that cannot be: the next key is
@@ -169,9 +203,10 @@ impl Secrets {
                 "the secret {name} is not set in the namespace {namespace}: `persys secret set \
                  {name}` sets it, and this is started then"
             ))),
-            Some(secret) => self.open(secret).map_err(|why| {
-                tracing::error!(secret = %name, why, "a secret cannot be opened");
-                Arc::from(format!("the secret {name} cannot be opened: {why}"))
+            Some(secret) => self.usable(&entries, secret).map_err(|why| {
+                tracing::error!(secret = %name, why, "a secret cannot be used");
+                let what = if secret.vault.is_some() { "has no value" } else { "cannot be opened" };
+                Arc::from(format!("the secret {name} {what}: {why}"))
             }),
         };
         let names = spec.secrets.iter().map(|one| one.secret.clone());
@@ -222,11 +257,17 @@ mod tests {
 
     use super::*;
 
+    fn secrets(cluster: &str, state_dir: &std::path::Path, given: Option<PathBuf>) -> Arc<Secrets> {
+        let vault = VaultSecrets::new(None, Arc::default()).unwrap();
+        Secrets::new(cluster, state_dir, given, vault)
+    }
+
     fn entry(secrets: &Secrets, name: &'static str, value: &[u8]) -> SecretEntry {
         let (namespace, name) = (NamespaceName::default_one(), SecretName::fixed(name));
         let sealed = secrets.seal(&namespace, &name, value).unwrap();
         let set_by = Arc::from("operator ann");
-        SecretEntry { namespace, name, version: 1, set_at: WallMillis(1), set_by, sealed }
+        let set_at = WallMillis(1);
+        SecretEntry { namespace, name, version: 1, set_at, set_by, sealed, vault: None }
     }
 
     fn knows(secrets: &Secrets, all: &[&SecretEntry]) -> watch::Sender<Known> {
@@ -240,17 +281,17 @@ mod tests {
     #[test]
     fn two_schedulers_need_one_key_file_and_the_second_says_so() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let ours = Secrets::new("c", one.path(), None);
+        let ours = secrets("c", one.path(), None);
         let secret = entry(&ours, "db", b"hunter2");
         assert_eq!(ours.open(&secret).unwrap().value.reveal(), b"hunter2");
-        let theirs = Secrets::new("c", two.path(), None);
+        let theirs = secrets("c", two.path(), None);
         let _known = knows(&theirs, &[&secret]);
         let namespace = NamespaceName::default_one();
         let why = theirs.seal(&namespace, &SecretName::fixed("x"), b"v").unwrap_err();
         assert!(why.contains("no key file") && why.contains("copy it"), "{why}");
         assert!(theirs.problem(&secret).is_some_and(|why| why.contains("no key file")));
         // Another file is as bad as none.
-        Secrets::new("c", two.path(), None).file.read_or_make().unwrap();
+        secrets("c", two.path(), None).file.read_or_make().unwrap();
         let why = theirs.seal(&namespace, &SecretName::fixed("x"), b"v").unwrap_err();
         assert!(why.contains("lacks the key"), "{why}");
         assert!(theirs.problem(&secret).is_some_and(|why| why.contains("same key file")));
@@ -261,7 +302,7 @@ mod tests {
     #[test]
     fn a_rotation_moves_every_secret_to_the_new_key() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = Secrets::new("c", folder.path(), None);
+        let secrets = super::tests::secrets("c", folder.path(), None);
         let secret = entry(&secrets, "db", b"hunter2");
         let _known = knows(&secrets, &[&secret]);
         let (keys, resealed) = secrets.rotate().unwrap();
@@ -276,7 +317,7 @@ mod tests {
         );
         // A file that an operator looks after is read, not written.
         let path = secrets.file().to_path_buf();
-        let given = Secrets::new("c", folder.path(), Some(path.clone()));
+        let given = secrets("c", folder.path(), Some(path.clone()));
         let _known = knows(&given, &[&secret]);
         let before = std::fs::read(&path).unwrap();
         let (_, resealed) = given.rotate().unwrap();

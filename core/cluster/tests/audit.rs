@@ -133,9 +133,28 @@ fn what_failed_for_want_of_a_secret_begins_anew_when_it_is_set() {
         set_at: WallMillis(1),
         set_by: "operator ann".into(),
         sealed,
+        vault: None,
     };
-    ask(&mut c, Ask::Keep(Arc::new(Entry::Secret(secret))));
+    ask(&mut c, Ask::Keep(Arc::new(Entry::Secret(secret.clone()))));
     assert_ne!(epoch(&c, "web"), before.0, "it is ordered again");
     assert_eq!(epoch(&c, "plain"), before.1, "others are left alone");
     assert!(told(&c).last().unwrap().contains("secret/default.db"), "{:?}", told(&c));
+
+    // Of two who set it at once the second is refused; sealing it anew is no new value.
+    let kept = |c: &Cluster| {
+        let entries = c.world.entries();
+        let secret = entries.secret(&secret.namespace, &secret.name).unwrap();
+        (secret.version, secret.sealed.clone())
+    };
+    let other = |version, digest: &str, key: &str| {
+        let sealed = Envelope { digest: digest.into(), key: key.into(), ..secret.sealed.clone() };
+        Ask::Keep(Arc::new(Entry::Secret(SecretEntry { version, sealed, ..secret.clone() })))
+    };
+    ask(&mut c, other(2, "d2", "k"));
+    for outdated in [other(2, "d3", "k"), other(1, "d", "k2")] {
+        ask(&mut c, outdated);
+        assert_eq!((kept(&c).0, &*kept(&c).1.digest), (2, "d2"));
+    }
+    ask(&mut c, other(2, "d2", "k2"));
+    assert_eq!(&*kept(&c).1.key, "k2");
 }

@@ -111,6 +111,7 @@ async fn start_scheduler(
         logins: None,
         git: scheduler::GitSettings::default(),
         secrets_key: None,
+        vault: None,
         discovery: Discovery { dns: Dns::Near(local(options.dns_port)), ..Discovery::default() },
     };
     Ok(scheduler::start(config).await?)

@@ -78,6 +78,8 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("git-known-hosts", ["PERSYS_GIT_KNOWN_HOSTS"], "", "Keys of the servers over ssh, as known_hosts keeps them"),
     setting!("git-timeout", ["PERSYS_GIT_TIMEOUT"], "30s", "How long one fetch may take"),
     setting!("secrets-key-file", ["PERSYS_SECRETS_KEY_FILE"], "", "File with the keys of secrets, the same on every scheduler; usually secrets.key in state-dir"),
+    setting!("vault-secrets-enabled", ["PERSYS_VAULT_SECRETS_ENABLED"], "false", "Secrets may be read from Vault, with the address and login of vault-addr and the rest; a namespace says which paths"),
+    setting!("vault-secrets-refresh", ["PERSYS_VAULT_SECRETS_REFRESH"], "5m", "How often a secret is read again from Vault"),
     setting!("oidc-issuer", ["PERSYS_OIDC_ISSUER"], "", "OpenID provider whose logins are believed; none when not given"),
     setting!("oidc-audience", ["PERSYS_OIDC_AUDIENCE"], "persys", "Whom its tokens must be for"),
     setting!("oidc-user-claim", ["PERSYS_OIDC_USER_CLAIM"], "sub", "The claim that names the user"),
@@ -172,6 +174,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let store = super::etcd::place(&mut read, values);
     let git = super::git::settings(&mut read);
     let secrets_key = values.is_given("secrets-key-file").then(|| read.path("secrets-key-file"));
+    let vault = super::vault::secrets(&mut read, values);
     let logins = super::oidc::settings(&read);
     let made = grpc.zip(http).zip(discovery).map(|((grpc, http), discovery)| Config {
         grpc,
@@ -186,6 +189,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         logins,
         git,
         secrets_key,
+        vault,
     });
     read.finish(made)
 }

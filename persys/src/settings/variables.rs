@@ -210,6 +210,8 @@ const SCHEDULER_CASES: &[Case] = &[
     ("PERSYS_GIT_SSH_KEY", "/k", "--git-known-hosts /h", "key: \"/k\""),
     ("PERSYS_GIT_KNOWN_HOSTS", "/h", "--git-ssh-key /k", "known_hosts: \"/h\""),
     ("PERSYS_GIT_TIMEOUT", "9s", "", "deadline: 9s"),
+    ("PERSYS_VAULT_SECRETS_ENABLED", "true", VAULT, "refresh: 300s"),
+    ("PERSYS_VAULT_SECRETS_REFRESH", "7m", "--vault-secrets-enabled --vault-approle-role-id r --vault-approle-secret-id s", "refresh: 420s"),
     ("PERSYS_SECRETS_KEY_FILE", "/s/key", "", "secrets_key: Some(\"/s/key\")"),
     ("PERSYS_OIDC_ISSUER", "https://id.test", "", "issuer: \"https://id.test\""),
     ("PERSYS_OIDC_AUDIENCE", "blue", "--oidc-issuer https://id.test", "audience: \"blue\""),

@@ -18,4 +18,6 @@ mod cluster;
 #[allow(dead_code, reason = "other tests need all of it")]
 mod program;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod server;

@@ -125,7 +125,7 @@ impl Server {
     }
 
     /// What an administrator is answered.
-    fn asks(&self, verb: &str, path: &str, body: &Value) -> Value {
+    pub(crate) fn asks(&self, verb: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap();
         stream.set_read_timeout(Some(ANSWER)).unwrap();

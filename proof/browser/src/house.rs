@@ -158,6 +158,7 @@ async fn start_scheduler(
         settings: Settings::default(),
         git: scheduler::GitSettings::default(),
         secrets_key: None,
+        vault: None,
         logins: None,
         discovery: Discovery::default(),
     };

@@ -93,6 +93,7 @@ pub async fn scheduler(
         logins: None,
         git: scheduler::GitSettings::default(),
         secrets_key: None,
+        vault: None,
         discovery: Discovery {
             zones: Zones::default(),
             dns,

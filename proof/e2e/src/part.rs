@@ -213,6 +213,7 @@ fn scheduler_config(plan: Plan, etcd: &[String]) -> Result<scheduler::Config, Bo
         discovery: Discovery::default(),
         // Repositories of tests are folders and servers of this machine.
         secrets_key: None,
+        vault: None,
         logins: None,
         git: scheduler::GitSettings {
             allow: scheduler::GitProtocol::ALL.into_iter().collect(),

@@ -79,6 +79,7 @@ impl Stack {
             discovery: Discovery::default(),
             // Repositories of tests are folders and servers of this machine.
             secrets_key: None,
+            vault: None,
             logins: None,
             git: scheduler::GitSettings {
                 allow: scheduler::GitProtocol::ALL.into_iter().collect(),

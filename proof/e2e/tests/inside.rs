@@ -59,6 +59,7 @@ impl Bench {
             logins: None,
             git: persys_scheduler::app::GitSettings::default(),
             secrets_key: None,
+            vault: None,
         });
         let scheduler = scheduler.await.unwrap();
         let sim = Sim::new(SimSettings::default(), Clock::since_boot());

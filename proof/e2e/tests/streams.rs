@@ -89,6 +89,7 @@ impl Rig {
             logins: None,
             git: persys_scheduler::app::GitSettings::default(),
             secrets_key: None,
+            vault: None,
         };
         let running = scheduler::start(config).await.unwrap();
         self.address = running.grpc;

@@ -41,6 +41,10 @@ pub(crate) struct NamespaceAllows {
     /// A path of the node and everything below it.
     #[arg(long = "allow-host-path", value_name = "PATH")]
     pub(crate) allow_host_paths: Vec<String>,
+    /// A path of Vault, and everything below it, that its secrets may be read from, as Vault's policies
+    /// write it: kv/team-a, or secret/data/team-a for version 2.
+    #[arg(long = "allow-vault-path", value_name = "PATH")]
+    pub(crate) allow_vault_paths: Vec<String>,
 }
 
 /// What to do with roles and tokens.

@@ -60,6 +60,19 @@ pub(crate) struct SetSecret {
     /// Keep the line's end of what is piped in; usually one is taken off.
     #[arg(long)]
     pub(crate) keep_newline: bool,
+    /// Read the value from Vault instead, and follow it: secret/team-a/db#password. The namespace must
+    /// allow the path.
+    #[arg(long, value_name = "MOUNT/PATH#FIELD", conflicts_with_all = ["from_file", "keep_newline"])]
+    pub(crate) vault: Option<String>,
+    /// The mount of the key/value engine, if it is more than the first word.
+    #[arg(long, value_name = "MOUNT", requires = "vault")]
+    pub(crate) vault_mount: Option<String>,
+    /// Version of the key/value engine, 1 or 2.
+    #[arg(long, value_name = "VERSION", requires = "vault", default_value_t = 2)]
+    pub(crate) kv_version: u32,
+    /// What a new value in Vault means for those that run: leave, or restart.
+    #[arg(long, value_name = "WHAT", requires = "vault", default_value = "leave")]
+    pub(crate) on_change: String,
 }
 
 /// What to do with the audit log; without a word it is listed.

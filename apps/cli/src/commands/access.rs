@@ -56,6 +56,7 @@ fn allowed(namespace: &compute::AccessNamespace) -> String {
     let mut words: Vec<_> =
         flags.iter().filter(|(on, _)| *on).map(|(_, word)| (*word).to_owned()).collect();
     words.extend(namespace.host_paths.iter().cloned());
+    words.extend(namespace.vault_paths.iter().map(|path| format!("vault:{path}")));
     if words.is_empty() { "nothing out of the ordinary".to_owned() } else { words.join(", ") }
 }
 
@@ -73,6 +74,7 @@ async fn put_namespace(
         devices: allows.allow_devices,
         host_paths: allows.allow_host_paths,
         open: false,
+        vault_paths: allows.allow_vault_paths,
     });
     let verb = if only_new { "made" } else { "set" };
     let what = format!("the namespace {name} cannot be {verb}");

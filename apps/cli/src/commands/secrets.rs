@@ -31,14 +31,15 @@ pub(super) async fn run(shell: &Shell, command: SecretCommand) -> Result<u8, Pro
 }
 
 async fn set(shell: &Shell, wanted: SetSecret) -> Result<u8, Problem> {
-    let value = value(shell, &wanted).await?;
+    let vault = vault(&wanted)?;
+    let value = if vault.is_some() { Vec::new() } else { value(shell, &wanted).await? };
     let SetSecret { name, place, .. } = wanted;
     let what = format!("secret {name} was not set");
-    if value.is_empty() {
+    if value.is_empty() && vault.is_none() {
         return Err(Problem::usage(what).why("the value is empty"));
     }
     let client = shell.client()?;
-    let request = api::SetSecretRequest { namespace: place.namespace, name, value };
+    let request = api::SetSecretRequest { namespace: place.namespace, name, value, vault };
     let answer = client.ask(&what, client.secrets().set_secret(request)).await?;
     let secret = answer.secret.unwrap_or_default();
     if shell.output().is_data() {
@@ -48,6 +49,42 @@ async fn set(shell: &Shell, wanted: SetSecret) -> Result<u8, Problem> {
     let api::SecretView { name, version, digest, .. } = secret;
     shell.line(&format!("secret {name} is set (version {version}, {digest}); {}", answer.note))?;
     Ok(0)
+}
+
+/// The place in Vault, if the value is there.
+fn vault(wanted: &SetSecret) -> Result<Option<api::VaultSource>, Problem> {
+    let Some(text) = &wanted.vault else { return Ok(None) };
+    let unusable = |why: &str| Problem::usage(format!("--vault {text}: {why}"));
+    let Some((whole, field)) = text.split_once('#') else {
+        return Err(unusable("the field is missing: MOUNT/PATH#FIELD"));
+    };
+    let split = match &wanted.vault_mount {
+        Some(mount) => whole.strip_prefix(mount.as_str()).and_then(|rest| rest.strip_prefix('/')),
+        None => whole.split_once('/').map(|(_, path)| path),
+    };
+    let Some(path) = split.filter(|path| !path.is_empty()) else {
+        return Err(unusable("the path is missing or not in the mount: MOUNT/PATH#FIELD"));
+    };
+    let mount =
+        whole.get(..whole.len().saturating_sub(path.len()).saturating_sub(1)).unwrap_or_default();
+    Ok(Some(api::VaultSource {
+        mount: mount.to_owned(),
+        path: path.to_owned(),
+        field: field.to_owned(),
+        kv_version: wanted.kv_version,
+        on_change: wanted.on_change.clone(),
+    }))
+}
+
+/// Where a value comes from and how old it is, for people.
+fn origin(secret: &api::SecretView, now: SystemTime) -> String {
+    let Some(vault) = &secret.vault else { return secret.set_by.clone() };
+    let api::VaultSource { mount, path, field, kv_version, on_change } = vault;
+    let confirmed = match &secret.confirmed_at {
+        Some(_) => format!("confirmed {} ago", age(secret.confirmed_at.as_ref(), now)),
+        None => "not read yet".to_owned(),
+    };
+    format!("{mount}/{path}#{field} (kv {kv_version}, on change: {on_change}), {confirmed}")
 }
 
 /// The value, from where it was said to be. It is never part of a message.
@@ -136,9 +173,13 @@ async fn list(shell: &Shell, client: &Client, namespace: String) -> Result<u8, P
             secret.version.to_string(),
             secret.digest.clone(),
             age(secret.set_at.as_ref(), now),
-            secret.set_by.clone(),
+            origin(secret, now),
             or_dash(&secret.used_by.join(",")),
-            if secret.readable { "yes".to_owned() } else { format!("NO: {}", secret.problem) },
+            match (secret.readable, secret.problem.is_empty()) {
+                (true, true) => "yes".to_owned(),
+                (true, false) => format!("yes, the last value: {}", secret.problem),
+                (false, _) => format!("NO: {}", secret.problem),
+            },
         ]
     };
     let header = ["NAMESPACE", "NAME", "VERSION", "DIGEST", "SET", "BY", "USED BY", "OPENS HERE"];
@@ -156,6 +197,8 @@ async fn one(shell: &Shell, name: String, namespace: String) -> Result<u8, Probl
         shell.data(&show::compute("SecretView", &secret))?;
         return Ok(0);
     }
+    let vault = secret.vault.as_ref().map(|_| origin(&secret, SystemTime::now()));
+    let vault = vault.unwrap_or_default();
     shell.print(&pairs(&[
         ("secret", secret.name),
         ("namespace", secret.namespace),
@@ -163,6 +206,7 @@ async fn one(shell: &Shell, name: String, namespace: String) -> Result<u8, Probl
         ("digest", secret.digest),
         ("set", clock(secret.set_at.as_ref())),
         ("by", secret.set_by),
+        ("vault", vault),
         ("used by", secret.used_by.join(", ")),
         ("sealed with", secret.key),
         ("trouble", secret.problem),

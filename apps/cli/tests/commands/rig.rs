@@ -181,6 +181,7 @@ async fn start_scheduler(
         discovery: Discovery::default(),
         git: persys_scheduler::app::GitSettings::default(),
         secrets_key: None,
+        vault: None,
         logins: None,
         settings: Settings { retry_base_ms: 200, ..Settings::default() },
     })

@@ -12,6 +12,7 @@
 mod lives;
 mod shown;
 mod stored;
+mod vault;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -35,6 +36,7 @@ use shown::Shown;
 pub(crate) use shown::{Led, Present};
 pub(crate) use stored::Batch;
 use stored::Stored;
+pub(crate) use vault::VaultReads;
 
 /// What is called of agents.
 const CALLED: Named = Named {
@@ -51,6 +53,7 @@ pub(crate) struct Metrics {
     pub(crate) called: Rpcs,
     pub(crate) stored: Stored,
     pub(crate) lives: Lives,
+    pub(crate) vault: Arc<VaultReads>,
     reconciled: Counters<2>,
     cycles: Counters<1>,
     cycle: Histogram,
@@ -125,6 +128,7 @@ impl Metrics {
         );
         let stored = Stored::new(all);
         let lives = Lives::new(all);
+        let vault = Arc::new(VaultReads::new(all));
         let shown = Shown::new(all, etcd);
         let certificate = Arc::new(Certificate::new(all));
         all.process(env!("CARGO_PKG_VERSION"));
@@ -133,6 +137,7 @@ impl Metrics {
             called,
             stored,
             lives,
+            vault,
             reconciled: reconciled.preset(actions.into_iter().flat_map(both)),
             cycles: cycles.preset([["success"], ["skipped"]]),
             cycle,

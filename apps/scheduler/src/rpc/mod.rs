@@ -16,6 +16,7 @@ mod audit;
 mod automation;
 mod check;
 mod compute;
+pub(crate) use compute::restart_workload;
 mod disks;
 mod events;
 mod forward;

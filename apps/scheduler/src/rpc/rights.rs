@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use persys_access::Holding;
 use persys_cluster::input::Ask;
+use persys_model::entry::vault::is_path;
 use persys_model::entry::{
     Allowance, Binding, Entry, EntryKey, EntryKind, Namespace, Scope, Subject, UserRole, UserToken,
 };
@@ -221,10 +222,19 @@ fn scope_to_wire(scope: &Scope) -> api::RoleScope {
 }
 
 fn namespace_of(said: api::AccessNamespace) -> Result<Namespace, Status> {
-    let api::AccessNamespace { name, privileged, host_network, devices, host_paths, open: _ } =
-        said;
-    if host_paths.len() > MOST_NAMES {
-        return Err(Status::invalid_argument(format!("host_paths: are more than {MOST_NAMES}")));
+    let api::AccessNamespace { name, privileged, host_network, devices, .. } = said;
+    let (host_paths, vault_paths) = (said.host_paths, said.vault_paths);
+    for (field, paths) in [("host_paths", &host_paths), ("vault_paths", &vault_paths)] {
+        if paths.len() > MOST_NAMES {
+            return Err(Status::invalid_argument(format!("{field}: are more than {MOST_NAMES}")));
+        }
+    }
+    if let Some(path) = vault_paths.iter().find(|path| !is_path(path)) {
+        let why = format!(
+            "vault_paths: {path:?} is not a path as Vault's policies write them, such as \
+             secret/data/team-a, without * and slashes at its ends"
+        );
+        return Err(Status::invalid_argument(why));
     }
     let clean = |path: &String| {
         let part = |part: &str| !part.is_empty() && part != "." && part != "..";
@@ -240,14 +250,16 @@ fn namespace_of(said: api::AccessNamespace) -> Result<Namespace, Status> {
         return Err(Status::invalid_argument(why));
     }
     let host_paths: BTreeSet<_> = host_paths.iter().map(|path| Arc::from(path.as_str())).collect();
+    let vault_paths = vault_paths.iter().map(|path| Arc::from(path.as_str())).collect();
     Ok(Namespace {
         name: NamespaceName::new(&name).map_err(|why| bad("name", &why))?,
-        allowance: Allowance { privileged, host_network, devices, host_paths },
+        allowance: Allowance { privileged, host_network, devices, host_paths, vault_paths },
     })
 }
 
 fn namespace_to_wire(namespace: &Namespace) -> api::AccessNamespace {
-    let Allowance { privileged, host_network, devices, host_paths } = &namespace.allowance;
+    let Allowance { privileged, host_network, devices, host_paths, vault_paths } =
+        &namespace.allowance;
     api::AccessNamespace {
         name: namespace.name.to_string(),
         privileged: *privileged,
@@ -255,6 +267,7 @@ fn namespace_to_wire(namespace: &Namespace) -> api::AccessNamespace {
         devices: *devices,
         host_paths: host_paths.iter().map(ToString::to_string).collect(),
         open: false,
+        vault_paths: vault_paths.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use persys_access::Who;
 use persys_cluster::input::Ask;
+use persys_model::entry::vault::{KvVersion, OnChange, VaultPath, VaultSource};
 use persys_model::entry::{Entry, EntryKey, EntryKind, SecretEntry};
 use persys_model::id::{NamespaceName, SecretName};
-use persys_model::secret::MOST_VALUE_BYTES;
+use persys_model::secret::{Envelope, MOST_VALUE_BYTES};
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::secrets_server::Secrets as Service;
 use persys_proto::convert::time;
@@ -17,6 +18,7 @@ use crate::author;
 use crate::clock::Clock;
 use crate::handle::Handle;
 use crate::secrets::Secrets;
+use crate::vault_secrets::{VaultSecrets, users};
 
 /// All namespaces.
 const EVERYWHERE: &str = "*";
@@ -53,13 +55,10 @@ impl SecretsService {
     async fn set(&self, request: api::SetSecretRequest) -> Result<api::SetSecretResponse, Status> {
         let namespace = self.namespace(&request.namespace, Who::Operators)?;
         let name = secret_name(&request.name)?;
-        if request.value.is_empty() || request.value.len() > MOST_VALUE_BYTES {
-            let length = request.value.len();
-            let why = format!("value: has {length} bytes; from 1 to {MOST_VALUE_BYTES} are taken");
-            return Err(Status::invalid_argument(why));
-        }
-        let sealed = self.secrets.seal(&namespace, &name, &request.value);
-        let sealed = sealed.map_err(Status::failed_precondition)?;
+        let given = match request.vault {
+            Some(source) => self.from_vault(&namespace, &name, (&request.value, source)).await?,
+            None => self.typed(&namespace, &name, &request.value)?,
+        };
         let before = self.handle.entries().secret(&namespace, &name).map(|old| old.version);
         let secret = SecretEntry {
             namespace,
@@ -67,12 +66,16 @@ impl SecretsService {
             version: before.unwrap_or_default() + 1,
             set_at: self.clock.now().wall,
             set_by: Arc::clone(&author::current().author.who),
-            sealed,
+            sealed: given.sealed,
+            vault: given.vault,
         };
         let ask = Ask::Keep(Arc::new(Entry::Secret(secret.clone())));
         done(self.handle.ask(ask).await?)?;
         let used_by = self.used_by(&secret).await?;
         let note = match (before, used_by.len()) {
+            _ if secret.vault.as_ref().is_some_and(|source| source.fetched_at.is_none()) => {
+                self.secrets.problem(&secret).unwrap_or_default()
+            }
             (_, 0) => "no workload uses it yet".to_owned(),
             (None, _) => "those that failed for want of it are tried again".to_owned(),
             (Some(_), _) => {
@@ -82,21 +85,70 @@ impl SecretsService {
         Ok(api::SetSecretResponse { secret: Some(self.view(&secret, used_by)), note })
     }
 
+    /// A value that came with the request.
+    fn typed(
+        &self,
+        namespace: &NamespaceName,
+        name: &SecretName,
+        value: &[u8],
+    ) -> Result<Given, Status> {
+        if value.is_empty() || value.len() > MOST_VALUE_BYTES {
+            let length = value.len();
+            let why = format!("value: has {length} bytes; from 1 to {MOST_VALUE_BYTES} are taken");
+            return Err(Status::invalid_argument(why));
+        }
+        let sealed = self.secrets.seal(namespace, name, value);
+        Ok(Given { sealed: sealed.map_err(Status::failed_precondition)?, vault: None })
+    }
+
+    /// A value that is in Vault. It is read at once; if that fails, the secret has no value yet, and
+    /// is tried again.
+    async fn from_vault(
+        &self,
+        namespace: &NamespaceName,
+        name: &SecretName,
+        (value, source): (&[u8], api::VaultSource),
+    ) -> Result<Given, Status> {
+        if !value.is_empty() {
+            return Err(Status::invalid_argument(
+                "value: goes with no vault: one of them is given",
+            ));
+        }
+        let (at, on_change) = vault_source(&source)?;
+        if let Some(why) = VaultSecrets::denied(&self.handle.entries(), namespace, &at) {
+            return Err(Status::permission_denied(why));
+        }
+        let now = self.clock.now().wall;
+        let read = self.secrets.vault().read((namespace, name), &at, now).await;
+        let entries = self.handle.entries();
+        let before = entries.secret(namespace, name);
+        let same = |old: &&SecretEntry| old.vault.as_ref().is_some_and(|source| source.at == at);
+        if let (Err(_), Some(before)) = (&read, before.filter(same)) {
+            // What was read from there before stays in use.
+            let fetched_at = before.vault.as_ref().and_then(|source| source.fetched_at);
+            let vault = Some(VaultSource { at, on_change, fetched_at });
+            return Ok(Given { sealed: before.sealed.clone(), vault });
+        }
+        let fetched_at = read.is_ok().then_some(now);
+        let value = read.unwrap_or_default();
+        let sealed = self.secrets.seal(namespace, name, &value);
+        let vault = Some(VaultSource { at, on_change, fetched_at });
+        Ok(Given { sealed: sealed.map_err(Status::failed_precondition)?, vault })
+    }
+
     /// Workloads that name a secret.
     async fn used_by(&self, secret: &SecretEntry) -> Result<Vec<String>, Status> {
-        let (namespace, name) = (secret.namespace.clone(), secret.name.clone());
-        let users = self.handle.look(move |world| {
-            let uses = world.workloads().filter(|view| {
-                let spec = &view.workload.spec;
-                spec.secrets.iter().any(|one| one.secret == name) && spec.namespace() == namespace
-            });
-            uses.map(|view| view.workload.id.to_string()).collect()
-        });
-        Ok(users.await?.value)
+        let users = users(&self.handle, &secret.namespace, &secret.name).await?;
+        Ok(users.iter().map(ToString::to_string).collect())
     }
 
     fn view(&self, secret: &SecretEntry, used_by: Vec<String>) -> api::SecretView {
         let problem = self.secrets.problem(secret);
+        let readable = problem.is_none();
+        let vault = self.secrets.vault();
+        // One that Vault does not confirm is still given out; that is worth a word all the same.
+        let problem = problem.or_else(|| secret.vault.as_ref().and_then(|_| vault.fault(secret)));
+        let source = secret.vault.as_ref();
         api::SecretView {
             namespace: secret.namespace.to_string(),
             name: secret.name.to_string(),
@@ -105,9 +157,12 @@ impl SecretsService {
             set_by: secret.set_by.to_string(),
             digest: secret.sealed.digest.to_string(),
             key: secret.sealed.key.to_string(),
-            readable: problem.is_none(),
+            readable,
             problem: problem.unwrap_or_default(),
             used_by,
+            vault: source.map(vault_to_wire),
+            fetched_at: source.and_then(|one| one.fetched_at).map(time::timestamp),
+            confirmed_at: vault.confirmed_at(secret).map(time::timestamp),
         }
     }
 
@@ -180,6 +235,38 @@ impl SecretsService {
         };
         let key = keys.writes_with().to_owned();
         Ok(api::RotateSecretsKeyResponse { key, resealed: count, failed, note })
+    }
+}
+
+/// A value to keep, and where it came from.
+struct Given {
+    sealed: Envelope,
+    vault: Option<VaultSource>,
+}
+
+fn vault_source(said: &api::VaultSource) -> Result<(VaultPath, OnChange), Status> {
+    let api::VaultSource { mount, path, field, kv_version, on_change } = said;
+    let bad = |why: String| Status::invalid_argument(format!("vault.{why}"));
+    let version = match kv_version {
+        0 => Some(KvVersion::Two),
+        number => KvVersion::of(*number),
+    };
+    let version = version.ok_or_else(|| bad("kv_version: is neither 1 nor 2".to_owned()))?;
+    let at = VaultPath::new(mount, path, field, version).map_err(|fault| bad(fault.to_string()))?;
+    let on_change = OnChange::of(on_change);
+    let on_change =
+        on_change.ok_or_else(|| bad("on_change: is neither leave nor restart".to_owned()))?;
+    Ok((at, on_change))
+}
+
+fn vault_to_wire(source: &VaultSource) -> api::VaultSource {
+    let VaultSource { at, on_change, .. } = source;
+    api::VaultSource {
+        mount: at.mount().to_owned(),
+        path: at.path().to_owned(),
+        field: at.field().to_owned(),
+        kv_version: at.version().number(),
+        on_change: on_change.word().to_owned(),
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn config(folder: &Path, security: Security) -> Config {
         logins: None,
         git: app::GitSettings::default(),
         secrets_key: None,
+        vault: None,
     }
 }
 
@@ -51,6 +52,11 @@ pub(crate) async fn leads(running: &Running) {
 }
 
 impl Bench {
+    /// One without certificates, of a scheduler that runs.
+    pub(crate) fn of(folder: TempDir, running: Running) -> Self {
+        Self { folder, running, authority: None }
+    }
+
     pub(crate) async fn insecure() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let running = app::start(config(folder.path(), Security::Insecure(Exposure::Loopback)))

@@ -7,6 +7,10 @@ mod agent;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+#[path = "../../../../adapters/identity/tests/kv/double.rs"]
+#[allow(dead_code, reason = "the tests of the client need all of it")]
+mod double;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod legacy;
@@ -20,3 +24,5 @@ mod smoke;
 mod stop;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod vault;

@@ -159,7 +159,13 @@ fn a_folder_is_allowed_with_what_is_below_and_nothing_beside() {
 #[test]
 fn some_of_a_node_is_given_to_nobody() {
     let host_paths = BTreeSet::from([Arc::from("/")]);
-    let wide = Allowance { privileged: true, host_network: true, devices: true, host_paths };
+    let wide = Allowance {
+        privileged: true,
+        host_network: true,
+        devices: true,
+        host_paths,
+        ..Allowance::default()
+    };
     let paths = ["/", "/var/run/docker.sock", "/run/docker.sock", "/var/lib/persys", "/etc/persys"];
     for given in [Entries::default(), entries("default", wide)] {
         for path in paths {

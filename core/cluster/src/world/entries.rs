@@ -17,6 +17,16 @@ use crate::record::Write;
 /// Most records of one kind: all of them are held in memory and looked through.
 const MOST_ENTRIES: usize = 10_000;
 
+/// The reason a new state of a secret was made from an older one than is kept: somebody, or Vault, set
+/// it meanwhile. Sealing it anew keeps its version and its digest.
+fn outdated(before: &Entry, after: &Entry) -> Option<String> {
+    let (Entry::Secret(before), Entry::Secret(after)) = (before, after) else { return None };
+    let older = after.version < before.version
+        || (after.version == before.version && after.sealed.digest != before.sealed.digest);
+    let name = &before.name;
+    older.then(|| format!("the secret {name} was changed meanwhile: look at it, and try again"))
+}
+
 impl World {
     /// Keeps a record, in place of the one that has its key.
     pub(super) fn keep(&mut self, request: RequestId, entry: Arc<Entry>) {
@@ -29,6 +39,9 @@ impl World {
         if before.is_none() && self.entries.count(key.kind) >= MOST_ENTRIES {
             let why = format!("there are {MOST_ENTRIES} of this kind already: {}", key.kind.word());
             return self.refuse(request, RefusalCode::Exhausted, why);
+        }
+        if let Some(why) = before.and_then(|before| outdated(before, &entry)) {
+            return self.refuse(request, RefusalCode::Conflict, why);
         }
         if let Some((code, why)) = self.dangling(&entry) {
             return self.refuse(request, code, why);

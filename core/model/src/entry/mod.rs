@@ -8,6 +8,7 @@ mod namespace;
 mod scope;
 mod secret;
 mod token;
+pub mod vault;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::vault::VaultPath;
 use crate::id::NamespaceName;
 
 /// A namespace, and what its workloads may have of their nodes.
@@ -33,4 +34,15 @@ pub struct Allowance {
     pub devices: bool,
     /// Paths of the host, each with everything below it.
     pub host_paths: BTreeSet<Arc<str>>,
+    /// Paths of Vault that its secrets may be read from, each with everything below it. They are
+    /// written as Vault's own policies write them: `kv/team-a`, or `secret/data/team-a` for version 2.
+    pub vault_paths: BTreeSet<Arc<str>>,
+}
+
+impl Allowance {
+    /// True if a secret may come from there. Nothing may unless it was allowed.
+    #[must_use]
+    pub fn allows_vault(&self, at: &VaultPath) -> bool {
+        self.vault_paths.iter().any(|prefix| at.is_within(prefix))
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::vault::VaultSource;
 use crate::id::{EntryName, NamespaceName, SecretName};
 use crate::secret::Envelope;
 use crate::time::WallMillis;
@@ -19,8 +20,10 @@ pub struct SecretEntry {
     pub set_at: WallMillis,
     /// By whom.
     pub set_by: Arc<str>,
-    /// The value.
+    /// The value; of one from Vault, the last that was read.
     pub sealed: Envelope,
+    /// Where the value comes from, if Vault keeps it.
+    pub vault: Option<VaultSource>,
 }
 
 impl SecretEntry {

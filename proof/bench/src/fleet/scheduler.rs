@@ -59,6 +59,7 @@ pub(crate) async fn serve(folder: &Path, etcd: Option<&str>) -> Result<(), Fault
         logins: None,
         git: app::GitSettings::default(),
         secrets_key: None,
+        vault: None,
     });
     let running = trace::scope(home, starting).await?;
     running.handle.standing().wait_for(Standing::is_normal).await?;

@@ -197,6 +197,7 @@ impl Rig {
             logins: None,
             git: persys_scheduler::app::GitSettings::default(),
             secrets_key: None,
+            vault: None,
             cluster: CLUSTER.to_owned(),
             security: self.source(Role::Scheduler, &name).map_or(
                 scheduler::Security::Insecure(Exposure::Loopback),

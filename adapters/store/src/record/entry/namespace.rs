@@ -20,6 +20,8 @@ pub(crate) struct NamespaceShape {
     devices: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     host_paths: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    vault_paths: Vec<Arc<str>>,
 }
 
 impl Record for Namespace {
@@ -27,7 +29,7 @@ impl Record for Namespace {
 
     fn shape(&self) -> NamespaceShape {
         let Self { name, allowance } = self;
-        let Allowance { privileged, host_network, devices, host_paths } = allowance;
+        let Allowance { privileged, host_network, devices, host_paths, vault_paths } = allowance;
         NamespaceShape {
             v: VERSION,
             name: Arc::from(name.as_str()),
@@ -35,6 +37,7 @@ impl Record for Namespace {
             host_network: *host_network,
             devices: *devices,
             host_paths: host_paths.iter().cloned().collect(),
+            vault_paths: vault_paths.iter().cloned().collect(),
         }
     }
 
@@ -43,11 +46,13 @@ impl Record for Namespace {
     }
 
     fn read(shape: NamespaceShape) -> Result<Self, String> {
-        let NamespaceShape { privileged, host_network, devices, host_paths, .. } = shape;
+        let NamespaceShape { privileged, host_network, devices, host_paths, vault_paths, .. } =
+            shape;
         let host_paths = host_paths.into_iter().collect();
+        let vault_paths = vault_paths.into_iter().collect();
         Ok(Self {
             name: name("name", &shape.name, NamespaceName::new)?,
-            allowance: Allowance { privileged, host_network, devices, host_paths },
+            allowance: Allowance { privileged, host_network, devices, host_paths, vault_paths },
         })
     }
 }

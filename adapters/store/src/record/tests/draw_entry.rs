@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use persys_model::entry::vault::{KvVersion, OnChange, VaultPath, VaultSource};
 use persys_model::entry::{
     Allowance, Binding, Entry, JoinToken, Namespace, Revocation, Scope, SecretEntry, Subject,
     TokenHash, UserRole, UserToken,
@@ -37,10 +38,25 @@ fn scope() -> impl Strategy<Value = Scope> {
 }
 
 fn allowance() -> impl Strategy<Value = Allowance> {
-    (any::<(bool, bool, bool)>(), btree_set(text(), 0..3)).prop_map(|(flags, host_paths)| {
+    let paths = || btree_set(text(), 0..3);
+    (any::<(bool, bool, bool)>(), paths(), paths()).prop_map(|(flags, host_paths, vault_paths)| {
         let (privileged, host_network, devices) = flags;
-        Allowance { privileged, host_network, devices, host_paths }
+        Allowance { privileged, host_network, devices, host_paths, vault_paths }
     })
+}
+
+fn vault() -> impl Strategy<Value = Option<VaultSource>> {
+    let path = "[a-z0-9]{1,9}(/[a-z0-9]{1,9}){0,2}";
+    let drawn = (path, path, "[a-z]{1,9}", any::<[bool; 2]>(), proptest::option::of(any::<u64>()));
+    let source = drawn.prop_map(|(mount, path, field, [second, restart], fetched)| {
+        let version = if second { KvVersion::Two } else { KvVersion::One };
+        VaultSource {
+            at: VaultPath::new(&mount, &path, &field, version).unwrap(),
+            on_change: if restart { OnChange::Restart } else { OnChange::Leave },
+            fetched_at: fetched.map(WallMillis),
+        }
+    });
+    proptest::option::of(source)
 }
 
 pub(super) fn entry() -> impl Strategy<Value = Entry> {
@@ -69,8 +85,9 @@ pub(super) fn entry() -> impl Strategy<Value = Entry> {
         Entry::Revocation(Revocation { name, since: WallMillis(since), reason })
     });
     let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
-    let secrets = (namespace(), name(), any::<[u64; 2]>(), text(), (bytes(), bytes(), text()))
-        .prop_map(|(namespace, name, [version, set_at], set_by, (wrapped, body, key))| {
+    let sealed = (bytes(), bytes(), text());
+    let secrets = (namespace(), name(), any::<[u64; 2]>(), text(), sealed, vault()).prop_map(
+        |(namespace, name, [version, set_at], set_by, (wrapped, body, key), vault)| {
             let digest = key.clone();
             Entry::Secret(SecretEntry {
                 namespace,
@@ -80,7 +97,9 @@ pub(super) fn entry() -> impl Strategy<Value = Entry> {
                 set_at: WallMillis(set_at),
                 set_by,
                 sealed: Envelope { key, wrapped: wrapped.into(), body: body.into(), digest },
+                vault,
             })
-        });
+        },
+    );
     prop_oneof![namespaces, bindings, tokens, joins, revocations, secrets]
 }

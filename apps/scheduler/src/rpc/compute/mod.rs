@@ -20,6 +20,7 @@ mod mask;
 mod operate;
 mod recover;
 mod restart;
+pub(crate) use restart::restart_workload;
 mod snapshot;
 mod streams;
 mod why;

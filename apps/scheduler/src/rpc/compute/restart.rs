@@ -41,13 +41,19 @@ impl Compute {
     pub(super) async fn start_anew(&self, id: &str) -> Result<api::RestartResponse, Status> {
         let id = workload_id(id)?;
         permit::workload(&self.handle, &id, Who::Operators).await?;
-        let wanted = id.clone();
-        self.handle.read(move |world| may_restart(world, &wanted)).await??;
-        let work = Restart { handle: self.handle.clone(), id }.run();
-        match tokio::spawn(author::carried(work)).await {
-            Ok(note) => note.map(|note| api::RestartResponse { note }),
-            Err(_) => Err(Status::internal("the restart broke off")),
-        }
+        let note = restart_workload(&self.handle, id).await?;
+        Ok(api::RestartResponse { note })
+    }
+}
+
+/// Restarts a workload, whoever waits for it.
+pub(crate) async fn restart_workload(handle: &Handle, id: WorkloadId) -> Result<String, Status> {
+    let wanted = id.clone();
+    handle.read(move |world| may_restart(world, &wanted)).await??;
+    let work = Restart { handle: handle.clone(), id }.run();
+    match tokio::spawn(author::carried(work)).await {
+        Ok(note) => note,
+        Err(_) => Err(Status::internal("the restart broke off")),
     }
 }
 
