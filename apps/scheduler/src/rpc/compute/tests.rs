@@ -355,10 +355,11 @@ fn a_program_that_ended_for_good_is_told_with_both_counts() {
     let failure = Failure::new(FailureReason::RuntimeError, "exited with code 3");
     rig.say(State::Failed(failure.in_stage(FailureStage::Run)));
     let why = rig.why();
-    let over = "web failed: exited with code 3; its restart policy does not start it again";
+    let over = "web failed: exited with code 3; its restart policy allows no more than these 3 \
+                restarts";
     assert_eq!(why.summary, over);
     has(&why.facts, "1 of 5 attempts failed; none is planned, because the program ran and ended");
-    has(&why.facts, "was not started again by its node");
+    has(&why.facts, "was started again 3 times by its node");
     has(&why.next, "persys retry web");
 }
 
