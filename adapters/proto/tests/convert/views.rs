@@ -222,6 +222,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         state: persys_model::inventory::State::Unknown,
         restarts: 0,
         confirmed: true,
+        progress: 0,
         trouble: None,
     };
     let status = |phase, epoch| {

@@ -110,7 +110,8 @@ impl Rig {
             match message {
                 Outbound::Command(node, command) => self.commands.push((node, command)),
                 Outbound::Registered(_, answer) => self.joined = Some(answer),
-                Outbound::Probe(..)
+                Outbound::Actions { .. }
+                | Outbound::Probe(..)
                 | Outbound::Beat(..)
                 | Outbound::Reply(..)
                 | Outbound::Publish(_)
@@ -164,7 +165,8 @@ impl Rig {
     fn say_with(&mut self, state: State, trouble: Option<Failure>) {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
         let (workload, epoch) = (web(), place.epoch);
-        let report = Report { workload, epoch, state, restarts: 3, confirmed: true, trouble };
+        let report =
+            Report { workload, epoch, state, restarts: 3, confirmed: true, progress: 0, trouble };
         self.beat(&place.node, vec![report], Vec::new());
     }
 
