@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    fn secrets(cluster: &str, state_dir: &std::path::Path, given: Option<PathBuf>) -> Arc<Secrets> {
+    fn opened(cluster: &str, state_dir: &std::path::Path, given: Option<PathBuf>) -> Arc<Secrets> {
         let vault = VaultSecrets::new(None, Arc::default()).unwrap();
         Secrets::new(cluster, state_dir, given, vault)
     }
@@ -281,17 +281,17 @@ mod tests {
     #[test]
     fn two_schedulers_need_one_key_file_and_the_second_says_so() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let ours = secrets("c", one.path(), None);
+        let ours = opened("c", one.path(), None);
         let secret = entry(&ours, "db", b"hunter2");
         assert_eq!(ours.open(&secret).unwrap().value.reveal(), b"hunter2");
-        let theirs = secrets("c", two.path(), None);
+        let theirs = opened("c", two.path(), None);
         let _known = knows(&theirs, &[&secret]);
         let namespace = NamespaceName::default_one();
         let why = theirs.seal(&namespace, &SecretName::fixed("x"), b"v").unwrap_err();
         assert!(why.contains("no key file") && why.contains("copy it"), "{why}");
         assert!(theirs.problem(&secret).is_some_and(|why| why.contains("no key file")));
         // Another file is as bad as none.
-        secrets("c", two.path(), None).file.read_or_make().unwrap();
+        opened("c", two.path(), None).file.read_or_make().unwrap();
         let why = theirs.seal(&namespace, &SecretName::fixed("x"), b"v").unwrap_err();
         assert!(why.contains("lacks the key"), "{why}");
         assert!(theirs.problem(&secret).is_some_and(|why| why.contains("same key file")));
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_rotation_moves_every_secret_to_the_new_key() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = super::tests::secrets("c", folder.path(), None);
+        let secrets = opened("c", folder.path(), None);
         let secret = entry(&secrets, "db", b"hunter2");
         let _known = knows(&secrets, &[&secret]);
         let (keys, resealed) = secrets.rotate().unwrap();
@@ -317,7 +317,7 @@ mod tests {
         );
         // A file that an operator looks after is read, not written.
         let path = secrets.file().to_path_buf();
-        let given = secrets("c", folder.path(), Some(path.clone()));
+        let given = opened("c", folder.path(), Some(path.clone()));
         let _known = knows(&given, &[&secret]);
         let before = std::fs::read(&path).unwrap();
         let (_, resealed) = given.rotate().unwrap();
