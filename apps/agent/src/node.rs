@@ -30,7 +30,8 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
         }
         RuntimeChoice::Docker { host } => {
             let logins = config.registry_auth.clone();
-            let mut settings = DockerSettings { logins, ..DockerSettings::default() };
+            let adopted = Some(config.state_dir.join("adopted"));
+            let mut settings = DockerSettings { logins, adopted, ..DockerSettings::default() };
             if let Some(host) = host {
                 settings.host.clone_from(host);
             }

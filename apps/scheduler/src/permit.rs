@@ -11,7 +11,7 @@ use persys_cluster::effects::{RefusalCode, Reply};
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::id::{NamespaceName, WorkloadId};
-use persys_model::spec::Spec;
+use persys_model::spec::{ADOPT_ON_KEY, Spec};
 use tonic::Status;
 
 use crate::author;
@@ -30,6 +30,13 @@ pub(crate) fn refusal(world: &World, caller: &Caller, ask: &Ask) -> Option<Reply
     } else {
         return None;
     };
+    if wanted.is_some_and(|spec| spec.adopt_on().is_some()) {
+        let why = format!(
+            "taking over work of an earlier installation ({ADOPT_ON_KEY}) is for {} of the whole cluster",
+            Who::Operators.rule()
+        );
+        return Some(Reply::Refused { code: RefusalCode::Forbidden, why: Arc::from(why) });
+    }
     let stored = world.workload(id).map(|view| view.workload.spec.namespace());
     let (code, why) = match (stored, wanted) {
         (Some(namespace), _) if caller.may_in(Who::Operators, &namespace) => return None,

@@ -77,10 +77,12 @@ impl Docker {
                 Found::Ours(ours) if outdated(container, &ours) => {
                     // A start with new values is a new container: its variables cannot change.
                     self.remove_by_id(&ours.id, false).await?;
+                    self.adopted.forget(&start.workload);
                     continue;
                 }
                 Found::Ours(ours) => return usable(start, *ours),
                 Found::Foreign { name, owner } => return Err(Error::Foreign { name, owner }),
+                Found::Nothing if self.adopt(start, container).await? => continue,
                 Found::Nothing => {}
             }
             if let Some(id) = self.create(start, container).await? {
@@ -185,7 +187,11 @@ impl Docker {
         purge: bool,
     ) -> Result<(), Error> {
         match self.ours(workload).await? {
-            Some(ours) => self.remove_by_id(&ours.id, purge).await,
+            Some(ours) => {
+                self.remove_by_id(&ours.id, purge).await?;
+                self.adopted.forget(workload);
+                Ok(())
+            }
             None => Ok(()),
         }
     }

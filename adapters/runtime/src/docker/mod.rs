@@ -4,6 +4,7 @@
 //! - [`identity`]: names and labels; the one place that says what is ours.
 //! - [`shape`]: from a spec to what Docker is asked to make.
 //! - [`lifecycle`]: start, stop, remove.
+//! - [`earlier`]: containers of an earlier installation; [`adopted`] remembers those taken over.
 //! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
 //! - [`observe`]: inspect, list, health.
 //! - [`cgroup`]: what a container uses, from the kernel.
@@ -30,7 +31,9 @@ pub(crate) mod refusal;
 pub(crate) mod streams;
 pub(crate) mod wakeups;
 
+mod adopted;
 mod cgroup;
+mod earlier;
 mod exclusive;
 mod holder;
 mod lifecycle;
@@ -60,6 +63,7 @@ pub struct Docker {
     pub(crate) owner: Owner,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
+    adopted: adopted::AdoptedTable,
     client: Arc<OnceLock<bollard::Docker>>,
 }
 
@@ -68,7 +72,8 @@ impl Docker {
     /// there yet.
     #[must_use]
     pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
-        Self { owner, settings: Arc::new(settings), clock, client: Arc::default() }
+        let adopted = adopted::AdoptedTable::open(settings.adopted.clone());
+        Self { owner, settings: Arc::new(settings), clock, adopted, client: Arc::default() }
     }
 
     /// Where the daemon is.

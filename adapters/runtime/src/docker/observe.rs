@@ -32,6 +32,12 @@ pub(crate) struct Ours {
 impl Docker {
     /// Looks at what has the name of this workload's container.
     pub(crate) async fn find(&self, workload: &WorkloadId) -> Result<Found<Ours>, Error> {
+        if let Some(adopted) = self.adopted.get(workload) {
+            if let Some(raw) = self.inspect_raw(&adopted.container).await? {
+                return Ok(Found::Ours(Box::new(ours_of(adopted.mark, raw)?)));
+            }
+            self.adopted.forget(workload);
+        }
         let name = identity::name_of(&self.settings.name_prefix, workload);
         match self.inspect_raw(&name).await? {
             // Docker also answers to the beginning of an id; that is not what was asked.
@@ -61,15 +67,7 @@ impl Docker {
         let Some(mark) = identity::read_mark(&self.owner, prefix, &name, &labels) else {
             return Ok(Found::Foreign { owner: identity::owner_of(&labels), name });
         };
-        let unreadable = |detail: &str| Error::Unreadable {
-            verb: "inspect",
-            detail: format!("{name} has {detail}"),
-        };
-        let state = raw.state.as_ref().ok_or_else(|| unreadable("no state"))?;
-        let existing = existing(state).ok_or_else(|| unreadable("a state we do not know"))?;
-        let id = raw.id.clone().ok_or_else(|| unreadable("no id"))?;
-        let paused = state.paused.unwrap_or_default();
-        Ok(Found::Ours(Box::new(Ours { id, seen: seen(mark, existing), paused, raw })))
+        Ok(Found::Ours(Box::new(ours_of(mark, raw)?)))
     }
 
     pub(crate) async fn look_at(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
@@ -104,6 +102,13 @@ impl Docker {
                 all.push(ours.seen);
             }
         }
+        for workload in self.adopted.workloads() {
+            if let Some(ours) = self.ours(&workload).await?
+                && all.iter().all(|seen| seen.workload != workload)
+            {
+                all.push(ours.seen);
+            }
+        }
         all.sort_by(|a, b| a.workload.cmp(&b.workload));
         Ok(all)
     }
@@ -115,7 +120,16 @@ impl Docker {
             let mark = self.mark_of(&summary)?;
             Some((mark.workload, summary.id?))
         });
-        Ok(ours.collect())
+        let mut running: Vec<_> = ours.collect();
+        for workload in self.adopted.workloads() {
+            if let Some(ours) = self.ours(&workload).await?
+                && ours.seen.state == Existing::Running
+                && running.iter().all(|(known, _)| *known != workload)
+            {
+                running.push((workload, ours.id));
+            }
+        }
+        Ok(running)
     }
 
     pub(crate) fn mark_of(&self, summary: &ContainerSummary) -> Option<Mark> {
@@ -147,6 +161,20 @@ impl Docker {
         }
         Ok(Health { version, warnings })
     }
+}
+
+/// One of our containers, from what Docker says of it.
+fn ours_of(mark: Mark, raw: ContainerInspectResponse) -> Result<Ours, Error> {
+    let name = bare_name(&raw).unwrap_or_default();
+    let unreadable = |detail: &str| Error::Unreadable {
+        verb: "inspect",
+        detail: format!("{name} has {detail}"),
+    };
+    let state = raw.state.as_ref().ok_or_else(|| unreadable("no state"))?;
+    let existing = existing(state).ok_or_else(|| unreadable("a state we do not know"))?;
+    let id = raw.id.clone().ok_or_else(|| unreadable("no id"))?;
+    let paused = state.paused.unwrap_or_default();
+    Ok(Ours { id, seen: seen(mark, existing), paused, raw })
 }
 
 fn bare_name(raw: &ContainerInspectResponse) -> Option<&str> {

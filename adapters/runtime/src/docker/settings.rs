@@ -27,6 +27,9 @@ pub struct Settings {
     pub registries: BTreeMap<String, Credentials>,
     /// A file with more of them, as `docker login` writes it; it is read before every pull.
     pub logins: Option<PathBuf>,
+    /// Folder that remembers containers taken over from an earlier installation; without one none
+    /// is taken over.
+    pub adopted: Option<PathBuf>,
     /// How long we wait.
     pub deadlines: Deadlines,
 }
@@ -85,6 +88,7 @@ impl Default for Settings {
             pull: PullPolicy::default(),
             registries: BTreeMap::new(),
             logins: None,
+            adopted: None,
             deadlines: Deadlines::default(),
         }
     }

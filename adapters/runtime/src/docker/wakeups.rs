@@ -110,7 +110,7 @@ impl Listener {
 
     fn hear(&mut self, event: EventMessage) {
         let shown = event.action.as_deref().is_some_and(|action| SHOWN.contains(&action));
-        let Some((id, workload)) = subject_of(event, self.whose) else { return };
+        let Some((id, workload)) = subject_of(&self.docker, event, self.whose) else { return };
         let wakeup = Wakeup::Workload(workload);
         if shown {
             self.ready.push_back(wakeup);
@@ -144,7 +144,8 @@ async fn open(docker: &Docker, since: Duration) -> Result<Events, Error> {
     call::ask("events", docker.settings.deadlines.ask, client.ping()).await?;
     let filters = HashMap::from([
         ("type", vec!["container".to_owned()]),
-        ("label", identity::label_filter(&docker.owner)),
+        // What was taken over names neither cluster nor node.
+        ("label", vec![format!("{}=true", identity::MANAGED)]),
         ("event", EVENTS.map(ToOwned::to_owned).to_vec()),
     ]);
     let since = since.as_secs().to_string();
@@ -163,7 +164,7 @@ async fn settled(docker: Docker, id: String, wakeup: Wakeup) -> Wakeup {
 }
 
 /// The container and the workload an event is about.
-fn subject_of(event: EventMessage, whose: Whose) -> Option<(String, WorkloadId)> {
+fn subject_of(docker: &Docker, event: EventMessage, whose: Whose) -> Option<(String, WorkloadId)> {
     let actor = event.actor?;
     let attributes = actor.attributes?;
     // The containers of a stack are in no revision of their own.
@@ -172,6 +173,8 @@ fn subject_of(event: EventMessage, whose: Whose) -> Option<(String, WorkloadId)>
     if of != whose {
         return None;
     }
-    let workload = WorkloadId::new(attributes.get(identity::WORKLOAD)?).ok()?;
-    Some((actor.id?, workload))
+    let id = actor.id?;
+    let workload = identity::workload_of(&docker.owner, &attributes)
+        .or_else(|| docker.adopted.workload_of(&id))?;
+    Some((id, workload))
 }

@@ -73,6 +73,7 @@ impl World {
         let wall = self.now.wall;
         let phase = if desired == Desired::Running { Phase::Pending } else { Phase::Stopped };
         let (code, version) = (ReasonCode::Submitted, revision.clone());
+        let data_on = spec.adopt_on();
         let at = self.insert_workload(
             Workload {
                 id: id.clone(),
@@ -88,7 +89,7 @@ impl World {
                 reason: Reason { code, message: Arc::from(""), failure: None, since: wall },
                 place: None,
                 former: BTreeMap::new(),
-                data_on: None,
+                data_on,
             },
         );
         self.happen(Happening::Workload {

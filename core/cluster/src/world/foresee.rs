@@ -140,7 +140,7 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         },
         place: None,
         former: BTreeMap::new(),
-        data_on: None,
+        data_on: spec.adopt_on(),
     };
     let revision = slot.map(|slot| slot.workload.revision.clone());
     WorkloadSlot {

@@ -245,6 +245,9 @@ impl World {
         if slot.workload.spec.stays_with_node() {
             let node = slot.assignment.place.as_ref().map(|place| place.node.clone());
             Arc::make_mut(&mut slot.assignment).data_on = node;
+        } else if slot.assignment.data_on.is_some() && slot.workload.spec.adopt_on().is_some() {
+            // Taken over: from now on it may run anywhere.
+            Arc::make_mut(&mut slot.assignment).data_on = None;
         }
         if slot.retry.is_some() {
             slot.healthy_since = Some(self.now.mono);

@@ -139,8 +139,20 @@ impl World {
             Some(key) if !key.driver.is_local() => format!(
                 "one node at a time may have {key}, and {home} has it, where there is no room now"
             ),
+            None if slot.workload.spec.adopt_on().as_ref() == Some(home) => {
+                self.says_waits_for_adoption(home)
+            }
             Some(_) | None => format!("its data is on {home}, which has no room for it now"),
         })
+    }
+
+    /// Why an imported workload has not started on the node that ran it before.
+    fn says_waits_for_adoption(&self, home: &NodeId) -> String {
+        if self.node_at(home).is_some() {
+            format!("the earlier installation runs it on {home}, which has no room for it now")
+        } else {
+            format!("the earlier installation runs it on {home}, which has not joined this cluster")
+        }
     }
 
     /// What work waits for whose copy on a silent node may still run.

@@ -16,7 +16,7 @@ pub mod volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::{DriverName, NamespaceName};
+use crate::id::{DriverName, NamespaceName, NodeId};
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
 use crate::secret::SecretUse;
@@ -45,7 +45,18 @@ pub struct Spec {
 /// The key of the metadata that says in which namespace a workload is.
 pub const NAMESPACE_KEY: &str = "persys.io/namespace";
 
+/// The key of the metadata that names the node on which an earlier installation runs the workload.
+/// It starts there and nowhere else until it has run once, and the agent takes over the container of
+/// the earlier installation.
+pub const ADOPT_ON_KEY: &str = "persys.io/adopt-on";
+
 impl Spec {
+    /// The node on which an earlier installation runs it, if it was imported.
+    #[must_use]
+    pub fn adopt_on(&self) -> Option<NodeId> {
+        self.metadata.get(ADOPT_ON_KEY).and_then(|text| NodeId::new(text).ok())
+    }
+
     /// The namespace it is in: the one it names, or the default one.
     #[must_use]
     pub fn namespace(&self) -> NamespaceName {

@@ -33,7 +33,7 @@ use super::draft::{ApplyDraft, Draft, Texts, VolumeDraft};
 use super::volume::ManagedVolume;
 use super::{Kind, Spec, WorkloadType};
 use crate::fault::Faults;
-use crate::id::{NamespaceName, RevisionId, WorkloadId};
+use crate::id::{NamespaceName, NodeId, RevisionId, WorkloadId};
 use crate::resources::Compute;
 use crate::workload::Desired;
 
@@ -149,6 +149,11 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
         && let Err(error) = NamespaceName::new(name)
     {
         words.key(super::NAMESPACE_KEY).fault(error.to_string());
+    }
+    if let Some(node) = draft.metadata.get(super::ADOPT_ON_KEY)
+        && let Err(error) = NodeId::new(node)
+    {
+        words.key(super::ADOPT_ON_KEY).fault(error.to_string());
     }
     let metadata = metadata(&words, &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
