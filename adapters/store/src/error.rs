@@ -19,6 +19,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// An earlier system of this contract has its records where ours would be. Nothing was done.
+    #[error(
+        "this etcd holds the records of an earlier installation ({key}), which would be mixed with ours \
+         and overwritten: set another root (--etcd-root /persys), then bring them over with \
+         persys import; nothing was changed"
+    )]
+    Earlier {
+        /// The first of its keys that was found.
+        key: String,
+    },
     /// What is to be filled holds something already. Nothing was done.
     #[error("the store is not empty: it holds {key}")]
     NotEmpty {
@@ -59,9 +69,10 @@ impl Error {
         match self {
             Self::Deposed => StoreReply::Deposed,
             Self::HeadMoved => StoreReply::HeadMoved,
-            Self::Unreadable { .. } | Self::NotEmpty { .. } | Self::Unavailable { .. } => {
-                StoreReply::Unavailable
-            }
+            Self::Unreadable { .. }
+            | Self::Earlier { .. }
+            | Self::NotEmpty { .. }
+            | Self::Unavailable { .. } => StoreReply::Unavailable,
             Self::Unknown { .. } => StoreReply::Unknown,
         }
     }

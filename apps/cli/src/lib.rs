@@ -14,6 +14,7 @@ mod args;
 mod commands;
 mod connect;
 pub mod context;
+mod import;
 mod manifest;
 mod problem;
 mod shell;

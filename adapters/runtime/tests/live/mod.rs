@@ -1,5 +1,6 @@
 //! Against a real daemon.
 
+mod adopt;
 mod bench;
 mod daemon;
 mod greed;

@@ -15,6 +15,7 @@
 
 mod care;
 mod dump;
+mod earlier;
 mod journal;
 mod lead;
 mod packs;

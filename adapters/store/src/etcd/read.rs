@@ -90,6 +90,9 @@ impl Inner {
         self.refuse_half_filled(nth(&seen.found, 2))?;
         let (kv, journal) = (nth(&seen.found, 0), nth(&seen.found, 1));
         let stored = book.read_head(kv.map(|kv| &*kv.value))?;
+        if stored.is_none() {
+            self.refuse_earlier().await?;
+        }
         let Some(head) = stored.clone().filter(|head| !is_behind(head, known)) else {
             return self.read_all(seen.revision, stored, journal).await;
         };

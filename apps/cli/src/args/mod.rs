@@ -28,7 +28,9 @@ pub(crate) use legacy::{
 pub(crate) use log::{LogCommand, LogLevel};
 pub(crate) use node::{NodeCommand, Nodes, Orphan};
 pub(crate) use secret::{Audit, AuditCommand, ListAudit, SecretCommand, SetSecret};
-pub(crate) use store::{At, DriftCommand, EtcdOptions, Recover, SnapshotCommand, StoreCommand};
+pub(crate) use store::{
+    At, DriftCommand, EtcdOptions, Import, Recover, SnapshotCommand, StoreCommand,
+};
 pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
@@ -144,6 +146,8 @@ pub(crate) enum Command {
     /// Save, check and restore copies of all that is stored.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Import the workloads of an earlier installation from its etcd, each where it runs.
+    Import(Box<Import>),
     /// Move what is stored to another place.
     #[command(subcommand)]
     Store(StoreCommand),

@@ -35,6 +35,19 @@ pub(crate) enum SnapshotCommand {
     },
 }
 
+/// Where an earlier installation has its records.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// Etcd of the earlier installation, as host:port,…
+    #[arg(long, value_name = "ENDPOINTS", value_parser = Place::etcd)]
+    pub(crate) etcd: Place,
+    /// Tell what would be imported, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) etcd_options: EtcdOptions,
+}
+
 /// A store at rest.
 #[derive(Debug, Args)]
 #[group(multiple = false)]

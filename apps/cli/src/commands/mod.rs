@@ -10,6 +10,7 @@ mod drift;
 mod explain;
 mod find;
 mod follow;
+mod import;
 mod init;
 mod inside;
 mod legacy;
@@ -100,6 +101,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Recover(how) => Box::pin(async move { recover::recover(shell, &how).await }),
         Command::Drift(command) => Box::pin(drift::run(shell, command)),
         Command::Snapshot(command) => Box::pin(snapshot::run(shell, command)),
+        Command::Import(wanted) => Box::pin(async move { import::run(shell, &wanted).await }),
         Command::Store(command) => Box::pin(snapshot::store(shell, command)),
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Config(wanted) => return config::run(shell, &wanted),

@@ -10,6 +10,8 @@ mod compose;
 #[cfg(test)]
 mod etcd;
 #[cfg(test)]
+mod import;
+#[cfg(test)]
 mod injection;
 mod inside;
 #[cfg(test)]

@@ -110,3 +110,26 @@ async fn etcd_compares_before_it_writes() {
     ];
     assert!(past.txn(write(when)).await.unwrap().held);
 }
+
+/// The earlier system of this contract used the same keys. Its records are neither read as ours nor
+/// overwritten; below another root the same etcd serves both.
+#[tokio::test]
+async fn records_of_an_earlier_system_are_refused_and_left_alone() {
+    let host = Host::one().await;
+    let past = host.client();
+    let record = br#"{"nodeId":"n1","ipAddress":"10.0.0.1","status":"Ready","totalCpu":4}"#;
+    put(&past, "/nodes/n1", record).await;
+    put(&past, "/nodes/n1/status", b"Ready").await;
+    let bare: Arc<dyn Store> = Arc::new(open(&host, &Settings::default()));
+    let term = crate::contract::lead(&bare, "a#1").await;
+    let refused = bare.load(term, None).await.unwrap_err();
+    assert_eq!(refused, persys_store::Error::Earlier { key: "/nodes/n1".to_owned() });
+    let said = refused.to_string();
+    assert!(said.contains("persys import") && said.contains("--etcd-root"), "{said}");
+    assert_eq!(&*past.get("/nodes/n1").await.unwrap().unwrap().value, record);
+
+    let settings = Settings { root: "/persys".to_owned(), ..Settings::default() };
+    let below: Arc<dyn Store> = Arc::new(open(&host, &settings));
+    let term = crate::contract::lead(&below, "b#1").await;
+    assert!(below.load(term, None).await.unwrap().snapshot.head.is_none());
+}
