@@ -87,7 +87,7 @@ async fn a_container_of_an_earlier_installation_runs_on_as_ours() {
     };
     let docker = Docker::new(owner(&bench.prefix), again, Clock::since_boot());
     let seen = docker.list().await.unwrap();
-    assert_eq!((seen.len(), seen[0].state), (1, Existing::Running));
+    assert_eq!((seen.len(), &seen[0].state), (1, &Existing::Running));
     assert!(
         bench
             .raw
