@@ -123,6 +123,7 @@ fn every_other_namespace_gives_nothing_unless_it_says_so() {
             host_network: true,
             devices: true,
             host_paths: BTreeSet::from([Arc::from("/srv/data")]),
+            ..Allowance::default()
         },
     );
     for (rule, spec) in reaching("web") {
