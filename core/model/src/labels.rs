@@ -67,11 +67,8 @@ const ARCH_NAMES: [(&str, &str); 5] = [
 ];
 
 fn arch_alias(name: &str) -> Option<&'static str> {
-    ARCH_NAMES.iter().find_map(|(go, kernel)| match name {
-        _ if name == *go => Some(*kernel),
-        _ if name == *kernel => Some(*go),
-        _ => None,
-    })
+    let (go, kernel) = ARCH_NAMES.iter().find(|(go, kernel)| name == *go || name == *kernel)?;
+    Some(if name == *go { *kernel } else { *go })
 }
 
 /// The name that Go and Docker have for an architecture: `amd64` for `x86_64`.

@@ -206,7 +206,7 @@ fn failure_of(code: RefusalCode) -> wire::FailureReason {
 
 #[cfg(test)]
 mod tests {
-    use persys_cluster::record::Snapshot;
+    use persys_cluster::record::{Head, Snapshot};
     use persys_cluster::settings::Settings;
     use persys_model::time::Now;
     use persys_model::token::Term;
@@ -222,9 +222,8 @@ mod tests {
     fn a_list_in_recovery_claims_nothing() {
         let fresh = world(Snapshot::default());
         assert_eq!(in_recovery(&fresh), "");
-        let mut half = Snapshot::default();
-        half.head = Some(persys_cluster::record::Head { rebuilding: true, ..fresh.head().clone() });
-        let note = in_recovery(&world(half));
+        let head = Some(Head { rebuilding: true, ..fresh.head().clone() });
+        let note = in_recovery(&world(Snapshot { head, ..Snapshot::default() }));
         assert!(note.contains("in recovery") && note.contains("not known"), "{note}");
     }
 
