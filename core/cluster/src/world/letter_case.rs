@@ -35,6 +35,14 @@ impl CapitalIds {
 }
 
 impl World {
+    /// The reason why an orphan cannot become the workload `id`, if another one has that name.
+    pub(super) fn taken_name(&self, id: &WorkloadId) -> Option<String> {
+        if self.workload_by_id.contains_key(id) {
+            return Some(format!("there is a workload {id} already; this copy of it can only go"));
+        }
+        self.case_conflict(id)
+    }
+
     /// The reason why no workload may be called `id` beside one that differs only in case.
     pub(super) fn case_conflict(&self, id: &WorkloadId) -> Option<String> {
         let plain = id.without_capitals();

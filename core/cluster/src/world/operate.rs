@@ -302,10 +302,7 @@ impl World {
                 format!("the node knows {id} only by its labels; delete it and apply its spec");
             return self.refuse(request, RefusalCode::Conflict, why);
         };
-        let known = self.workload_by_id.contains_key(id);
-        let known =
-            known.then(|| format!("there is a workload {id} already; this copy of it can only go"));
-        if let Some(why) = known.or_else(|| self.case_conflict(id)) {
+        if let Some(why) = self.taken_name(id) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         // Its own share is already counted against the node; whatever is free beyond that is more.

@@ -91,13 +91,7 @@ async fn certificates_and_tokens_carry_the_rights_of_their_users_and_nothing_mor
         let (status, _) = told(agent.get(Secure::url(at, "/nodes")).send().await.unwrap()).await;
         assert_eq!(status, 401);
     }
-    // The first administrator has an operator's certificate and no binding.
-    let operator = secure.client(inner, Some((Role::Operator, "alice")));
-    let (status, _) = told(operator.get(Secure::url(inner, "/nodes")).send().await.unwrap()).await;
-    assert_eq!(status, 200);
-    let asked = operator.post(Secure::url(inner, "/v1/workloads")).json(&container("op"));
-    let (status, answer) = told(asked.send().await.unwrap()).await;
-    assert!((200..300).contains(&status), "{status} {answer}");
+    first_administrator(&secure, inner).await;
     let vera = secure.client(inner, Some((Role::User, "vera")));
     let (status, _) = told(vera.get(Secure::url(inner, "/nodes")).send().await.unwrap()).await;
     assert_eq!(status, 200);
@@ -193,6 +187,16 @@ async fn a_link_lets_a_browser_in_once_and_other_sites_cannot_use_its_cookie() {
     let (status, problem) = told(shown.send().await.unwrap()).await;
     assert_eq!((status, &problem["code"]), (401, &Value::from("unauthenticated")));
     secure.stop().await;
+}
+
+/// The first administrator has an operator's certificate and no binding.
+async fn first_administrator(secure: &Secure, inner: SocketAddr) {
+    let operator = secure.client(inner, Some((Role::Operator, "alice")));
+    let (status, _) = told(operator.get(Secure::url(inner, "/nodes")).send().await.unwrap()).await;
+    assert_eq!(status, 200);
+    let asked = operator.post(Secure::url(inner, "/v1/workloads")).json(&container("op"));
+    let (status, answer) = told(asked.send().await.unwrap()).await;
+    assert!((200..300).contains(&status), "{status} {answer}");
 }
 
 /// The certificate of somebody as a gateway passes it on.

@@ -10,7 +10,7 @@ pub(super) fn container() -> Vec<Field> {
         (most::COMMAND_WORDS, kib(most::COMMAND_WORD_BYTES), kib(most::COMMAND_TOTAL_BYTES));
     let (env, name) = (most::ENV_ENTRIES, most::ENV_NAME_BYTES);
     let (value, all) = (kib(most::ENV_VALUE_BYTES), kib(most::ENV_TOTAL_BYTES));
-    vec![
+    let mut fields = vec![
         field(
             "image",
             "must be given",
@@ -62,6 +62,14 @@ pub(super) fn container() -> Vec<Field> {
             format!("Volumes that are made and kept for it; up to {}", most::VOLUMES),
         ),
         field("args", "the image's own", "Further words after `command`"),
+    ];
+    fields.extend(of_ours());
+    fields
+}
+
+/// Fields that the contract does not have.
+fn of_ours() -> Vec<Field> {
+    vec![
         field(
             "labels",
             "none",
