@@ -88,7 +88,10 @@ async fn outcome(
         Imported::Yes
     } else {
         match send(client, &request).await {
-            Ok(()) => Imported::Yes,
+            Ok(warning) => {
+                planned.notes.extend(Some(warning).filter(|warning| !warning.is_empty()));
+                Imported::Yes
+            }
             Err(problem) => Imported::Refused(problem.why.join("; ")),
         }
     };
