@@ -61,18 +61,10 @@ impl Contents {
             Write::DeleteNode(id) => {
                 self.nodes.remove(id);
             }
-            Write::PutLease(lease) => {
-                self.leases.insert(lease.node.clone(), Arc::clone(lease));
-            }
-            Write::DeleteLease(id) => {
-                self.leases.remove(id);
-            }
-            Write::PutReconciliation(one) => {
-                self.outcomes.insert(one.workload.clone(), Arc::clone(one));
-            }
-            Write::DeleteReconciliation(id) => {
-                self.outcomes.remove(id);
-            }
+            Write::PutLease(_)
+            | Write::DeleteLease(_)
+            | Write::PutReconciliation(_)
+            | Write::DeleteReconciliation(_) => self.write_derived(write),
             Write::PutWorkload(workload) => {
                 self.workloads.insert(workload.id.clone(), Arc::clone(workload));
             }
@@ -125,6 +117,19 @@ impl Contents {
                 self.attachments.remove(&(node.clone(), workload.clone(), volume.clone()));
             }
             Write::PutEvent(_) | Write::PutAudit(_) => {}
+        }
+    }
+
+    /// Writes a record that follows from others.
+    fn write_derived(&mut self, write: &Write) {
+        if let Write::PutLease(lease) = write {
+            self.leases.insert(lease.node.clone(), Arc::clone(lease));
+        } else if let Write::DeleteLease(id) = write {
+            self.leases.remove(id);
+        } else if let Write::PutReconciliation(one) = write {
+            self.outcomes.insert(one.workload.clone(), Arc::clone(one));
+        } else if let Write::DeleteReconciliation(id) = write {
+            self.outcomes.remove(id);
         }
     }
 

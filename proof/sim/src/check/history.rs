@@ -12,6 +12,7 @@ use persys_model::node::{Condition, Node};
 use persys_model::phase::{Phase, owner_of};
 use persys_model::retry::Retry;
 use persys_model::token::Epoch;
+use persys_model::workload::Workload;
 
 use super::{Check, room};
 use crate::setup::node_id;
@@ -65,11 +66,8 @@ impl Check {
                 }
                 Write::DeleteNode(_) => self.stale_sums = true,
                 Write::PutWorkload(workload) => {
-                    let old = before.workloads.get(&workload.id);
-                    if old.is_some_and(|old| old.generation > workload.generation) && !recovery {
-                        let id = &workload.id;
-                        self.violate(now, "I9", || format!("the generation of {id} went back"));
-                    }
+                    let old = before.workloads.get(&workload.id).filter(|_| !recovery);
+                    self.generation(now, old, workload);
                 }
                 Write::DeleteWorkload(id) => {
                     if !self.wishes.may_go(id) && !recovery {
@@ -100,6 +98,13 @@ impl Check {
             }
         }
         self.events_are_about_changes(now, unit);
+    }
+
+    /// Versions of a wish are counted upwards.
+    fn generation(&mut self, now: u64, old: Option<&Arc<Workload>>, new: &Workload) {
+        if old.is_some_and(|old| old.generation > new.generation) {
+            self.violate(now, "I9", || format!("the generation of {} went back", new.id));
+        }
     }
 
     fn attempts(&mut self, now: u64, retry: &Retry) {
