@@ -130,6 +130,12 @@ pub trait Usage: Send + Sync {
 
     /// A reading of everything of ours that runs, for little more than that of one.
     async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error>;
+
+    /// Bytes that its containers have written into layers of their own; `None` if nothing of it is
+    /// there or it has no layers. Files are counted for it, so it is asked for seldom.
+    async fn layer_bytes(&self, _workload: &WorkloadId) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
 }
 
 /// One reading. Counters only grow while the workload runs; rates are the difference of two.

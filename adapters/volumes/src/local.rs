@@ -1,10 +1,14 @@
 //! Volumes on the node itself.
 //!
 //! ```text
+//!   root/                    0711: others pass and list nothing, as QEMU must
 //!   root/images/<name>.img   a file of the volume's size with a file system in it
 //!   root/mounts/<name>/      where that is mounted; the workload sees data/ in it
 //!   root/folders/<name>/     instead of both, where sizes are not held; likewise data/
 //! ```
+//!
+//! Folders that workloads see are open to all users, so `mounts` and `folders` above them are closed. A
+//! file is its owner's alone; libvirt makes QEMU the owner while a machine runs.
 //!
 //! What is there already stays what it is, whatever the settings say. A file gets its name only when
 //! it is formatted, so a name that is there is never formatted again.
@@ -20,7 +24,9 @@ use persys_model::spec::volume::VolumeDriver;
 
 use crate::driver::{Attached, Driver, Seen, Wanted};
 use crate::error::{Error, disk};
-use crate::mounts::{self, Mount, data, folder, mount, unmount};
+use crate::mounts::{
+    self, Mount, closed_above, data, folder, mount, open_way_to, passable, unmount,
+};
 use crate::settings::{Limit, LocalSettings, Tools};
 use crate::tools::{ask, call, failed};
 
@@ -64,6 +70,22 @@ impl Local {
         let needed = [&self.tools.mount, &self.tools.umount, &mkfs, &self.tools.loop_control];
         let missing = needed.into_iter().find(|path| !path.exists())?;
         Some(format!("{} is missing", missing.display()))
+    }
+
+    /// Lets QEMU, which is another user on most nodes, pass to the files of disks.
+    fn open_way(&self) -> Result<(), Error> {
+        open_way_to(&self.settings.root)?;
+        passable(&self.settings.root.join("images"))
+    }
+
+    /// The folder that keeps QEMU from the disks of machines, and the way to open it.
+    fn unreachable(&self) -> Option<String> {
+        let closed = closed_above(&self.settings.root)?;
+        let closed = closed.display();
+        Some(format!(
+            "virtual machines cannot reach their volumes: other users cannot pass {closed}; open it \
+             with `chmod o+x {closed}`, or choose another folder by PERSYS_STORAGE_LOCAL_ROOT"
+        ))
     }
 
     /// Whether a new volume gets a file system of its own.
@@ -128,7 +150,7 @@ impl Local {
     async fn make(&self, wanted: &Wanted, fs_type: Option<&str>) -> Result<(), Error> {
         let path = self.image(&wanted.name);
         let parent = self.settings.root.join("images");
-        folder(&parent)?;
+        passable(&parent)?;
         let aside = parent.join(format!("{}.new", wanted.name));
         match std::fs::remove_file(&aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -192,22 +214,25 @@ impl Driver for Local {
             (Limit::Image, Some(why)) => Err(format!(
                 "sizes are to be held and cannot be: {why}; or set PERSYS_STORAGE_LOCAL_LIMIT=auto"
             )),
-            _ => folder(&self.settings.root).map_err(|error| error.to_string()),
+            _ => passable(&self.settings.root).map_err(|error| error.to_string()),
         }
     }
 
     fn warning(&self) -> Option<String> {
         let why = match self.settings.limit {
-            Limit::None => "by PERSYS_STORAGE_LOCAL_LIMIT".to_owned(),
-            Limit::Auto => self.unlimited()?,
-            Limit::Image => return None,
+            Limit::None => Some("by PERSYS_STORAGE_LOCAL_LIMIT".to_owned()),
+            Limit::Auto => self.unlimited(),
+            Limit::Image => None,
         };
-        Some(format!("the size of new local volumes is not limited: {why}"))
+        let limit = why.map(|why| format!("the size of new local volumes is not limited: {why}"));
+        let words: Vec<_> = limit.into_iter().chain(self.unreachable()).collect();
+        (!words.is_empty()).then(|| words.join("; "))
     }
 
     async fn attach(&self, wanted: &Wanted, _by: &WorkloadId) -> Result<Attached, Error> {
-        folder(&self.settings.root)?;
+        passable(&self.settings.root)?;
         if wanted.seen == Seen::Disk {
+            self.open_way()?;
             let fs_type = Some(wanted.fs_type.as_str()).filter(|text| !text.is_empty());
             let path = self.ready(wanted, fs_type).await?;
             return Ok(Attached { path, limited: true });

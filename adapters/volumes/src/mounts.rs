@@ -12,6 +12,11 @@ use crate::tools::call;
 
 /// What nobody but us may look into.
 const OURS: u32 = 0o700;
+/// Folders on the way to the disk of a machine: QEMU, a user of its own, may pass and not list them. The
+/// file itself is private; libvirt makes QEMU its owner while the machine runs.
+const PASSABLE: u32 = 0o711;
+/// Folders of ours above the volumes, where nobody chose another place.
+const DEFAULT_STATE: &str = "/var/lib/persys";
 /// The top of a volume: which user a workload runs as is its own affair, and the folder above is
 /// ours.
 const OPEN: u32 = 0o777;
@@ -86,6 +91,43 @@ pub(crate) fn folder(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// A folder of ours at `path` that others may pass through without seeing what is in it. One that an
+/// earlier version closed is opened that far.
+pub(crate) fn passable(path: &Path) -> Result<(), Error> {
+    let mut builder = std::fs::DirBuilder::new();
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            builder.recursive(true).mode(PASSABLE).create(path).map_err(disk(path))?;
+        }
+        _ => folder(path)?,
+    }
+    open_passage(path)
+}
+
+/// Opens the folders of ours above the volumes at `root`, as far as they are surely ours.
+pub(crate) fn open_way_to(root: &Path) -> Result<(), Error> {
+    let ours = |path: &&Path| path.starts_with(DEFAULT_STATE);
+    root.ancestors().skip(1).filter(ours).try_for_each(open_passage)
+}
+
+/// The first folder above `path` that other users cannot pass, if there is one.
+pub(crate) fn closed_above(path: &Path) -> Option<PathBuf> {
+    let closed = |path: &&Path| {
+        std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o001 == 0)
+    };
+    path.ancestors().skip(1).find(closed).map(Path::to_path_buf)
+}
+
+fn open_passage(path: &Path) -> Result<(), Error> {
+    let Ok(about) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let mode = about.permissions().mode() & 0o7777;
+    if !about.is_dir() || mode & 0o011 == 0o011 {
+        return Ok(());
+    }
+    let open = std::fs::Permissions::from_mode(mode | 0o011);
+    std::fs::set_permissions(path, open).map_err(disk(path))
+}
+
 /// The folder a workload sees, within one that is ours. Its rights are set once.
 pub(crate) fn data(within: &Path) -> Result<PathBuf, Error> {
     let path = within.join("data");
@@ -104,6 +146,29 @@ pub(crate) fn data(within: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_way_to_a_disk_can_be_passed_and_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(OURS)).unwrap();
+        let (above, root) = (folder.path().join("above"), folder.path().join("above/root"));
+        passable(&root).unwrap();
+        assert_eq!((mode(&above), mode(&root)), (0o711, 0o711));
+        assert_eq!(closed_above(&root), Some(folder.path().to_owned()), "it is the test's own");
+        // As an earlier version left it.
+        std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o700)).unwrap();
+        passable(&root).unwrap();
+        assert_eq!(mode(&root), 0o711);
+        std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o755)).unwrap();
+        passable(&root).unwrap();
+        assert_eq!(mode(&root), 0o755, "what an operator opened further stays so");
+        open_way_to(&root).unwrap();
+        assert_eq!(mode(folder.path()), 0o700, "what is not ours is left alone");
+    }
 
     #[test]
     fn what_is_mounted_is_read_as_the_kernel_writes_it() {

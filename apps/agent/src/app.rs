@@ -20,7 +20,6 @@ use persys_identity::{
 use persys_model::id::NodeId;
 use persys_node::agent::Agent;
 use persys_node::effects::Effects;
-use persys_node::input::Used;
 use persys_node::settings::AgentSettings;
 use persys_runtime::Runtime;
 use persys_runtime::sim::Sim;
@@ -38,11 +37,13 @@ use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::host::{self, Meter};
 use crate::http;
+use crate::layers;
 use crate::ledger::file::OpenError;
 use crate::ledger::{FileKeeper, Keeper as _, actions, lease};
 use crate::life;
+use crate::measure;
 use crate::metrics::Metrics;
-use crate::node::{facts, runtimes};
+use crate::node::{disks, facts, runtimes};
 use crate::rpc::{self, Guarded};
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
@@ -278,9 +279,9 @@ pub async fn start_with(
     let fence = *guards.borrow_and_update();
     let volumes = Volumes::new(&config.volumes);
     let first = facts(&config, &node, bound, (&runtimes, &volumes), fence)?;
-    let meter = Arc::new(Meter::new(first.capacity));
+    let meter = Arc::new(Meter::new(first.capacity, disks(&config)));
     let grpc = Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?;
-    let grpc = Arc::new(grpc.telling(runtimes.usages()));
+    let grpc = Arc::new(grpc.telling(runtimes.usages()).of_cluster(&config.cluster));
     let scheduler: Arc<dyn Scheduler> =
         if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
@@ -434,18 +435,9 @@ fn secure(
 /// Hears of what changes, and sees what the machine and its workloads use.
 fn watch_host(runtimes: &Runtimes, meter: &Arc<Meter>, handle: &Handle, beside: &mut JoinSet<()>) {
     beside.spawn(runtimes.clone().listen(handle.clone()));
-    beside.spawn(measure(Arc::clone(meter), handle.clone()));
+    beside.spawn(measure::measure(Arc::clone(meter), handle.clone()));
     beside.spawn(usage::sample(runtimes.clone()));
-}
-
-async fn measure(meter: Arc<Meter>, handle: Handle) {
-    let mut every = tokio::time::interval(host::SAMPLE_EVERY);
-    every.tick().await;
-    loop {
-        every.tick().await;
-        let load = meter.sample();
-        handle.usage(Used { compute: load.used, disk_permille: load.disk_permille });
-    }
+    beside.spawn(layers::watch(runtimes.clone(), handle.clone()));
 }
 
 /// Serves the agent's service, health and reflection until it is told goodbye.

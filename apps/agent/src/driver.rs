@@ -260,6 +260,9 @@ impl Driver {
             }
             Inbox::Wake(workload) => self.step(Input::Stirred(workload)).await,
             Inbox::Usage(used) => self.step(Input::Usage(used)).await,
+            Inbox::Wrote(workload, bytes, limit) => {
+                self.step(Input::Wrote { workload, bytes, limit }).await;
+            }
             Inbox::BeginAnew(life) => self.begin_anew(*life).await,
             Inbox::Stop => {}
         }
@@ -286,6 +289,7 @@ impl Driver {
             | Input::LedgerFailed
             | Input::Stirred(_)
             | Input::Usage(_)
+            | Input::Wrote { .. }
             | Input::Tick => Vec::new(),
         };
         if fresh.is_empty() {
@@ -457,6 +461,7 @@ fn refusal(input: &Input) -> Option<String> {
         | Input::LedgerFailed
         | Input::Stirred(_)
         | Input::Usage(_)
+        | Input::Wrote { .. }
         | Input::Tick => None,
     }
 }

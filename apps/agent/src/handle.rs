@@ -36,6 +36,8 @@ pub(crate) enum Inbox {
     Wake(Option<WorkloadId>),
     /// What the machine uses.
     Usage(Used),
+    /// Bytes containers of a workload wrote into layers of their own, and how many they may.
+    Wrote(WorkloadId, u64, u64),
     /// The machine is not what it was.
     BeginAnew(Box<Life>),
     /// The driver is to end.
@@ -141,6 +143,12 @@ impl Handle {
     /// Tells what the machine uses. When the agent is busy this one is left out.
     pub fn usage(&self, used: Used) {
         drop(self.inbox.try_send(Inbox::Usage(used)));
+    }
+
+    /// Tells what containers of a workload have written into layers of their own. When the agent is busy
+    /// this one is left out.
+    pub fn wrote(&self, workload: WorkloadId, bytes: u64, limit: u64) {
+        drop(self.inbox.try_send(Inbox::Wrote(workload, bytes, limit)));
     }
 
     /// Begins a new life of the agent with other facts, as a restart would. `facts.incarnation` is

@@ -1,5 +1,6 @@
 //! What the machine is and what it uses.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
@@ -8,17 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use persys_model::id::{NodeId, PoolName};
-use persys_model::node::Pool;
 use persys_model::resources::Compute;
 use persys_model::time::{Now, WallMillis};
 use persys_runtime::Clock as BootClock;
 use rustix::fs::statvfs;
 
+use crate::disks::Disks;
 use crate::driver::Clock;
 
 /// How often the use of the machine is measured.
 pub const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-const GIB: u64 = 1024 * 1024 * 1024;
+/// Disks are looked at in every so manieth of these: files have to be counted for it.
+pub const DISKS_EVERY: u64 = 6;
 
 /// The host's clocks; deadlines count from the start of the machine, suspend included.
 #[must_use]
@@ -60,20 +62,6 @@ pub fn capacity() -> Compute {
     let cpus = u64::try_from(cpus).unwrap_or(1);
     let (total_mib, _) = memory().unwrap_or((1, 0));
     Compute::new(cpus.saturating_mul(1000), total_mib.max(1))
-}
-
-/// The disk at `/`, if it can be seen.
-#[must_use]
-pub fn root_pool() -> Option<Pool> {
-    pool(PoolName::fixed("root"), Path::new("/"))
-}
-
-/// The disk a folder is on, if it can be seen.
-#[must_use]
-pub fn pool(name: PoolName, folder: &Path) -> Option<Pool> {
-    let disk = statvfs(folder).ok()?;
-    let total_gib = disk.f_blocks.saturating_mul(disk.f_frsize) / GIB;
-    Some(Pool { name, total_gib })
 }
 
 /// The machine, by an identity that outlives its name: the system's, else one made once and kept
@@ -156,6 +144,8 @@ fn parse_cpu(text: &str) -> Option<(u64, u64)> {
 pub struct Load {
     /// CPU and memory.
     pub used: Compute,
+    /// Use of the file systems behind the pools, each counted once.
+    pub disk_gib: u64,
     /// Thousandths of all CPU.
     pub cpu_permille: u32,
     /// Thousandths of all memory.
@@ -168,20 +158,28 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Meter {
     capacity: Compute,
+    disks: Disks,
     state: Mutex<((u64, u64), Load)>,
 }
 
 impl Meter {
     /// Begins to measure.
     #[must_use]
-    pub fn new(capacity: Compute) -> Self {
-        Self { capacity, state: Mutex::new((cpu().unwrap_or_default(), Load::default())) }
+    pub fn new(capacity: Compute, disks: Disks) -> Self {
+        let state = Mutex::new((cpu().unwrap_or_default(), Load::default()));
+        Self { capacity, disks, state }
     }
 
     /// The last measurement.
     #[must_use]
     pub fn last(&self) -> Load {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// Present capacity of pools that have less than their size for workloads.
+    #[must_use]
+    pub fn limits(&self) -> BTreeMap<PoolName, u64> {
+        self.disks.limits()
     }
 
     /// Measures from the last time until now.
@@ -198,6 +196,7 @@ impl Meter {
         let cpu_used = self.capacity.cpu_millicores.saturating_mul(cpu_permille.into()) / 1000;
         let load = Load {
             used: Compute::new(cpu_used, used_mib),
+            disk_gib: self.disks.used_gib(),
             cpu_permille,
             memory_permille: permille(used_mib, total_mib),
             disk_permille,
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(parse_memory(info), Some((2000, 1000)));
         let here = capacity();
         assert!(here.cpu_millicores >= 1000 && here.memory_mib > 1);
-        assert!(Meter::new(here).sample().memory_permille > 0);
+        assert!(Meter::new(here, Disks::default()).sample().memory_permille > 0);
     }
 
     #[test]

@@ -24,14 +24,17 @@
 //! | what runs workloads, and what is offered | [`runtimes`] |
 
 pub mod app;
+pub mod disks;
 pub mod driver;
 mod evidence;
 pub mod handle;
 pub mod history;
 pub mod host;
 mod http;
+mod layers;
 pub mod ledger;
 mod life;
+mod measure;
 mod memory;
 pub mod metrics;
 mod node;

@@ -1,11 +1,13 @@
 //! What this node is: what runs workloads on it, and what the scheduler is told of it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, PoolName};
 use persys_model::labels::{ARCH, go_arch};
-use persys_model::node::{BY_STREAM, NodeFacts, Pool};
+use persys_model::node::{BY_STREAM, NodeFacts};
 use persys_runtime::compose::Compose;
 use persys_runtime::compose::settings::Settings as ComposeSettings;
 use persys_runtime::docker::Docker;
@@ -16,6 +18,7 @@ use persys_runtime::{Clock as BootClock, Owner};
 use persys_volumes::Volumes;
 
 use crate::app::{Config, Error, RuntimeChoice, system};
+use crate::disks::Disks;
 use crate::host;
 use crate::runtimes::Runtimes;
 use crate::storage;
@@ -77,7 +80,7 @@ pub(crate) fn facts(
         incarnation: host::random_id().map_err(system("/dev/urandom"))?,
         endpoint,
         capacity: host::capacity(),
-        pools: pools(config),
+        pools: disks(config).pools(),
         types: runtimes.offered(),
         drivers: storage::offered(volumes),
         labels,
@@ -86,11 +89,17 @@ pub(crate) fn facts(
     })
 }
 
-/// The disk of the node, and the folders that disks of machines are made in.
-fn pools(config: &Config) -> Vec<Pool> {
-    let root = host::root_pool();
+/// The pools of the node and their folders, as they are measured.
+pub(crate) fn disks(config: &Config) -> Disks {
+    let root = PoolName::fixed("root");
     let named = config.machines.iter().flat_map(|machines| &machines.storage.pools);
-    let others = named.filter(|(name, _)| root.as_ref().is_none_or(|root| root.name != **name));
-    let others = others.filter_map(|(name, path)| host::pool(name.clone(), path));
-    root.iter().cloned().chain(others).collect()
+    let others = named.filter(|(name, _)| **name != root);
+    let others = others.map(|(name, path)| (name.clone(), path.clone()));
+    let pools: Vec<_> = [(root.clone(), PathBuf::from("/"))].into_iter().chain(others).collect();
+    // Disks of machines begin with the name libvirt knows them by.
+    let machines: BTreeSet<_> = pools.iter().skip(1).map(|(_, path)| path.clone()).collect();
+    let volumes = &config.volumes.local.root;
+    let kept = Disks::new(pools).with_data(volumes.join("images"), "");
+    let kept = kept.with_data(volumes.join("folders"), "");
+    machines.into_iter().fold(kept, |disks, path| disks.with_data(path, "persys-"))
 }

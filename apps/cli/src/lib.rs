@@ -4,7 +4,8 @@
 //!   words ──► args ──► settings (flag > variable > context > file) ──► command
 //!                                                                        │ ask, wait, show
 //!                                                                        ▼
-//!   0 done · 1 error · 2 could not be placed · 3 not healthy · 64 usage
+//!   0 done · 1 error · 2 could not be placed · 3 not healthy · 5 no node could ever hold it · 64 usage
+//!   4 is kept for an update that was taken back
 //! ```
 //!
 //! Nothing is sent when anything that was typed or written is wrong, and every fault is named at

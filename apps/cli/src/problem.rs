@@ -10,6 +10,8 @@ pub(crate) const ERROR: u8 = 1;
 pub(crate) const NOT_PLACED: u8 = 2;
 /// It does not become healthy.
 pub(crate) const UNHEALTHY: u8 = 3;
+/// No node of the cluster could ever take it. 4 is kept for an update that was taken back.
+pub(crate) const UNPLACEABLE: u8 = 5;
 /// What was typed was not understood.
 pub(crate) const USAGE: u8 = 64;
 

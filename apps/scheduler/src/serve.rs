@@ -89,7 +89,8 @@ impl Services {
         let (same, at) = (|| handle.clone(), || Arc::clone(&clock));
         let beside = (links.obeyed(), links.streams(), told.fetcher, links.metrics());
         let control =
-            Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone());
+            Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone())
+                .serving(told.cluster);
         let logging = LoggingService { handle: same(), links: Arc::clone(&links) };
         Self {
             compute: Compute::new(&control, links, told.cluster),

@@ -25,7 +25,7 @@ use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::labels::{Taint, TaintEffect};
-use persys_model::link::{Beat, Registration};
+use persys_model::link::{Beat, Registration, Usage};
 use persys_model::mode::Mode;
 use persys_model::phase::{Phase, owner_of};
 use persys_model::resources::Compute;
@@ -331,7 +331,8 @@ impl Trial {
             removed: Vec::new(),
             inventory: full.then(|| inventory(reports)),
             tasks: Vec::new(),
-            used: Compute::ZERO,
+            usage: Usage::default(),
+            limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
         };

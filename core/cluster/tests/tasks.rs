@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::input::{Ask, Input};
@@ -17,9 +18,8 @@ use persys_model::command::Answer;
 use persys_model::event::Happening;
 use persys_model::id::{NodeId, RevisionId};
 use persys_model::inventory::{Report, State};
-use persys_model::link::Beat;
+use persys_model::link::{Beat, Usage};
 use persys_model::phase::Phase;
-use persys_model::resources::Compute;
 use persys_model::task::{Task, TaskAction, TaskStatus, WorkloadTask};
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Session};
@@ -66,20 +66,11 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
     let tasks = vec![WorkloadTask { workload: workload.clone(), epoch, task }];
     let report =
         Report { workload, epoch, state, restarts: 0, confirmed: true, progress: 0, trouble: None };
-    let (removed, inventory, used, busy) = (Vec::new(), None, Compute::ZERO, None);
+    let (removed, inventory, busy) = (Vec::new(), None, None);
+    let (usage, limits, down) = (Usage::default(), BTreeMap::new(), BTreeMap::new());
     let reports = vec![report];
-    let beat = Beat {
-        node,
-        session,
-        seq,
-        reports,
-        removed,
-        inventory,
-        tasks,
-        used,
-        busy,
-        down: std::collections::BTreeMap::new(),
-    };
+    let beat =
+        Beat { node, session, seq, reports, removed, inventory, tasks, usage, limits, busy, down };
     let request = c.request();
     c.step(Input::Beat(request, beat));
 }

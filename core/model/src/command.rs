@@ -91,4 +91,6 @@ pub enum Refusal {
     },
     /// The agent takes nothing new at present.
     Holding,
+    /// The node is being emptied: nothing new is started, stops and removals are obeyed.
+    Draining,
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::NodeId;
+use crate::id::{NodeId, PoolName};
 use crate::inventory::{Inventory, Report, Tombstone};
 use crate::node::NodeFacts;
 use crate::resources::Compute;
@@ -66,13 +66,29 @@ pub struct Beat {
     pub inventory: Option<Inventory>,
     /// The last action for each workload that is reported or removed here.
     pub tasks: Vec<WorkloadTask>,
-    /// What the machine really uses, for people and dashboards.
-    pub used: Compute,
+    /// Reserved and measured use of the machine, for people and dashboards.
+    pub usage: Usage,
+    /// Present capacity of pools in GiB: what is free in the file system and what workloads of ours
+    /// already use there. A pool that is not named has its whole size.
+    pub limits: BTreeMap<PoolName, u64>,
     /// Why the agent takes nothing new at present, if so: for people. Placement counts what is
     /// reserved, not what is measured.
     pub busy: Option<Arc<str>>,
     /// Runtimes that do not answer, by the type of workload they run, with the cause.
     pub down: BTreeMap<WorkloadType, Arc<str>>,
+}
+
+/// Reserved and measured use of one machine. Placement does not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU and memory reserved by the workloads that are to run on the node.
+    pub allocated: Compute,
+    /// Disk reserved by all workloads the agent holds, over all pools.
+    pub allocated_disk_gib: u64,
+    /// Measured CPU and memory of the whole machine.
+    pub used: Compute,
+    /// Measured use of the file systems behind the node's pools, each counted once.
+    pub used_disk_gib: u64,
 }
 
 /// The scheduler's answer to a beat.
@@ -91,6 +107,9 @@ pub enum BeatAnswer {
         renewed: bool,
         /// Take nothing new, stop nothing.
         hold: bool,
+        /// Start nothing new; stops and removals are obeyed. Only schedulers of the plain contract
+        /// send it: ours empties a node by orders.
+        drain: bool,
         /// Send all that is held with the next beat.
         want_inventory: bool,
         /// How often to beat from now on; 0 leaves it as it is. A node with exclusive work may beat

@@ -46,8 +46,38 @@ pub struct NodeFacts {
 pub struct Pool {
     /// Its name.
     pub name: PoolName,
-    /// Its size.
+    /// Size of the file system it is in.
     pub total_gib: u64,
+    /// The first pool in the same file system, if that is another: what is reserved in any of them is
+    /// taken from all.
+    pub shares: Option<PoolName>,
+}
+
+impl Pool {
+    /// A pool with a file system of its own.
+    #[must_use]
+    pub fn alone(name: PoolName, total_gib: u64) -> Self {
+        Self { name, total_gib, shares: None }
+    }
+}
+
+/// Of `pools`, the first in the file system that `pool` is in; `None` is the default pool. No pool, and
+/// one that is not there, have none.
+#[must_use]
+pub fn first_of<'a>(pools: &'a [Pool], pool: Option<&PoolName>) -> Option<&'a Pool> {
+    let find = |name: &PoolName| pools.iter().find(|pool| pool.name == *name);
+    let named = match pool {
+        Some(name) => find(name)?,
+        None => pools.first()?,
+    };
+    named.shares.as_ref().and_then(find).or(Some(named))
+}
+
+/// Size of all `pools` together, each file system counted once.
+#[must_use]
+pub fn total_gib(pools: &[Pool]) -> u64 {
+    let firsts = pools.iter().filter(|pool| pool.shares.is_none());
+    firsts.fold(0, |sum, pool| sum.saturating_add(pool.total_gib))
 }
 
 /// The stored record of a node.

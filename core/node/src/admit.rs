@@ -4,8 +4,11 @@
 //! life of the node, the decision. Whatever is older than what the agent knows is refused and
 //! named; what it already holds is confirmed and changes nothing.
 
+use std::collections::BTreeMap;
+
 use persys_model::command::{Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::PoolName;
 use persys_model::resources::Compute;
 use persys_model::token::{Epoch, Session, Term};
 use persys_model::zoo::{Bug, Zoo};
@@ -29,6 +32,8 @@ pub struct Standing<'a> {
     pub wanted: Option<Epoch>,
     /// Whether nothing new is taken.
     pub hold: bool,
+    /// True if nothing new is started while stops and removals are obeyed.
+    pub drain: bool,
     /// Known bugs that are switched on.
     pub zoo: Zoo,
 }
@@ -73,7 +78,18 @@ pub fn judge(command: &Command, standing: &Standing<'_>) -> Verdict {
         }
         Some(held) if held.epoch == command.epoch => same_epoch(held, &command.order, standing),
         Some(_) | None if standing.hold => Verdict::Refuse(Refusal::Holding),
+        Some(_) | None if standing.drain && starts(&command.order) => {
+            Verdict::Refuse(Refusal::Draining)
+        }
         Some(_) | None => Verdict::Take,
+    }
+}
+
+/// True if the order has something running that did not run before it.
+fn starts(order: &Order) -> bool {
+    match order {
+        Order::Apply(apply) => apply.run,
+        Order::Remove { .. } => false,
     }
 }
 
@@ -95,9 +111,11 @@ fn same_epoch(held: &Intent, order: &Order, standing: &Standing<'_>) -> Verdict 
 /// Whether the machine is too busy for new work, by what it measures of itself. Once something is
 /// too much in use it stays so until the use has fallen well below the limit, so that the node does
 /// not flutter. What runs is never touched because of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
     used: Compute,
+    used_disk_gib: u64,
+    limits: BTreeMap<PoolName, u64>,
     cpu: Gauge,
     memory: Gauge,
     disk: Gauge,
@@ -127,6 +145,8 @@ impl Load {
     /// Takes in a measurement.
     pub fn measure(&mut self, used: Used, capacity: Compute, settings: &AgentSettings) {
         self.used = used.compute;
+        self.used_disk_gib = used.disk_gib;
+        self.limits = used.limits;
         let (limit, release) = (settings.admit_percent, settings.release_percent);
         self.cpu.measure(used.compute.cpu_millicores, capacity.cpu_millicores, limit, release);
         self.memory.measure(used.compute.memory_mib, capacity.memory_mib, limit, release);
@@ -138,6 +158,18 @@ impl Load {
     #[must_use]
     pub fn used(&self) -> Compute {
         self.used
+    }
+
+    /// The last measurement of the file systems behind the pools.
+    #[must_use]
+    pub fn used_disk_gib(&self) -> u64 {
+        self.used_disk_gib
+    }
+
+    /// Present capacity of pools that have less than their size for workloads.
+    #[must_use]
+    pub fn limits(&self) -> &BTreeMap<PoolName, u64> {
+        &self.limits
     }
 
     /// What is too much in use, in words, if so.
@@ -170,7 +202,8 @@ mod tests {
         let capacity = Compute::new(1000, 1000);
         let mut load = Load::default();
         let mut busy = |cpu: u64, memory: u64, disk_permille: u32| {
-            let used = Used { compute: Compute::new(cpu, memory), disk_permille };
+            let used =
+                Used { compute: Compute::new(cpu, memory), disk_permille, ..Used::default() };
             load.measure(used, capacity, &settings);
             load.busy()
         };
@@ -199,7 +232,7 @@ mod tests {
         let settings =
             AgentSettings { admit_percent: 0, admit_disk_percent: 0, ..AgentSettings::default() };
         let mut load = Load::default();
-        let used = Used { compute: Compute::new(9, 9), disk_permille: 1000 };
+        let used = Used { compute: Compute::new(9, 9), disk_permille: 1000, ..Used::default() };
         load.measure(used, Compute::new(1, 1), &settings);
         assert_eq!(load.refusal(), None);
     }

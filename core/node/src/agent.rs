@@ -37,9 +37,6 @@ use crate::sweep::Watch;
 
 pub use crate::sweep::Collected;
 
-/// Beats in a row that may go unanswered before the scheduler counts as out of reach.
-const UNHEARD_BEATS: u64 = 3;
-
 /// One life of an agent process.
 #[derive(Debug, Clone)]
 pub struct Agent {
@@ -148,6 +145,9 @@ impl Agent {
             }
             Input::Usage(used) => self.load.measure(used, self.facts.capacity, &self.settings),
             Input::Stirred(workload) => self.stirred(workload.as_ref()),
+            Input::Wrote { workload, bytes, limit } => {
+                self.wrote(&workload, bytes, limit, &mut effects);
+            }
             Input::Tick => self.touch_all(),
         }
         self.finish(now, &mut effects);
@@ -203,16 +203,6 @@ impl Agent {
     /// Until when exclusive work may run here, if this life ever had a lease.
     pub fn fence_at(&self) -> Option<Millis> {
         self.fence.deadline()
-    }
-
-    /// Whether the scheduler answers: there is a session, and of its beats hardly any went unheard.
-    pub fn connected(&self) -> bool {
-        self.session().is_some() && self.line.unanswered() <= UNHEARD_BEATS
-    }
-
-    /// Why it takes nothing new because of what the machine uses, if so.
-    pub fn too_busy(&self) -> Option<String> {
-        self.load.busy()
     }
 
     /// What it would say it holds of one workload.
@@ -303,10 +293,12 @@ impl Agent {
         match *answer {
             BeatAnswer::Heard { term, .. } if self.is_past(term) => {}
             BeatAnswer::Heard { session, .. } if self.session() != Some(session) => {}
-            BeatAnswer::Heard { term, session: _, seq, renewed, hold, want_inventory, beat_ms } => {
+            BeatAnswer::Heard {
+                term, seq, renewed, hold, drain, want_inventory, beat_ms, ..
+            } => {
                 let held = self.holding();
                 self.hear_term(term, effects);
-                let sent = self.line.heard(seq, hold, want_inventory, beat_ms);
+                let sent = self.line.heard(seq, (hold, drain), want_inventory, beat_ms);
                 if let Some(sent) = sent.filter(|_| renewed) {
                     self.renew(sent, effects);
                 }
@@ -425,7 +417,7 @@ impl Agent {
             restarts: intent.restarts,
             confirmed: slot.confirmed,
             progress: slot.progress,
-            trouble: slot.trouble.clone(),
+            trouble: slot.trouble.as_ref().or(slot.layer.warning()).cloned(),
         };
         let held = slot::held(report, intent);
         match &mut slot.told {
@@ -481,11 +473,12 @@ impl Agent {
         }
         let inventory = full.then(|| self.inventory());
         let node = self.facts.id.clone();
-        let (used, busy) = (self.load.used(), self.load.busy().map(Arc::from));
+        let (usage, busy) = (self.usage(), self.load.busy().map(Arc::from));
+        let limits = self.load.limits().clone();
         // The shell knows its actions, and adds them.
         let tasks = Vec::new();
         let down = self.watch.down(&self.facts.types);
-        Beat { node, session, seq, reports, removed, inventory, tasks, used, busy, down }
+        Beat { node, session, seq, reports, removed, inventory, tasks, usage, limits, busy, down }
     }
 
     /// Whether there is something that should not wait for the next beat.

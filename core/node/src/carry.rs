@@ -36,6 +36,7 @@ impl Agent {
             buried: ledger.tombstones.get(&command.workload).map(|buried| buried.epoch),
             wanted: self.wants_data_of(&command.workload),
             hold: self.holding(),
+            drain: self.draining(),
             zoo: self.settings.zoo,
         };
         let verdict = admit::judge(&command, &standing);
@@ -43,7 +44,10 @@ impl Agent {
         match verdict {
             Verdict::Refuse(Refusal::OldTerm { .. } | Refusal::OtherSession { .. }) => {}
             Verdict::Refuse(
-                Refusal::OldEpoch { .. } | Refusal::Buried { .. } | Refusal::Holding,
+                Refusal::OldEpoch { .. }
+                | Refusal::Buried { .. }
+                | Refusal::Holding
+                | Refusal::Draining,
             )
             | Verdict::Gone(_)
             | Verdict::Confirm
@@ -87,6 +91,7 @@ impl Agent {
             Order::Apply(apply) => Some(&*apply.spec),
             Order::Remove { .. } => None,
         };
+        let no_room = wanted.and_then(|spec| self.no_room(workload, spec));
         let unlisted = || self.watch.unlisted(wanted);
         let slot = self.slots.entry(workload.clone()).or_insert_with(unlisted);
         let held = self.journal.ledger().intents.get(workload);
@@ -106,7 +111,9 @@ impl Agent {
                 secrets: apply.secrets,
                 restarts: 0,
                 // What runs already is in the measured use: it may stay and change.
-                gave_up: (apply.run && !slot.view.runs()).then(|| self.load.refusal()).flatten(),
+                gave_up: (apply.run && !slot.view.runs())
+                    .then(|| no_room.or_else(|| self.load.refusal()))
+                    .flatten(),
                 completed: false,
                 started: false,
             },

@@ -4,7 +4,8 @@
 //!            absent     created     running      ended            unknown
 //!   Run      Start      Start       -            by the policy    -
 //!            (other version: Remove first, data kept; in place: Start, which brings it over;
-//!             once the decision is over: nothing, but what runs is removed unless it is in place)
+//!             once the decision is over: nothing, but what runs is removed unless it is in place, and
+//!             what was given up while it ran is stopped)
 //!   Rest     -          -           Stop         -                -
 //!   Gone     Remove     Remove      Remove       Remove           -
 //! ```
@@ -34,6 +35,8 @@ pub struct Case {
     pub hold: bool,
     /// Whether the decision is over: completed, or given up.
     pub over: bool,
+    /// Whether it was given up while it ran, so that it is stopped.
+    pub evicted: bool,
     /// Whether it is known what to run.
     pub runnable: bool,
     /// Whether another version is brought over in place rather than removed first.
@@ -207,6 +210,7 @@ fn run(case: &Case) -> Next {
 /// updated in place runs on in its last good version.
 fn over(case: &Case) -> Next {
     match case.thing {
+        Thing::Running(_) if case.evicted && !case.hold => Next::Stop,
         Thing::Running(Version::Other) if !case.in_place && !case.hold => Next::Replace,
         Thing::Unknown
         | Thing::Absent
@@ -240,6 +244,7 @@ mod tests {
             confirmed: true,
             hold: false,
             over: false,
+            evicted: false,
             runnable: true,
             in_place: false,
             ran: true,

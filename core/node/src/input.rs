@@ -1,11 +1,11 @@
 //! Everything that can happen to an agent, as data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::command::Command;
 use persys_model::failure::Failure;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{PoolName, RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
 use persys_model::spec::WorkloadType;
@@ -70,15 +70,28 @@ pub enum Input {
     Stirred(Option<WorkloadId>),
     /// What the machine really uses.
     Usage(Used),
+    /// Containers of a workload have filled layers of their own so far.
+    Wrote {
+        /// Of which workload.
+        workload: WorkloadId,
+        /// Bytes at present.
+        bytes: u64,
+        /// Bytes its reservation of disk allows.
+        limit: u64,
+    },
     /// Time passed.
     Tick,
 }
 
 /// What the machine really uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Used {
     /// CPU and memory.
     pub compute: Compute,
+    /// Measured use of the file systems behind the node's pools, each counted once.
+    pub disk_gib: u64,
+    /// Present capacity of pools that have less than their size for workloads, in GiB.
+    pub limits: BTreeMap<PoolName, u64>,
     /// Thousandths of the disk that the runtimes keep their things on.
     pub disk_permille: u32,
 }

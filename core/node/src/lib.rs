@@ -13,6 +13,7 @@
 
 pub mod admit;
 pub mod agent;
+mod capacity;
 mod carry;
 pub mod decide;
 mod due;

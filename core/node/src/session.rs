@@ -15,12 +15,15 @@ use std::collections::BTreeMap;
 use persys_model::time::Millis;
 use persys_model::token::{Session, Term};
 
+use crate::agent::Agent;
 use crate::restart;
 use crate::settings::AgentSettings;
 use crate::slot::Heard;
 
 /// Most beats whose sending is remembered; an answer to an older one renews nothing.
 const REMEMBERED_BEATS: usize = 128;
+/// Beats in a row that may go unanswered before the scheduler counts as out of reach.
+const UNHEARD_BEATS: u64 = 3;
 
 /// The line to the scheduler.
 #[derive(Debug, Clone)]
@@ -41,6 +44,7 @@ pub(crate) struct Line {
     last_beat: Option<Millis>,
     inventory: Heard,
     hold: bool,
+    drain: bool,
 }
 
 /// Where the line is.
@@ -65,6 +69,13 @@ pub(crate) enum Welcome {
     Begins { renewed_at: Option<Millis> },
 }
 
+impl Agent {
+    /// Whether the scheduler answers: there is a session, and of its beats hardly any went unheard.
+    pub fn connected(&self) -> bool {
+        self.session().is_some() && self.line.unanswered() <= UNHEARD_BEATS
+    }
+}
+
 impl Line {
     pub(crate) fn new(settings: &AgentSettings, now: Millis) -> Self {
         Self {
@@ -81,6 +92,7 @@ impl Line {
             last_beat: None,
             inventory: Heard::Known,
             hold: false,
+            drain: false,
         }
     }
 
@@ -98,6 +110,10 @@ impl Line {
 
     pub(crate) fn holds(&self) -> bool {
         self.hold
+    }
+
+    pub(crate) fn drains(&self) -> bool {
+        self.drain
     }
 
     /// When the session began.
@@ -159,6 +175,7 @@ impl Line {
             self.inventory = Heard::Unsent;
         }
         self.hold = false;
+        self.drain = false;
         Welcome::Begins { renewed_at }
     }
 
@@ -194,19 +211,21 @@ impl Line {
     pub(crate) fn lost(&mut self, now: Millis) {
         self.phase = Phase::Waiting { at: now };
         self.hold = false;
+        self.drain = false;
     }
 
     /// A beat was heard; says when it was sent, if that is remembered.
     pub(crate) fn heard(
         &mut self,
         seq: u64,
-        hold: bool,
+        (hold, drain): (bool, bool),
         want_inventory: bool,
         beat_ms: u64,
     ) -> Option<Millis> {
         if seq >= self.heard {
             self.heard = seq;
             self.hold = hold;
+            self.drain = drain;
             if beat_ms > 0 {
                 self.beat_ms = beat_ms;
             }

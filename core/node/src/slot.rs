@@ -59,6 +59,8 @@ pub(crate) struct Slot {
     /// Verbs that failed in a row, and why the last one did, where it is tried again.
     pub(crate) failures: u32,
     pub(crate) trouble: Option<Failure>,
+    /// What its containers wrote into layers of their own, against what it reserves.
+    pub(crate) layer: Layer,
     /// No verb before this moment.
     pub(crate) retry_at: Option<Millis>,
     /// What the scheduler was or is to be told.
@@ -72,6 +74,26 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) hold: bool,
     pub(crate) leave: Leave,
     pub(crate) settings: &'a AgentSettings,
+}
+
+/// What containers wrote into layers of their own, against what their workload reserves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Layer {
+    #[default]
+    Fits,
+    /// Little is left; the scheduler is told.
+    Nearly(Failure),
+    /// More than that: it is given up, and stopped.
+    Over,
+}
+
+impl Layer {
+    pub(crate) fn warning(&self) -> Option<&Failure> {
+        match self {
+            Self::Nearly(warning) => Some(warning),
+            Self::Fits | Self::Over => None,
+        }
+    }
 }
 
 /// What is there of a workload.
@@ -237,6 +259,7 @@ impl Slot {
         self.in_row = 0;
         self.again = None;
         self.out_of_trouble();
+        self.layer = Layer::Fits;
         self.retry_at = None;
     }
 
@@ -321,6 +344,7 @@ impl Slot {
             confirmed: now.confirmed,
             hold: now.hold,
             over: intent.completed || intent.gave_up.is_some(),
+            evicted: self.layer == Layer::Over,
             runnable: intent.spec.is_some(),
             in_place: intent.spec.as_ref().is_some_and(|spec| spec.kind.updates_in_place()),
             ran: self.ran,

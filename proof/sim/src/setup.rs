@@ -101,10 +101,8 @@ impl Setup {
         let zone = if rng.chance(600) { "a" } else { "b" };
         let mut labels = Labels::new();
         labels.insert(Arc::from("zone"), Arc::from(zone));
-        let pool = Pool {
-            name: persys_model::id::PoolName::fixed("local"),
-            total_gib: share * 2 * spread / 100 + 4,
-        };
+        let total_gib = share * 2 * spread / 100 + 4;
+        let pool = Pool::alone(persys_model::id::PoolName::fixed("local"), total_gib);
         NodeFacts {
             id: node_id(number),
             host: Arc::from(format!("machine-{number}")),

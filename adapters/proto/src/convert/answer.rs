@@ -47,6 +47,7 @@ enum Rule {
     OldEpoch,
     Buried,
     Holding,
+    Draining,
 }
 
 const RULES: &[(&str, Rule)] = &[
@@ -55,6 +56,7 @@ const RULES: &[(&str, Rule)] = &[
     ("old_epoch", Rule::OldEpoch),
     ("buried", Rule::Buried),
     ("holding", Rule::Holding),
+    ("draining", Rule::Draining),
 ];
 
 /// `ordered` is the decision that was answered; it tells our acceptance from an old agent's.
@@ -84,6 +86,11 @@ fn facts(answer: &Answer, ordered: Epoch) -> Facts {
         Answer::Refused(Refusal::Holding) => {
             refused("holding", "the agent takes nothing new at present")
         }
+        Answer::Refused(Refusal::Draining) => refused(
+            "draining",
+            "the node is being drained by its scheduler: it starts nothing new; stops and deletes \
+             are accepted",
+        ),
     }
 }
 
@@ -226,6 +233,7 @@ fn refusal(at: &At<'_>, wire: &Wire<'_>, epoch: impl FnOnce() -> Option<Epoch>) 
         Rule::OldEpoch => Refusal::OldEpoch { held: epoch()? },
         Rule::Buried => Refusal::Buried { tombstone: epoch()? },
         Rule::Holding => Refusal::Holding,
+        Rule::Draining => Refusal::Draining,
     })
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use persys_model::failure::clip;
 use persys_model::fault::Faults;
-use persys_model::id::NodeId;
-use persys_model::link::{Beat, BeatAnswer};
+use persys_model::id::{NodeId, PoolName};
+use persys_model::link::{Beat, BeatAnswer, Usage};
 use persys_model::resources::Compute;
 use persys_model::spec::WorkloadType;
 use persys_model::spec::check::limits::{CPU_MILLICORES, MEMORY_MIB};
@@ -15,7 +15,7 @@ use persys_model::time::WallMillis;
 use persys_model::token::{Session, Term};
 
 use super::at::{At, reading};
-use super::leaf::{ITEMS, amount, count, list, name, signed, token};
+use super::leaf::{ITEMS, POOLS, amount, count, list, name, signed, token};
 use super::register::missing_to_wire;
 use super::report::LegacyStatus;
 use super::{Arrived, Said, held, report, task, time};
@@ -29,8 +29,8 @@ const BUSY_BYTES: usize = 512;
 pub struct LegacyBeat {
     /// From whom.
     pub node: NodeId,
-    /// What the machine really uses.
-    pub used: Compute,
+    /// Reserved and measured use of the machine, as far as it says.
+    pub usage: Usage,
     /// How its workloads are. What it does not list may still be there.
     pub statuses: Vec<LegacyStatus>,
 }
@@ -43,11 +43,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
     let buried = inventory.map(|all| all.tombstones.as_slice()).unwrap_or_default();
     wire::HeartbeatRequest {
         node_id: beat.node.to_string(),
-        usage: Some(wire::NodeUsage {
-            cpu_used_millicores: signed(beat.used.cpu_millicores),
-            memory_used_mb: signed(beat.used.memory_mib),
-            ..wire::NodeUsage::default()
-        }),
+        usage: Some(usage_to_wire(&beat.usage)),
         workload_statuses: Vec::new(),
         timestamp: Some(time::timestamp(now)),
         workload_usage: Vec::new(),
@@ -63,6 +59,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         denied_digest: 0,
         agent_version: String::new(),
         tasks: beat.tasks.iter().map(task::to_wire).collect(),
+        pool_limits: beat.limits.iter().map(limit_to_wire).collect(),
     }
 }
 
@@ -82,7 +79,8 @@ pub fn from_wire(
 
 fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> Option<Beat> {
     let node = name(&at.field("node_id"), &request.node_id, NodeId::new);
-    let used = used(at, request.usage.as_ref());
+    let usage = usage(at, request.usage.as_ref());
+    let limits = limits(&request.pool_limits);
     let reports =
         list(&at.field("reports"), request.reports, ITEMS, |at, one| report::read(at, &one));
     let removed = list(&at.field("tombstones"), request.tombstones, ITEMS, |at, one| {
@@ -105,7 +103,8 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
         removed: removed?,
         inventory: inventory?,
         tasks,
-        used: used?,
+        usage: usage?,
+        limits,
         busy: busy(&request.busy),
         down: runtimes_down(request.runtimes_down),
     })
@@ -154,18 +153,52 @@ fn legacy(
     for (nth, status) in request.workload_statuses.iter().enumerate() {
         statuses.extend(report::read_status(&noted.index(nth), status));
     }
-    let used = used(&at.noting_in(odd), request.usage.as_ref()).unwrap_or_default();
-    Some(LegacyBeat { node: node?, used, statuses })
+    let usage = usage(&at.noting_in(odd), request.usage.as_ref()).unwrap_or_default();
+    Some(LegacyBeat { node: node?, usage, statuses })
 }
 
-fn used(at: &At<'_>, usage: Option<&wire::NodeUsage>) -> Option<Compute> {
+fn limit_to_wire((name, limit): (&PoolName, &u64)) -> wire::PoolLimit {
+    wire::PoolLimit { name: name.to_string(), limit_gb: signed(*limit) }
+}
+
+/// Limits of pools by name. One that cannot be read closes its pool rather than cost the lease.
+fn limits(given: &[wire::PoolLimit]) -> BTreeMap<PoolName, u64> {
+    let read = |one: &wire::PoolLimit| {
+        let limit = u64::try_from(one.limit_gb).unwrap_or(0);
+        PoolName::new(&one.name).ok().map(|name| (name, limit))
+    };
+    given.iter().take(POOLS).filter_map(read).collect()
+}
+
+fn usage_to_wire(usage: &Usage) -> wire::NodeUsage {
+    wire::NodeUsage {
+        cpu_allocated_millicores: signed(usage.allocated.cpu_millicores),
+        cpu_used_millicores: signed(usage.used.cpu_millicores),
+        memory_allocated_mb: signed(usage.allocated.memory_mib),
+        memory_used_mb: signed(usage.used.memory_mib),
+        disk_allocated_gb: signed(usage.allocated_disk_gib),
+        disk_used_gb: signed(usage.used_disk_gib),
+    }
+}
+
+/// Amounts that are only shown have no limit: a sum beyond all reason must not cost a node its lease.
+fn usage(at: &At<'_>, usage: Option<&wire::NodeUsage>) -> Option<Usage> {
     let here = at.field("usage");
     let usage = usage.copied().unwrap_or_default();
     let cpu = here.field("cpu_used_millicores");
     let cpu_millicores = amount(&cpu, usage.cpu_used_millicores, 0, CPU_MILLICORES);
     let memory = here.field("memory_used_mb");
     let memory_mib = amount(&memory, usage.memory_used_mb, 0, MEMORY_MIB);
-    Some(Compute::new(cpu_millicores?, memory_mib?))
+    let shown = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    Some(Usage {
+        allocated: Compute::new(
+            shown(usage.cpu_allocated_millicores),
+            shown(usage.memory_allocated_mb),
+        ),
+        allocated_disk_gib: shown(usage.disk_allocated_gb),
+        used: Compute::new(cpu_millicores?, memory_mib?),
+        used_disk_gib: shown(usage.disk_used_gb),
+    })
 }
 
 /// The answer on the wire. `lease_ms` is the length of a lease, told to ours only when it is
@@ -178,7 +211,16 @@ pub fn answer_to_wire(
     now: WallMillis,
 ) -> wire::HeartbeatResponse {
     match answer {
-        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory, beat_ms } => {
+        BeatAnswer::Heard {
+            term,
+            session,
+            seq,
+            renewed,
+            hold,
+            drain: _,
+            want_inventory,
+            beat_ms,
+        } => {
             wire::HeartbeatResponse {
                 acknowledged: true,
                 drain_node: drain || *hold,
@@ -216,6 +258,8 @@ pub struct LegacyBeatAnswer {
     pub acknowledged: bool,
     /// It wants no new work started here.
     pub drain: bool,
+    /// The moment its lease ends, by its own clock.
+    pub lease_expires_at: Option<WallMillis>,
 }
 
 /// The answer a message means, or everything that is wrong with it.
@@ -229,7 +273,8 @@ pub fn answer_from_wire(
         }
         if answer.session == 0 && answer.term == 0 {
             let (acknowledged, drain) = (answer.acknowledged, answer.drain_node);
-            return Some(Said::Legacy(LegacyBeatAnswer { acknowledged, drain }));
+            let lease_expires_at = answer.lease_expires_at.as_ref().map(time::wall);
+            return Some(Said::Legacy(LegacyBeatAnswer { acknowledged, drain, lease_expires_at }));
         }
         let term = token(&at.field("term"), answer.term, Term);
         let session = token(&at.field("session"), answer.session, Session);
@@ -242,6 +287,8 @@ pub fn answer_from_wire(
             seq: answer.seq,
             renewed: answer.lease_ms > 0,
             hold: answer.hold,
+            // Ours sets `drain_node` for old agents only; an agent of ours is emptied by orders.
+            drain: false,
             want_inventory: answer.want_inventory,
             beat_ms: answer.heartbeat_interval_ms,
         }))

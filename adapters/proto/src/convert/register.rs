@@ -100,6 +100,7 @@ fn pool_to_wire(pool: &Pool) -> wire::StoragePool {
         name: pool.name.to_string(),
         r#type: "local".to_owned(),
         total_gb: signed(pool.total_gib),
+        shares_disk_with: pool.shares.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -185,7 +186,9 @@ fn machine(
     let memory = here.field("memory_total_mb");
     let memory_mib = amount(&memory, given.memory_total_mb, 1, MEMORY_MIB);
     let pools = pools(&here.field("storage_pools"), given.storage_pools);
-    let types = types(&here.field("supported_workload_types"), &given.supported_workload_types);
+    let named = &given.supported_workload_types;
+    let explained = !given.missing_runtimes.is_empty();
+    let types = types(&here.field("supported_workload_types"), named, explained);
     let drivers = here.field("supported_storage_drivers");
     let drivers = list(&drivers, given.supported_storage_drivers, CAPABILITIES, |at, text| {
         name(at, &text, DriverName::new)
@@ -201,14 +204,25 @@ fn machine(
     })
 }
 
+fn pool_name(at: &At<'_>, text: &str) -> Option<PoolName> {
+    name(at, text, PoolName::new)
+}
+
 fn pools(at: &At<'_>, given: Vec<wire::StoragePool>) -> Option<Vec<Pool>> {
     let pools = list(at, given, POOLS, |at, pool| {
         let name = name(&at.field("name"), &pool.name, PoolName::new);
         let total_gib = amount(&at.field("total_gb"), pool.total_gb, 0, POOL_GIB);
-        Some(Pool { name: name?, total_gib: total_gib? })
+        let shares = match pool.shares_disk_with.as_str() {
+            "" => Some(None),
+            text => pool_name(&at.field("shares_disk_with"), text).map(Some),
+        };
+        Some(Pool { name: name?, total_gib: total_gib?, shares: shares? })
     })?;
     let mut seen = BTreeSet::new();
     for (nth, pool) in pools.iter().enumerate() {
+        if pool.shares.as_ref().is_some_and(|first| !seen.contains(first)) {
+            at.index(nth).field("shares_disk_with").fault("names no earlier pool");
+        }
         if !seen.insert(&pool.name) {
             at.index(nth).field("name").fault("is used by an earlier pool");
         }
@@ -217,9 +231,13 @@ fn pools(at: &At<'_>, given: Vec<wire::StoragePool>) -> Option<Vec<Pool>> {
 }
 
 /// What the node can run of what we know. An agent may be able to do more; nothing of that kind is
-/// ever asked of it, so the word is left out and not refused.
-fn types(at: &At<'_>, given: &[String]) -> Option<BTreeSet<WorkloadType>> {
+/// ever asked of it, so the word is left out and not refused. An empty list is a fault, unless
+/// `explained`: the agent says of each type why it cannot run it, and operators are to see that.
+fn types(at: &At<'_>, given: &[String], explained: bool) -> Option<BTreeSet<WorkloadType>> {
     count(at, given.len(), CAPABILITIES)?;
+    if given.is_empty() && !explained {
+        return at.refuse("is empty: name at least one of container, compose, vm");
+    }
     let known = |text: &String| {
         WorkloadType::ALL.into_iter().find(|kind| kind.word().eq_ignore_ascii_case(text))
     };
@@ -283,6 +301,8 @@ pub enum LegacyAnswer {
     Accepted {
         /// How often to beat; `None` leaves it to the agent.
         beat_ms: Option<u64>,
+        /// The moment its lease ends, by its own clock.
+        lease_expires_at: Option<WallMillis>,
     },
     /// Not now, or not at all.
     Refused {
@@ -308,7 +328,8 @@ pub fn answer_from_wire(
             let seconds = i64::from(answer.heartbeat_interval_seconds);
             let seconds = amount(&at.field("heartbeat_interval_seconds"), seconds, 0, 86_400)?;
             let beat_ms = (seconds > 0).then(|| seconds.saturating_mul(1000));
-            return Some(Said::Legacy(LegacyAnswer::Accepted { beat_ms }));
+            let lease_expires_at = answer.lease_expires_at.as_ref().map(time::wall);
+            return Some(Said::Legacy(LegacyAnswer::Accepted { beat_ms, lease_expires_at }));
         }
         let session = token(&at.field("session"), answer.session, Session);
         let term = token(&at.field("term"), answer.term, Term);

@@ -60,6 +60,7 @@ fn answers_survive() {
             seq: 0,
             renewed: bits & 1 > 0,
             hold: bits & 2 > 0,
+            drain: false,
             want_inventory: bits & 4 > 0,
             beat_ms: u64::from(bits) * 1_000,
         };
@@ -91,16 +92,18 @@ fn an_old_scheduler_gives_no_session() {
     let welcome = wire::RegisterNodeResponse {
         accepted: true,
         heartbeat_interval_seconds: 60,
+        lease_expires_at: Some(prost_types::Timestamp { seconds: 7, nanos: 500_000_000 }),
         ..Default::default()
     };
-    let expected = LegacyAnswer::Accepted { beat_ms: Some(60_000) };
+    let lease_expires_at = Some(WallMillis(7_500));
+    let expected = LegacyAnswer::Accepted { beat_ms: Some(60_000), lease_expires_at };
     assert_eq!(register::answer_from_wire(&welcome), Ok(Said::Legacy(expected)));
     let refusal = wire::RegisterNodeResponse { reason: "no".into(), ..Default::default() };
     let expected = LegacyAnswer::Refused { why: Arc::from("no") };
     assert_eq!(register::answer_from_wire(&refusal), Ok(Said::Legacy(expected)));
     let heard =
         wire::HeartbeatResponse { acknowledged: true, drain_node: true, ..Default::default() };
-    let expected = LegacyBeatAnswer { acknowledged: true, drain: true };
+    let expected = LegacyBeatAnswer { acknowledged: true, drain: true, lease_expires_at: None };
     assert_eq!(beat::answer_from_wire(&heard), Ok(Said::Legacy(expected)));
     let half = wire::HeartbeatResponse { acknowledged: true, session: 4, ..Default::default() };
     assert_eq!(paths(beat::answer_from_wire(&half)), ["term"]);
@@ -130,6 +133,18 @@ fn a_node_without_our_fields_is_an_old_one() {
 }
 
 #[test]
+fn a_node_that_names_no_workload_type_is_refused_by_the_name_of_the_field() {
+    let mut node = old_node();
+    node.capabilities.as_mut().unwrap().supported_workload_types.clear();
+    let fault = register::from_wire(node.clone()).unwrap_err().to_string();
+    assert!(fault.contains("capabilities.supported_workload_types: is empty"), "{fault}");
+    // An agent of ours that says of each type why it cannot run it is seen with its reasons.
+    let why = ("container".to_owned(), "Docker does not answer".to_owned());
+    node.capabilities.as_mut().unwrap().missing_runtimes = [why].into();
+    assert!(register::from_wire(node).is_ok());
+}
+
+#[test]
 fn half_of_our_fields_is_a_fault() {
     let half = wire::RegisterNodeRequest { host_id: "h".into(), ..old_node() };
     assert_eq!(paths(register::from_wire(half)), ["incarnation"]);
@@ -155,6 +170,7 @@ fn every_fault_of_a_registration_is_named() {
         name: name.into(),
         r#type: "local".into(),
         total_gb,
+        ..Default::default()
     };
     capabilities.storage_pools = vec![pool("", -5)];
     capabilities.supported_storage_drivers = vec!["a/b".into()];

@@ -7,7 +7,7 @@ use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
-use persys_model::link::{Beat, Registration};
+use persys_model::link::{Beat, Registration, Usage};
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::resources::Compute;
 use persys_model::secret::{Redacted, SecretValue, SecretValues};
@@ -79,6 +79,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
     let pools = r.list(2, |r, nth| Pool {
         name: PoolName::new(&format!("p{nth}")).unwrap(),
         total_gib: r.pick(&[0, 1, 1 << 30]),
+        shares: (nth > 0 && r.one_in(2)).then(|| PoolName::fixed("p0")),
     });
     let facts = NodeFacts {
         id: NodeId::fixed("n1"),
@@ -125,7 +126,16 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
         removed: tombstones(r),
         inventory: if r.one_in(2) { Some(inventory(r)) } else { None },
         tasks: r.list(2, task),
-        used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
+        usage: Usage {
+            allocated: Compute::new(r.pick(&[0, 700]), r.pick(&[0, 256])),
+            allocated_disk_gib: r.pick(&[0, 40]),
+            used: Compute::new(r.pick(&[0, 900]), r.pick(&[0, 512])),
+            used_disk_gib: r.pick(&[0, 7]),
+        },
+        limits: r
+            .list(2, |r, nth| (PoolName::new(&format!("p{nth}")).unwrap(), r.pick(&[0, 54])))
+            .into_iter()
+            .collect(),
         busy: r.one_in(2).then(|| Arc::from("90 % of its CPU")),
         down: if r.one_in(2) {
             BTreeMap::from([(WorkloadType::Vm, Arc::from("libvirt does not answer"))])
@@ -172,5 +182,6 @@ pub(crate) fn answers() -> Vec<Answer> {
         Answer::Refused(Refusal::OldEpoch { held: Epoch(8) }),
         Answer::Refused(Refusal::Buried { tombstone: Epoch(8) }),
         Answer::Refused(Refusal::Holding),
+        Answer::Refused(Refusal::Draining),
     ]
 }

@@ -53,6 +53,7 @@ fn node_view(node: &Node) -> NodeView<'_> {
         free: Compute::new(2_250, 1_000),
         free_disk_gib: 30,
         used: Compute::new(500, 64),
+        used_disk_gib: 9,
         busy: None,
         unreachable: None,
         down: &NONE_DOWN,
@@ -68,6 +69,7 @@ fn a_node() {
     assert!((view.total_cpu_cores - 8.5).abs() < 1e-9, "{}", view.total_cpu_cores);
     assert!((view.available_cpu_cores - 2.25).abs() < 1e-9, "{}", view.available_cpu_cores);
     assert!((view.used_cpu_cores - 0.5).abs() < 1e-9, "{}", view.used_cpu_cores);
+    assert_eq!(view.used_disk_gb, 9);
     assert_eq!((view.total_memory_mb, view.available_memory_mb), (32_000, 1_000));
     assert_eq!(view.available_disk_gb, 30);
     assert_eq!(view.labels, BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]));

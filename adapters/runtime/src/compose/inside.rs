@@ -140,6 +140,16 @@ impl Usage for Compose {
         Ok(self.readings(&pieces).await.remove(workload))
     }
 
+    async fn layer_bytes(&self, workload: &WorkloadId) -> Result<Option<u64>, Error> {
+        let mut sum = None;
+        for piece in self.pieces(Some(workload)).await? {
+            if let Some(bytes) = self.docker.layer_of(&piece.id).await? {
+                sum = Some(sum.unwrap_or(0_u64).saturating_add(bytes));
+            }
+        }
+        Ok(sum)
+    }
+
     async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
         let pieces = self.pieces(None).await?;
         Ok(self.readings(&pieces).await)

@@ -101,7 +101,8 @@ impl Docker {
         start: &Start,
         container: &ContainerSpec,
     ) -> Result<Option<String>, Error> {
-        let body = shape::body(&self.owner, &self.settings, start, container)?;
+        let mut body = shape::body(&self.owner, &self.settings, start, container)?;
+        self.bound_layer(&start.spec, &mut body).await;
         let name = identity::name_of(&self.settings.name_prefix, &start.workload);
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let client = self.client()?;
@@ -109,6 +110,8 @@ impl Docker {
         match call::ask("create", self.settings.deadlines.act, call).await? {
             Reply::Yes(created) => Ok(Some(created.id)),
             Reply::No(No { status: 409, .. }) => Ok(None),
+            // It is tried again without a bound, and what is written is watched instead.
+            Reply::No(no) if self.quota.refused(&no) => Ok(None),
             Reply::No(no) => Err(self.explain("create", container, no).await),
         }
     }

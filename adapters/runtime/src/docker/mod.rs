@@ -7,7 +7,7 @@
 //! - [`earlier`]: containers of an earlier installation; [`adopted`] remembers those taken over.
 //! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
 //! - [`observe`]: inspect, list, health.
-//! - [`cgroup`]: what a container uses, from the kernel.
+//! - [`cgroup`]: what a container uses, from the kernel; [`layers`]: what it writes into its own layer.
 //! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
 //! - [`call`]: deadlines, and "no answer" kept apart from "no"; [`refusal`]: what a "no" means;
@@ -36,6 +36,7 @@ mod cgroup;
 mod earlier;
 mod exclusive;
 mod holder;
+mod layers;
 mod lifecycle;
 mod logins;
 mod shape;
@@ -65,6 +66,7 @@ pub struct Docker {
     pub(crate) clock: Clock,
     adopted: adopted::AdoptedTable,
     client: Arc<OnceLock<bollard::Docker>>,
+    quota: Arc<layers::Quota>,
 }
 
 impl Docker {
@@ -73,7 +75,8 @@ impl Docker {
     #[must_use]
     pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
         let adopted = adopted::AdoptedTable::open(settings.adopted.clone());
-        Self { owner, settings: Arc::new(settings), clock, adopted, client: Arc::default() }
+        let (settings, client, quota) = (Arc::new(settings), Arc::default(), Arc::default());
+        Self { owner, settings, clock, adopted, client, quota }
     }
 
     /// Where the daemon is.

@@ -213,6 +213,10 @@ impl Usage for Docker {
         self.reading_of(&ours.id).await
     }
 
+    async fn layer_bytes(&self, workload: &WorkloadId) -> Result<Option<u64>, Error> {
+        self.layer_of_workload(workload).await
+    }
+
     async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
         let running = self.running().await?;
         let readings = running.iter().map(|(_, id)| self.reading_of(id));

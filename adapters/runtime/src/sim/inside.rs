@@ -155,6 +155,10 @@ impl Usage for Sim {
         Ok(self.answering()?.ours.get(workload).and_then(reading))
     }
 
+    async fn layer_bytes(&self, workload: &WorkloadId) -> Result<Option<u64>, Error> {
+        Ok(self.lock().layers.get(workload).copied())
+    }
+
     async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
         let inside = self.answering()?;
         let all = inside.ours.iter();

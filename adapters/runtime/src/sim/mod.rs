@@ -62,6 +62,8 @@ struct State {
     ours: BTreeMap<WorkloadId, Made>,
     /// What can be neither stopped nor removed, and why.
     held: BTreeMap<WorkloadId, String>,
+    /// What workloads wrote into layers of their own.
+    layers: BTreeMap<WorkloadId, u64>,
     /// Names taken by others, and by whom.
     foreign: BTreeMap<WorkloadId, String>,
 }
@@ -108,6 +110,11 @@ impl Sim {
             made.seen.state = Existing::Exited { code };
         }
         self.hint(Wakeup::Workload(workload.clone()));
+    }
+
+    /// Lets the containers of a workload have written so many bytes into layers of their own.
+    pub fn wrote(&self, workload: &WorkloadId, bytes: u64) {
+        self.lock().layers.insert(workload.clone(), bytes);
     }
 
     /// Makes it fail to stop or remove a workload, for this reason, or lets it go again.

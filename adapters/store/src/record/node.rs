@@ -59,6 +59,8 @@ struct MissingShape {
 struct PoolShape {
     name: Arc<str>,
     total_gib: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shares: Option<Arc<str>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -190,14 +192,20 @@ impl Record for Node {
 }
 
 impl From<&Pool> for PoolShape {
-    fn from(Pool { name, total_gib }: &Pool) -> Self {
-        Self { name: Arc::from(name.as_str()), total_gib: *total_gib }
+    fn from(Pool { name, total_gib, shares }: &Pool) -> Self {
+        let shares = shares.as_ref().map(|first| Arc::from(first.as_str()));
+        Self { name: Arc::from(name.as_str()), total_gib: *total_gib, shares }
     }
 }
 
 impl PoolShape {
     fn read(self) -> Result<Pool, String> {
-        Ok(Pool { name: name("pools.name", &self.name, PoolName::new)?, total_gib: self.total_gib })
+        let shares = self.shares.map(|first| name("pools.shares", &first, PoolName::new));
+        Ok(Pool {
+            name: name("pools.name", &self.name, PoolName::new)?,
+            total_gib: self.total_gib,
+            shares: shares.transpose()?,
+        })
     }
 }
 

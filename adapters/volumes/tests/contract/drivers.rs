@@ -80,6 +80,31 @@ async fn nfs_mounts_a_folder_of_its_own_for_each_volume() {
 }
 
 #[tokio::test]
+async fn qemu_can_pass_to_the_disk_of_a_machine_and_nobody_can_read_it_by_the_way() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let pretend = Pretend::new();
+    let settings = pretend.settings().local;
+    let root = settings.root.clone();
+    let closed = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(pretend.path(), closed).unwrap();
+    // As an earlier version left them.
+    for folder in [root.clone(), root.join("images")] {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let local = Local::new(settings, pretend.settings().tools);
+    let disk = Wanted { seen: Seen::Disk, ..wanted("db", 64 * MIB) };
+    let at = local.attach(&disk, &workload("w")).await.unwrap().path;
+    assert_eq!(at, root.join("images/db.img"));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&root), mode(&root.join("images")), mode(&at)), (0o711, 0o711, 0o600));
+    let said = local.warning().unwrap();
+    assert!(said.contains("virtual machines cannot reach") && said.contains("chmod o+x"), "{said}");
+    std::fs::set_permissions(pretend.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    assert!(!local.warning().unwrap_or_default().contains("cannot reach"));
+}
+
+#[tokio::test]
 async fn what_a_host_lacks_is_refused_by_name_with_the_next_step() {
     let pretend = Pretend::new();
     let settings = pretend.settings();

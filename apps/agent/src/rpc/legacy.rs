@@ -98,6 +98,9 @@ impl Service {
         let Some(command) = standing.command(workload.clone(), Order::Apply(apply)) else {
             return Ok(not_applied(NOT_JOINED.to_owned()));
         };
+        if let Some(why) = self.no_room(&command).await? {
+            return Ok(not_applied(why));
+        }
         let epoch = command.epoch;
         let task = self.handle.queue(workload.clone(), epoch, ActionKind::Apply).await;
         let task = task.map_err(unanswered)?;
@@ -167,6 +170,18 @@ impl Service {
             None => removal.await,
         };
         Ok(answer::to_delete(&answered?.answer, epoch))
+    }
+
+    /// Refusal of an order that exceeds the machine, before anything of it is kept.
+    async fn no_room(&self, command: &Command) -> Result<Option<String>, Status> {
+        let spec = match &command.order {
+            Order::Apply(apply) if apply.run => Arc::clone(&apply.spec),
+            Order::Apply(_) | Order::Remove { .. } => return Ok(None),
+        };
+        let workload = command.workload.clone();
+        let look = move |agent: &Agent, _: &_| agent.no_room(&workload, &spec);
+        let refused = self.handle.read(look).await.map_err(unanswered)?;
+        Ok(refused.map(|why| format!("{}: {}", why.reason.code(), why.message)))
     }
 
     async fn standing(&self, workload: &WorkloadId) -> Result<Standing, Status> {

@@ -339,6 +339,16 @@ impl Runtimes {
         None
     }
 
+    /// Bytes that containers of a workload have written into layers of their own, if a runtime can tell.
+    pub async fn layer_bytes(&self, workload: &WorkloadId) -> Option<u64> {
+        for part in &self.parts {
+            if let Ok(Some(bytes)) = part.usage.layer_bytes(workload).await {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+
     /// What everything that runs here uses. A runtime that does not answer is left out.
     pub async fn usage_of_all(&self) -> BTreeMap<WorkloadId, (Option<WorkloadType>, Reading)> {
         let mut all = BTreeMap::new();

@@ -42,11 +42,11 @@ impl Sessions {
     }
 
     /// A session goes on.
-    pub(super) fn heard(&self, beat: &Beat, renewed: bool, hold: bool) -> BeatAnswer {
+    pub(super) fn heard(&self, beat: &Beat, renewed: bool, drain: bool) -> BeatAnswer {
         let term = Term(self.term.load(Ordering::Relaxed));
         let (session, seq) = (beat.session, beat.seq);
-        let want_inventory = false;
-        BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory, beat_ms: 0 }
+        let (hold, want_inventory, beat_ms) = (false, false, 0);
+        BeatAnswer::Heard { term, session, seq, renewed, hold, drain, want_inventory, beat_ms }
     }
 }
 

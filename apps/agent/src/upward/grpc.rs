@@ -28,6 +28,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use super::alone::Sessions;
+use super::lease::{Lease, Named};
 use super::messages::Talk;
 use super::{Scheduler, ToldMode, Unreachable, cause};
 use crate::usage::Usages;
@@ -68,6 +69,10 @@ pub struct Grpc {
     favourite: watch::Sender<usize>,
     date: Date,
     sessions: Sessions,
+    /// Name of the cluster the node belongs to; empty is not sent.
+    cluster: String,
+    /// The lease an old scheduler gave.
+    lease: Lease,
     /// What an old scheduler is to be told with each beat; `None` with one of ours.
     legacy: Mutex<Option<BTreeMap<WorkloadId, Report>>>,
     usages: Arc<Usages>,
@@ -112,6 +117,8 @@ impl Grpc {
             favourite: watch::Sender::new(0),
             sessions: Sessions::since(date()),
             date,
+            cluster: String::new(),
+            lease: Lease::default(),
             legacy: Mutex::default(),
             usages: Arc::default(),
             talk: Mutex::default(),
@@ -130,6 +137,12 @@ impl Grpc {
     #[must_use]
     pub fn mode(&self) -> Arc<ToldMode> {
         Arc::clone(&self.mode)
+    }
+
+    /// Names the cluster of this node when it registers.
+    #[must_use]
+    pub fn of_cluster(self, cluster: &str) -> Self {
+        Self { cluster: cluster.to_owned(), ..self }
     }
 
     /// Asks one scheduler after the other until one answers.
@@ -240,6 +253,10 @@ impl Grpc {
         }
     }
 
+    fn named(&self, ends: Option<WallMillis>) -> Named {
+        Named { ends, heard: (self.date)() }
+    }
+
     fn denied_digest(&self) -> u64 {
         self.credentials.as_ref().map_or(0, |ours| ours.revoked().current().digest())
     }
@@ -283,6 +300,7 @@ impl Scheduler for Grpc {
     ) -> Result<RegistrationAnswer, Unreachable> {
         let mut message = register::to_wire(&registration, (self.date)());
         env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
+        message.cluster_id.clone_from(&self.cluster);
         let answer = self
             .ask(CALL, |mut client| {
                 let message = message.clone();
@@ -295,15 +313,18 @@ impl Scheduler for Grpc {
         Ok(match said {
             Said::Ours(answer) => {
                 self.legacy(|legacy| *legacy = None);
+                self.lease.end();
                 self.ours.send_replace(true);
                 answer
             }
-            Said::Legacy(LegacyAnswer::Accepted { beat_ms }) => {
+            Said::Legacy(LegacyAnswer::Accepted { beat_ms, lease_expires_at }) => {
                 let held = registration.inventory.held.into_iter();
                 let known = held.map(|held| (held.report.workload.clone(), held.report));
                 self.legacy(|legacy| *legacy = Some(known.collect()));
                 self.ours.send_replace(false);
-                self.sessions.accept(registration.term, beat_ms.unwrap_or(LEGACY_BEAT_MS))
+                let beat_ms = beat_ms.unwrap_or(LEGACY_BEAT_MS);
+                self.lease.begin(beat_ms, self.named(lease_expires_at), Instant::now());
+                self.sessions.accept(registration.term, beat_ms)
             }
             Said::Legacy(LegacyAnswer::Refused { why }) => {
                 RegistrationAnswer::Refused { why, retry_after_ms: LEGACY_RETRY_MS }
@@ -330,7 +351,14 @@ impl Scheduler for Grpc {
         Ok(match said {
             Said::Ours(answer) => answer,
             Said::Legacy(answer) if answer.acknowledged => {
-                self.sessions.heard(&beat, false, answer.drain)
+                if self.lease.renew(self.named(answer.lease_expires_at), Instant::now()) {
+                    self.sessions.heard(&beat, false, answer.drain)
+                } else {
+                    tracing::info!(
+                        "the lease of this node has ended meanwhile: it registers again"
+                    );
+                    BeatAnswer::RegisterAgain { term: Term(0) }
+                }
             }
             Said::Legacy(_) => BeatAnswer::RegisterAgain { term: Term(0) },
         })

@@ -10,6 +10,7 @@ pub mod alone;
 mod cause;
 mod gathered;
 pub mod grpc;
+mod lease;
 pub mod messages;
 mod mode;
 pub(crate) mod stream;

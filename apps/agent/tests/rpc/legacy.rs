@@ -205,3 +205,24 @@ async fn health_and_actions_are_told() {
     assert!(some[0].ended_at >= some[0].started_at && some[0].started_at > 0);
     agent.stop().await;
 }
+
+#[tokio::test]
+async fn what_exceeds_the_machine_is_refused_at_once_with_the_numbers() {
+    let (dir, sim) = (tempfile::tempdir().unwrap(), sim());
+    let (agent, mut client) = start(dir.path(), &sim).await;
+    let mut greedy = request("web", "rev-1", "nginx:1");
+    let spec = greedy.spec.as_mut().and_then(|spec| spec.spec.as_mut()).unwrap();
+    let wire::workload_spec::Spec::Container(container) = spec else { panic!("a container") };
+    let memory_bytes = 32_i64 << 40;
+    container.resources = Some(wire::ResourceLimits { memory_bytes, ..Default::default() });
+    let refused = apply(&mut client, greedy).await;
+    assert!(!refused.applied, "{refused:?}");
+    let said = &refused.message;
+    assert!(said.starts_with("INSUFFICIENT_RESOURCES: the node has no room for it"), "{said}");
+    assert!(said.contains("it needs 33554432 MiB of memory, and the machine has"), "{said}");
+    let unknown = status(&mut client, "web").await.unwrap_err();
+    assert!(unknown.message().contains("status not found"), "nothing of it is kept: {unknown}");
+    assert!(apply(&mut client, request("web", "rev-1", "nginx:1")).await.applied);
+    wait(&mut client, "web", ActualState::Running).await;
+    agent.stop().await;
+}

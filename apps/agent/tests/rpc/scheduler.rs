@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -34,6 +35,12 @@ pub(crate) struct Fake {
     kind: Kind,
     pub(crate) registrations: Arc<Mutex<Vec<wire::RegisterNodeRequest>>>,
     pub(crate) beats: Arc<Mutex<Vec<wire::HeartbeatRequest>>>,
+    /// Set: it answers nobody.
+    pub(crate) away: Arc<AtomicBool>,
+    /// Calls that came while it was away.
+    pub(crate) missed: Arc<AtomicUsize>,
+    /// Set: it wants the node drained.
+    pub(crate) drains: Arc<AtomicBool>,
 }
 
 /// Serves until dropped.
@@ -44,7 +51,14 @@ pub(crate) struct Serving {
 }
 
 pub(crate) async fn serve(kind: Kind) -> Serving {
-    let fake = Fake { kind, registrations: Arc::default(), beats: Arc::default() };
+    let fake = Fake {
+        kind,
+        registrations: Arc::default(),
+        beats: Arc::default(),
+        away: Arc::default(),
+        missed: Arc::default(),
+        drains: Arc::default(),
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let cluster = ClusterName::new("test").unwrap();
@@ -60,6 +74,10 @@ pub(crate) async fn serve(kind: Kind) -> Serving {
 
 impl Fake {
     fn ours(&self) -> Result<(u64, u64), Status> {
+        if self.away.load(Ordering::SeqCst) {
+            self.missed.fetch_add(1, Ordering::SeqCst);
+            return Err(Status::unavailable("away"));
+        }
         match self.kind {
             Kind::Leads => Ok((5, 9)),
             Kind::Old => Ok((0, 0)),
@@ -130,8 +148,10 @@ impl UnaryService<wire::HeartbeatRequest> for Fake {
             let seq = if term == 0 { 0 } else { beat.seq };
             self.beats.lock().unwrap().push(beat);
             let acknowledged = true;
+            let drain_node = self.drains.load(Ordering::SeqCst);
             Response::new(wire::HeartbeatResponse {
                 acknowledged,
+                drain_node,
                 term,
                 session,
                 seq,

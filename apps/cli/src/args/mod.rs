@@ -48,7 +48,7 @@ pub(crate) use workload::{
     arg_required_else_help = true,
     disable_help_subcommand = false,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 could not be placed, 3 did not become healthy, 64 usage.\nIds may be shortened as long as they are unique."
+    after_help = "Exit codes: 0 done, 1 error, 2 could not be placed, 3 did not become healthy, 5 no node could ever hold it, 64 usage.\nIds may be shortened as long as they are unique."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

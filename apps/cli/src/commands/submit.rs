@@ -13,7 +13,7 @@ use super::explain;
 use crate::args::{Apply, Run};
 use crate::connect::Client;
 use crate::manifest::{self, Beside, Wanted};
-use crate::problem::{ERROR, NOT_PLACED, Problem, UNHEALTHY};
+use crate::problem::{ERROR, NOT_PLACED, Problem, UNHEALTHY, UNPLACEABLE};
 use crate::shell::Shell;
 use crate::show;
 use crate::show::link::link;
@@ -115,19 +115,26 @@ async fn submit(
     wanted: &[Wanted],
     detach: bool,
 ) -> Result<u8, Problem> {
-    let mut marks = Vec::new();
+    let (mut marks, mut unplaceable) = (Vec::new(), Vec::new());
     for one in wanted {
         let before = Box::pin(wait::view(client, &one.request.workload_id));
         marks.push(tokio::join!(Box::pin(wait::mark(client)), before));
-        let note = send(client, &one.request).await?;
-        if !note.is_empty() && !shell.output().is_data() {
-            shell.line(&note)?;
+        let said = send(client, &one.request).await?;
+        if !said.note.is_empty() && !shell.output().is_data() {
+            shell.line(&said.note)?;
         }
+        if let Some(warning) = &said.never {
+            shell.world.note(&format!("warning: {}: {warning}", one.request.workload_id));
+        }
+        unplaceable.push(said.never.is_some());
     }
     let mut shown = Vec::new();
     let mut code = 0;
-    for (one, (mark, before)) in wanted.iter().zip(marks) {
+    for ((one, (mark, before)), never) in wanted.iter().zip(marks).zip(unplaceable) {
         let id = &one.request.workload_id;
+        if never {
+            code = code.max(UNPLACEABLE);
+        }
         if detach {
             detached(shell, id, &mut shown)?;
             continue;
@@ -135,6 +142,10 @@ async fn submit(
         let goal = goal_of(&one.request);
         let ended = match Box::pin(wait::unmoved(client, before.as_deref())).await {
             Some(view) if goal == Goal::Running => Ended::Verdict(Verdict::Done, Some(view)),
+            // No node will have room by itself: there is nothing to wait for.
+            Some(_) | None if never => {
+                Ended::Verdict(Verdict::NotPlaced, Box::pin(wait::view(client, id)).await)
+            }
             Some(_) | None => Box::pin(wait::wait(shell, client, (id, goal), mark)).await?,
         };
         let ports = ports_of(&one.request);
@@ -177,17 +188,24 @@ fn ports_of(request: &wire::ApplyWorkloadRequest) -> Vec<wire::Port> {
     }
 }
 
-/// Sends a request; a refusal in the answer is an error. Gives what the scheduler has to say beyond
-/// that it was taken.
+/// What the scheduler has to say of a request beyond that it was taken.
+pub(super) struct Said {
+    note: String,
+    /// Why no node could ever hold it, if so.
+    never: Option<String>,
+}
+
+/// Sends a request; a refusal in the answer is an error.
 pub(super) async fn send(
     client: &Client,
     request: &wire::ApplyWorkloadRequest,
-) -> Result<String, Problem> {
+) -> Result<Said, Problem> {
     let id = &request.workload_id;
     let what = format!("{id} was not accepted");
     let answer = client.ask(&what, client.control().apply_workload(request.clone())).await?;
     if answer.success {
-        return Ok(answer.message);
+        let never = answer.unplaceable.then_some(answer.warning);
+        return Ok(Said { note: answer.message, never });
     }
     let reason = wire::FailureReason::try_from(answer.failure_reason);
     let mut problem = Problem::new(what);

@@ -42,9 +42,22 @@ async fn the_end_as_json_and_detached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_node_takes_ends_with_2_and_why() {
+async fn what_has_no_room_now_ends_with_2_and_why() {
     let rig = Rig::start().await;
-    let told = rig.types("run web --name big --cpu 4000").await.ended(2);
+    rig.types("run web --name first -p 18080:80").await.ended(0);
+    let told = rig.types("run web --name second -p 18080:80").await.ended(2);
+    assert!(told.err.contains("error: second could not be placed\n"), "{told:?}");
+    assert!(!told.err.contains("warning: "), "{told:?}");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_node_could_ever_hold_ends_with_5_and_a_warning() {
+    let rig = Rig::start().await;
+    let told = rig.types("run web --name big --cpu 4000").await.ended(5);
+    let warned =
+        "warning: big: it can never run on the one node of this cluster: it asks for 4000000m";
+    assert!(told.err.contains(warned), "{told:?}");
     assert!(told.err.contains("error: big could not be placed\n"), "{told:?}");
     assert!(told.err.contains("placed as soon as there is room"), "{told:?}");
     assert!(told.err.contains("1 node: "), "no refusal is counted: {told:?}");
@@ -53,8 +66,13 @@ async fn what_no_node_takes_ends_with_2_and_why() {
     assert!(told.out.contains("refused by:"), "{told:?}");
     let json = rig.types("why big -o json").await.ended(0).json();
     assert_eq!(json["refusals"][0]["nodes"], 1);
-    let told = rig.types("run web --name far --constraint zone=b").await.ended(2);
-    assert!(told.err.contains("zone"), "{told:?}");
+    let told = rig.types("run web --name far --constraint zone=b").await.ended(5);
+    assert!(told.err.contains("none meets the constraint zone"), "{told:?}");
+    let told = rig.types("run web --name later --cpu 4000 --detach").await.ended(5);
+    assert!(told.err.contains("warning: later: "), "{told:?}");
+    assert!(told.out.starts_with("later is accepted\n"), "{told:?}");
+    let json = rig.types("get later -o json").await.ended(0).json();
+    assert_eq!(json["workload"]["status"], "Pending", "it is kept");
     rig.stop().await;
 }
 

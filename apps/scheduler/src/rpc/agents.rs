@@ -108,6 +108,11 @@ impl Control {
     ) -> Result<wire::RegisterNodeResponse, Status> {
         access::own_node(peer, &request.node_id)?;
         let version = std::mem::take(&mut request.agent_version);
+        if let Some(why) = other_cluster(&self.cluster, &request) {
+            let retry_after_ms = self.settings.lease_ms;
+            let refused = RegistrationAnswer::Refused { why: Arc::from(why), retry_after_ms };
+            return Ok(register::answer_to_wire(&refused, self.now()));
+        }
         let arrived = match register::from_wire(request) {
             Ok(arrived) => arrived,
             Err(faults) => return self.refuse_node(&faults),
@@ -265,11 +270,25 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         removed,
         inventory: None,
         tasks: Vec::new(),
-        used: old.used,
+        usage: old.usage,
+        limits: BTreeMap::new(),
         busy: None,
         down: BTreeMap::new(),
     };
     Some((beat, view.node.drain.is_some()))
+}
+
+/// Refusal of a node that names another cluster. Earlier agents name none and are taken.
+fn other_cluster(ours: &str, request: &wire::RegisterNodeRequest) -> Option<String> {
+    let theirs = &request.cluster_id;
+    if theirs.is_empty() || ours.is_empty() || theirs == ours {
+        return None;
+    }
+    Some(format!(
+        "cluster_id: node {:?} belongs to cluster {theirs:?}, and this scheduler serves cluster \
+         {ours:?}; start the agent with --cluster {ours}, or name a scheduler of its own cluster",
+        request.node_id
+    ))
 }
 
 /// An old agent as the core knows nodes. Its address stands for the machine.

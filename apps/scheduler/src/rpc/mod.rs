@@ -104,6 +104,8 @@ pub(crate) struct Control {
     /// What is said on a stream is counted like the calls it stands for.
     metrics: Arc<Metrics>,
     stop: watch::Receiver<bool>,
+    /// Name of the cluster it serves; empty accepts nodes of any.
+    cluster: Arc<str>,
 }
 
 impl Control {
@@ -132,7 +134,13 @@ impl Control {
             watchers,
             metrics,
             stop,
+            cluster: Arc::from(""),
         }
+    }
+
+    /// Takes only nodes that name this cluster, or none.
+    pub(crate) fn serving(self, cluster: &str) -> Self {
+        Self { cluster: Arc::from(cluster), ..self }
     }
 
     fn now(&self) -> WallMillis {

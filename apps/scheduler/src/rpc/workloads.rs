@@ -9,6 +9,7 @@ use persys_model::id::WorkloadId;
 use persys_model::mode::Mode;
 use persys_model::phase::Phase;
 use persys_model::spec::check::CheckedApply;
+use persys_model::workload::Desired;
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::view::{summary, workload as shown};
 use tonic::Status;
@@ -30,11 +31,27 @@ impl Control {
             Ok(checked) => checked,
             Err((reason, why)) => return Ok(not_applied(reason, why)),
         };
+        let workload = checked.workload.clone();
         let reply = self.handle.ask(ask_for(checked)).await?;
         Ok(match in_band(reply)? {
-            Ok(note) => applied(&note),
+            Ok(note) => self.applied(workload, &note).await,
             Err((code, why)) => not_applied(failure_of(code), why),
         })
+    }
+
+    /// The answer to a request that was taken, with a warning if no node could ever hold it. Without
+    /// an answer of the core there is none: the request was taken all the same.
+    async fn applied(&self, workload: WorkloadId, note: &str) -> wire::ApplyWorkloadResponse {
+        let look = move |world: &World| {
+            let view = world.workload(&workload)?;
+            let waits = view.assignment.phase == Phase::Pending
+                && view.workload.desired == Desired::Running;
+            if waits { world.never_fits(&view.workload.spec) } else { None }
+        };
+        let warning = self.handle.read(look).await.ok().flatten();
+        let unplaceable = warning.is_some();
+        let warning = warning.unwrap_or_default();
+        wire::ApplyWorkloadResponse { warning, unplaceable, ..applied(note) }
     }
 
     pub(super) async fn delete(

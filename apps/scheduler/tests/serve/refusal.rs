@@ -6,7 +6,7 @@ use persys_proto::control::v1::FailureReason;
 use persys_scheduler::app::{self, Error, Security};
 use tonic::{Code, Status};
 
-use crate::bench::{Bench, config, container, node};
+use crate::bench::{Bench, config, container, node, old_node};
 
 fn code<T: std::fmt::Debug>(answer: Result<T, Status>) -> Code {
     answer.unwrap_err().code()
@@ -114,4 +114,22 @@ async fn a_frozen_scheduler_asks_to_come_again() {
     std::fs::write(&known, "{").unwrap();
     let refused = app::start(config).await.unwrap_err();
     assert!(matches!(refused, Error::Known(_)), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_another_cluster_or_without_types_is_refused_by_name() {
+    let bench = Bench::insecure().await;
+    let mut client = bench.operator().await;
+    let mut stranger = node("n1", "127.0.0.1:9".parse().unwrap());
+    stranger.cluster_id = "other".to_owned();
+    let answer = client.register_node(stranger).await.unwrap().into_inner();
+    let named = answer.reason.contains("cluster_id") && answer.reason.contains("\"other\"");
+    assert!(!answer.accepted && named, "{}", answer.reason);
+    let mut idle = old_node("n1", "127.0.0.1:9".parse().unwrap());
+    idle.capabilities.as_mut().unwrap().supported_workload_types.clear();
+    let answer = client.register_node(idle).await.unwrap().into_inner();
+    let named = answer.reason.contains("supported_workload_types: is empty");
+    assert!(!answer.accepted && named, "{}", answer.reason);
+    let nodes = client.list_nodes(wire::ListNodesRequest::default()).await.unwrap().into_inner();
+    assert!(nodes.nodes.is_empty(), "{nodes:?}");
 }

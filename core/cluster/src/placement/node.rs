@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use persys_model::id::PoolName;
-use persys_model::node::Pool;
+use persys_model::node::{Pool, first_of};
 use persys_model::resources::{Compute, Disk};
 use persys_model::spec::HostPort;
 
@@ -148,18 +148,13 @@ impl Cold {
 
     /// Free disk in `pool`; `None` if this node does not count it.
     pub(super) fn free_disk(&self, pool: Option<&PoolName>) -> Option<u64> {
-        let Some(default) = self.pools.first() else {
+        if self.pools.is_empty() {
             return if pool.is_some() { Some(0) } else { None };
-        };
-        let name = pool.unwrap_or(&default.name);
-        let Some(found) = self.pools.iter().find(|pool| pool.name == *name) else {
-            return Some(0);
-        };
-        let mut taken = self.disk.get(&Some(name.clone())).copied().unwrap_or(0);
-        if *name == default.name {
-            taken = taken.saturating_add(self.disk.get(&None).copied().unwrap_or(0));
         }
-        Some(found.total_gib.saturating_sub(taken))
+        let Some(first) = first_of(&self.pools, pool) else { return Some(0) };
+        let here = |key: &Option<PoolName>| first_of(&self.pools, key.as_ref()) == Some(first);
+        let taken = self.disk.iter().filter(|(key, _)| here(key)).map(|(_, gib)| *gib);
+        Some(first.total_gib.saturating_sub(taken.fold(0, u64::saturating_add)))
     }
 
     /// The first pool of `disk` without room: its key, what is asked of it, what is free.
@@ -167,13 +162,14 @@ impl Cold {
         &self,
         disk: &'a Disk,
     ) -> Option<(Option<&'a PoolName>, u64, u64)> {
-        let default = self.pools.first().map(|pool| &pool.name);
+        let first = |pool: Option<&PoolName>| first_of(&self.pools, pool).map(|pool| &pool.name);
         disk.iter().find_map(|(pool, gib)| {
             let free = self.free_disk(pool)?;
-            // The default pool may be asked for twice, by its name and as the default.
+            // One file system may be asked for twice: by several pools in it, or by the name of the
+            // default pool and as the default.
             let also: u64 = disk
                 .iter()
-                .filter(|(other, _)| *other != pool && other.or(default) == pool.or(default))
+                .filter(|(other, _)| *other != pool && first(*other) == first(pool))
                 .fold(0, |sum: u64, (_, gib)| sum.saturating_add(gib));
             let need = gib.saturating_add(also);
             (free < need || !self.has_pool(pool)).then_some((pool, need, free))

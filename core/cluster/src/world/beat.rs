@@ -38,9 +38,11 @@ impl World {
         if renews {
             slot.renewed_at = self.now.mono;
         }
-        slot.used = beat.used;
         // The store of an earlier release, or one that was filled from a copy, has no leases.
         let without_lease = slot.lease.is_none();
+        slot.usage = beat.usage;
+        let limits_changed = slot.limits != beat.limits;
+        slot.limits = beat.limits;
         let (was_busy, is_busy) = (slot.busy.is_some(), beat.busy.is_some());
         slot.busy = beat.busy;
         if slot.node.condition != Condition::Ready {
@@ -48,6 +50,9 @@ impl World {
         }
         if without_lease {
             self.touch_lease(at);
+        }
+        if limits_changed {
+            self.index_node(at);
         }
         if was_busy != is_busy {
             self.index.set_open(at, self.is_open(at));
@@ -86,6 +91,7 @@ impl World {
                 seq,
                 renewed,
                 hold: false,
+                drain: false,
                 want_inventory,
                 beat_ms: self.beat_ms(),
             },
@@ -176,6 +182,7 @@ impl World {
             seq: beat.seq,
             renewed,
             hold: true,
+            drain: false,
             want_inventory: false,
             beat_ms: 0,
         };

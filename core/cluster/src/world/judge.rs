@@ -94,8 +94,11 @@ impl World {
             | Reason::Constraint(..)
             | Reason::Taint(_)
             | Reason::Cpu(_)
-            | Reason::Memory(_)
-            | Reason::Disk(..) => fault.of_one(),
+            | Reason::Memory(_) => fault.of_one(),
+            Reason::Disk(pool, _) => {
+                let shrunk = self.nodes.get(at.0).and_then(|slot| slot.shrunk(pool.as_ref()));
+                shrunk.map_or_else(|| fault.of_one(), |why| format!("{}: {why}", fault.of_one()))
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod journal;
 mod judge;
 mod letter_case;
 mod liveness;
+mod never;
 mod open;
 mod operate;
 mod orders;

@@ -288,7 +288,7 @@ impl World {
                 .collect(),
             drivers: node.facts.drivers.clone(),
         };
-        self.index.set_node(at, node.facts.capacity, &node.facts.pools, traits);
+        self.index.set_node(at, node.facts.capacity, &slot.pools(), traits);
         self.index.set_open(at, slot.is_open());
         self.room_changed = true;
     }

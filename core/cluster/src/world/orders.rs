@@ -243,7 +243,7 @@ impl World {
         match refusal {
             Refusal::OldTerm { .. } => self.mark(Mark::RefusedOldTerm),
             Refusal::OtherSession { .. } => self.mark(Mark::RefusedOtherSession),
-            Refusal::Holding => self.mark(Mark::RefusedHolding),
+            Refusal::Holding | Refusal::Draining => self.mark(Mark::RefusedHolding),
             Refusal::OldEpoch { held } => {
                 self.mark(Mark::RefusedOldEpoch);
                 self.decide_anew_above(workload, epoch, held);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
-use persys_model::id::WorkloadId;
+use persys_model::id::{PoolName, WorkloadId};
 use persys_model::inventory::{Held, Report};
 use persys_model::lease::Lease;
-use persys_model::node::Node;
-use persys_model::resources::{Compute, Resources};
+use persys_model::link::Usage;
+use persys_model::node::{Node, Pool, first_of};
+use persys_model::resources::Resources;
 use persys_model::retry::Retry;
 use persys_model::task::Task;
 use persys_model::time::{Millis, WallMillis};
@@ -62,7 +63,9 @@ pub(crate) struct NodeSlot {
     /// Somebody vouched that it is switched off.
     pub(crate) confirmed_gone: bool,
     /// What the machine really uses.
-    pub(crate) used: Compute,
+    pub(crate) usage: Usage,
+    /// Present capacity of its pools, where that is less than their size.
+    pub(crate) limits: BTreeMap<PoolName, u64>,
     /// Why its agent takes nothing new, if so.
     pub(crate) busy: Option<Arc<str>>,
     /// Whether orders reach it.
@@ -97,6 +100,26 @@ pub(crate) struct Sent {
 }
 
 impl NodeSlot {
+    /// Its pools as placement counts them: none larger than what its agent says it has for workloads.
+    pub(crate) fn pools(&self) -> Vec<Pool> {
+        let pools = self.node.facts.pools.iter().cloned();
+        let limited = |pool: Pool| match self.limits.get(&pool.name) {
+            Some(limit) => Pool { total_gib: pool.total_gib.min(*limit), ..pool },
+            None => pool,
+        };
+        pools.map(limited).collect()
+    }
+
+    /// The pool `name`, or the default one, if it has less for workloads than its size: in words.
+    pub(crate) fn shrunk(&self, name: Option<&PoolName>) -> Option<String> {
+        let pool = first_of(&self.node.facts.pools, name)?;
+        let limit = self.limits.get(&pool.name).filter(|limit| **limit < pool.total_gib)?;
+        Some(format!(
+            "the disk of pool {} has {limit} of {} GiB for workloads; the rest is in use by others",
+            pool.name, pool.total_gib
+        ))
+    }
+
     pub(crate) fn new(node: Arc<Node>, now: Millis) -> Self {
         Self {
             node,
@@ -116,7 +139,8 @@ impl NodeSlot {
             probe: None,
             lost_at: None,
             confirmed_gone: false,
-            used: Compute::ZERO,
+            usage: Usage::default(),
+            limits: BTreeMap::new(),
             busy: None,
             reach: Reach::default(),
             down: RuntimesDown::new(),

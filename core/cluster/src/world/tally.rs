@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use persys_model::assignment::ReasonCode;
 use persys_model::drift::DriftKind;
 use persys_model::failure::FailureReason;
-use persys_model::node::Condition;
+use persys_model::node::{Condition, total_gib};
 use persys_model::phase::Phase;
 use persys_model::resources::Compute;
 use persys_model::time::WallMillis;
@@ -82,9 +82,9 @@ impl World {
             if slot.node.condition == Condition::Ready {
                 tally.capacity = tally.capacity.plus(slot.node.facts.capacity);
                 tally.reserved = tally.reserved.plus(self.index.taken(*at));
-                tally.used = tally.used.plus(slot.used);
-                let pools = slot.node.facts.pools.iter().map(|pool| pool.total_gib);
-                tally.disk_gib = pools.fold(tally.disk_gib, u64::saturating_add);
+                tally.used = tally.used.plus(slot.usage.used);
+                let disk = total_gib(&slot.node.facts.pools);
+                tally.disk_gib = tally.disk_gib.saturating_add(disk);
                 let free = self.free_disk(*at, &slot.node);
                 tally.free_disk_gib = tally.free_disk_gib.saturating_add(free);
             }

@@ -37,6 +37,8 @@ pub struct NodeView<'a> {
     pub free_disk_gib: u64,
     /// What the machine really uses.
     pub used: Compute,
+    /// Measured use of the file systems behind its pools; 0 if its agent does not say.
+    pub used_disk_gib: u64,
     /// Why its agent takes nothing new at present, if so.
     pub busy: Option<&'a str>,
     /// Why orders cannot be delivered to it, if so.
@@ -111,7 +113,8 @@ impl World {
             node: &slot.node,
             free: self.index.free(at),
             free_disk_gib: self.free_disk(at, &slot.node),
-            used: slot.used,
+            used: slot.usage.used,
+            used_disk_gib: slot.usage.used_disk_gib,
             busy: slot.busy.as_deref(),
             unreachable: slot.reach.trouble().map(|why| &**why),
             down: &slot.down,
@@ -119,9 +122,17 @@ impl World {
         })
     }
 
-    /// What is not reserved of all pools of a node together.
+    /// Pools of a node that have less for workloads than their size, a sentence each.
+    pub fn shrunk_pools(&self, id: &NodeId) -> Vec<String> {
+        let slot = self.node_at(id).and_then(|at| self.nodes.get(at.0));
+        let pools = slot.iter().flat_map(|slot| &slot.node.facts.pools);
+        let firsts = pools.filter(|pool| pool.shares.is_none());
+        firsts.filter_map(|pool| slot?.shrunk(Some(&pool.name))).collect()
+    }
+
+    /// Unreserved disk of all pools of a node together, each file system counted once.
     pub(super) fn free_disk(&self, at: NodeIndex, node: &Node) -> u64 {
-        let pools = node.facts.pools.iter();
+        let pools = node.facts.pools.iter().filter(|pool| pool.shares.is_none());
         let free = pools.filter_map(|pool| self.index.free_disk(at, Some(&pool.name)));
         free.fold(0, u64::saturating_add)
     }

@@ -26,7 +26,7 @@ use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Author, Event};
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
-use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer, Usage};
 use persys_model::mode::Mode;
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
@@ -54,10 +54,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         incarnation: Arc::from("life-1"),
         endpoint: Arc::from("127.0.0.1:50051"),
         capacity: Compute::new(cpu, memory),
-        pools: vec![Pool {
-            name: persys_model::id::PoolName::new("root").unwrap(),
-            total_gib: 100,
-        }],
+        pools: vec![Pool::alone(persys_model::id::PoolName::new("root").unwrap(), 100)],
         types: WorkloadType::ALL.into_iter().collect(),
         drivers: [VolumeDriver::Local, VolumeDriver::CephRbd].map(VolumeDriver::name).into(),
         labels: BTreeMap::new(),
@@ -471,7 +468,8 @@ impl Cluster {
             removed: Vec::new(),
             inventory: None,
             tasks: Vec::new(),
-            used: Compute::ZERO,
+            usage: Usage::default(),
+            limits: BTreeMap::new(),
             busy: busy.map(Arc::from),
             down: self.down.get(id).cloned().unwrap_or_default(),
         };
@@ -497,7 +495,8 @@ impl Cluster {
             removed: Vec::new(),
             inventory: Some(inventory),
             tasks: Vec::new(),
-            used: Compute::ZERO,
+            usage: Usage::default(),
+            limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
         };

@@ -213,6 +213,21 @@ impl Spec {
         }
     }
 
+    /// Disk in GiB that containers of it may fill with layers of their own: what it reserves in the
+    /// default pool beside its volumes. `None` where nothing is reserved for that, and for machines.
+    #[must_use]
+    pub fn layer_gib(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Container(_) | Kind::Compose(_) => {}
+            Kind::Vm(_) => return None,
+        }
+        let in_default = self.resources.disk.iter().find(|(pool, _)| pool.is_none());
+        let local = self.managed_volumes().iter().filter(|volume| volume.driver.is_local());
+        let volumes = local.fold(0, |sum: u64, volume| sum.saturating_add(volume.size_gib));
+        let left = in_default.map_or(0, |(_, gib)| gib).saturating_sub(volumes);
+        (left > 0).then_some(left)
+    }
+
     /// Storage drivers its node must have.
     #[must_use]
     pub fn drivers(&self) -> Vec<DriverName> {

@@ -1,5 +1,6 @@
 //! Stories of an agent, told through its one door, and properties that hold in all of them.
 
+mod capacity;
 mod data;
 mod orders;
 mod partial;

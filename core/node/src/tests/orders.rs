@@ -261,6 +261,7 @@ fn holding_takes_nothing_new_stops_nothing_and_confirms() {
         seq: 1,
         renewed: false,
         hold: true,
+        drain: false,
         want_inventory: false,
         beat_ms: 0,
     };
@@ -297,7 +298,11 @@ fn a_disk_that_refuses_makes_the_agent_hold_until_everything_is_written() {
 fn a_busy_machine_takes_nothing_new_until_it_is_well_below_the_limit() {
     let mut rig = Rig::alive(Ledger::default(), Vec::new());
     let mut tried = |used, epoch| {
-        rig.step(Input::Usage(Used { compute: Compute::new(used, 0), disk_permille: 0 }));
+        rig.step(Input::Usage(Used {
+            compute: Compute::new(used, 0),
+            disk_permille: 0,
+            ..Used::default()
+        }));
         rig.order(apply(epoch, "a"));
         let state = rig.state();
         rig.verbs.clear();
@@ -313,7 +318,9 @@ fn a_busy_machine_takes_nothing_new_until_it_is_well_below_the_limit() {
 #[test]
 fn a_busy_machine_says_so_and_leaves_what_runs_alone() {
     let mut rig = Rig::running(5, "a", &plain());
-    let used = |disk_permille| Input::Usage(Used { compute: Compute::ZERO, disk_permille });
+    let used = |disk_permille| {
+        Input::Usage(Used { compute: Compute::ZERO, disk_permille, ..Used::default() })
+    };
     rig.step(used(950));
     assert!(rig.agent.too_busy().is_some_and(|why| why.contains("95 % of its disk")));
     rig.observe(vec![seen(5, "a", Existing::Running)]);

@@ -311,8 +311,11 @@ impl World {
                 self.unwritten.clear();
                 self.step(Input::LedgerFailed);
             }
-            Happens::Usage(used) => self
-                .step(Input::Usage(Used { compute: Compute::new(used, used), disk_permille: 0 })),
+            Happens::Usage(used) => self.step(Input::Usage(Used {
+                compute: Compute::new(used, used),
+                disk_permille: 0,
+                ..Used::default()
+            })),
             Happens::Wait(ms) => {
                 self.now += ms;
                 self.step(Input::Tick);
@@ -379,5 +382,15 @@ fn heard((term, session): (Term, Session), seq: u64, said: (bool, bool, bool)) -
     let (renewed, hold, want_inventory) = said;
     // Sometimes the fleet has grown, and the beats become rarer.
     let beat_ms = seq % 3 * 1_500;
-    Input::Heard(BeatAnswer::Heard { term, session, seq, renewed, hold, want_inventory, beat_ms })
+    let drain = false;
+    Input::Heard(BeatAnswer::Heard {
+        term,
+        session,
+        seq,
+        renewed,
+        hold,
+        drain,
+        want_inventory,
+        beat_ms,
+    })
 }

@@ -116,6 +116,7 @@ pub(super) fn heard(seq: u64) -> BeatAnswer {
         seq,
         renewed: true,
         hold: false,
+        drain: false,
         want_inventory: false,
         beat_ms: 0,
     }

@@ -138,6 +138,7 @@ fn all_that_is_held_is_sent_when_it_is_asked_for() {
         seq,
         renewed: true,
         hold: false,
+        drain: false,
         want_inventory: true,
         beat_ms: 0,
     };
@@ -212,6 +213,7 @@ fn an_answer_without_renewal_renews_nothing() {
         seq,
         renewed: false,
         hold: true,
+        drain: false,
         want_inventory: false,
         beat_ms: 0,
     };
@@ -262,6 +264,7 @@ fn a_large_fleet_is_told_to_beat_less_often_but_not_where_exclusive_work_is() {
             seq,
             renewed: true,
             hold: false,
+            drain: false,
             want_inventory: false,
             beat_ms: 10_000,
         };

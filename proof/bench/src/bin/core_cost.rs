@@ -20,7 +20,7 @@ use persys_cluster::world::World;
 use persys_model::command::Answer;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Inventory, Report, State};
-use persys_model::link::{Beat, Registration};
+use persys_model::link::{Beat, Registration, Usage};
 use persys_model::node::NodeFacts;
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::{ContainerSpec, Kind, Placement, Spec, WorkloadType};
@@ -270,7 +270,8 @@ impl Cluster {
             removed: Vec::new(),
             inventory: None,
             tasks: Vec::new(),
-            used: Compute::ZERO,
+            usage: Usage::default(),
+            limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
         };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use persys_agent::disks::Disks;
 use persys_agent::driver::{Driver, Parts};
 use persys_agent::host::{self, Meter};
 use persys_agent::ledger::Memory;
@@ -58,7 +59,7 @@ impl Fleet {
         let each = u64::try_from(room)?;
         let (cpu, memory) = REQUEST;
         let capacity = Compute::new(u64::try_from(cpu)? * each, u64::try_from(memory)? * each);
-        let meter = Arc::new(Meter::new(capacity));
+        let meter = Arc::new(Meter::new(capacity, Disks::default()));
         let (mut runtimes, mut tasks) = (BTreeMap::new(), JoinSet::new());
         for nth in 0..count {
             let node = NodeId::new(&format!("n{nth:05}"))?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use persys_model::id::{NodeId, PoolName, WorkloadId};
 use persys_model::labels::TaintEffect;
-use persys_model::node::Node;
+use persys_model::node::{Node, first_of};
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::{Class, HostPort, Spec};
 
@@ -53,7 +53,8 @@ impl Taken {
 /// Disk by the pools of this node; a node without pools counts none.
 fn by_pool(node: &Node, disk: &Disk) -> Vec<(PoolName, u64)> {
     let Some(default) = node.facts.pools.first() else { return Vec::new() };
-    disk.iter().map(|(pool, gib)| (pool.unwrap_or(&default.name).clone(), gib)).collect()
+    let first = |pool| first_of(&node.facts.pools, pool).unwrap_or(default).name.clone();
+    disk.iter().map(|(pool, gib)| (first(pool), gib)).collect()
 }
 
 /// What is held on every node: places, earlier copies, graves.

@@ -317,7 +317,7 @@ impl Sim {
                 Refusal::OtherSession { .. } => "agent: refused other session",
                 Refusal::OldEpoch { .. } => "agent: refused old epoch",
                 Refusal::Buried { .. } => "agent: refused buried",
-                Refusal::Holding => "agent: refused holding",
+                Refusal::Holding | Refusal::Draining => "agent: refused holding",
             });
         }
         let Told { session, workload, epoch } = told;

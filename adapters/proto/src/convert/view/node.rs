@@ -2,7 +2,7 @@
 
 use persys_cluster::world::NodeView;
 use persys_model::labels::{Taint, TaintEffect};
-use persys_model::node::{Condition, Node};
+use persys_model::node::{Condition, Node, total_gib};
 use persys_model::time::WallMillis;
 
 use crate::control::v1 as wire;
@@ -35,17 +35,13 @@ pub fn to_wire(view: &NodeView<'_>, last_beat: Option<WallMillis>) -> wire::Node
         workloads: number_of(view.workloads),
         used_cpu_cores: cores(view.used.cpu_millicores),
         used_memory_mb: signed(view.used.memory_mib),
+        used_disk_gb: signed(view.used_disk_gib),
         missing_runtimes: missing_to_wire(&node.facts.missing),
         fence_available: node.facts.fence,
-        total_disk_gb: signed(total_disk(node)),
+        total_disk_gb: signed(total_gib(&node.facts.pools)),
         available_disk_gb: signed(view.free_disk_gib),
         agent_version: String::new(),
     }
-}
-
-/// All its pools together.
-fn total_disk(node: &Node) -> u64 {
-    node.facts.pools.iter().fold(0, |sum, pool| sum.saturating_add(pool.total_gib))
 }
 
 /// The word for a condition.

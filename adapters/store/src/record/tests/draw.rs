@@ -103,7 +103,10 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 capacity: Compute::new(cpu, memory),
                 pools: pools
                     .into_iter()
-                    .map(|(name, total_gib)| Pool { name, total_gib })
+                    .map(|(name, total_gib)| {
+                        let shares = (total_gib % 2 == 1).then(|| name.clone());
+                        Pool { name, total_gib, shares }
+                    })
                     .collect(),
                 types,
                 drivers,

@@ -13,7 +13,7 @@ use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Inventory, Report, State, Tombstone};
 use persys_model::labels::{Constraint, Rule, Taint, TaintEffect};
-use persys_model::link::{Beat, Registration, RegistrationAnswer};
+use persys_model::link::{Beat, Registration, RegistrationAnswer, Usage};
 use persys_model::node::NodeFacts;
 use persys_model::resources::{Compute as Amounts, Disk, Resources};
 use persys_model::spec::container::{Port, RestartPolicy};
@@ -149,7 +149,8 @@ impl Rig {
             removed,
             inventory: None,
             tasks: Vec::new(),
-            used: Amounts::new(250, 100),
+            usage: Usage { used: Amounts::new(250, 100), used_disk_gib: 3, ..Usage::default() },
+            limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
         };

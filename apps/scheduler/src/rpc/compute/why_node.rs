@@ -83,7 +83,12 @@ fn facts(
     facts.push(format!("has {}", amounts(capacity)));
     facts.push(format!("reserved {}", amounts(capacity.minus(view.free))));
     facts.push(format!("free {}", amounts(view.free)));
-    facts.push(format!("really used {}", amounts(view.used)));
+    let disk = match view.used_disk_gib {
+        0 => String::new(),
+        gib => format!(", {gib} GiB disk"),
+    };
+    facts.push(format!("really used {}{disk}", amounts(view.used)));
+    facts.extend(world.shrunk_pools(&node.facts.id));
     facts.push(match view.workloads {
         0 => "has no workloads".to_owned(),
         count => {

@@ -58,7 +58,7 @@ fn disk(pool: Option<&str>, gib: u64) -> Disk {
 }
 
 fn pool(name: &str, total_gib: u64) -> Pool {
-    Pool { name: PoolName::new(name).unwrap(), total_gib }
+    Pool::alone(PoolName::new(name).unwrap(), total_gib)
 }
 
 /// Nodes of 4 cores and 8 GiB with the given traits.

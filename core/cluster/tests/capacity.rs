@@ -1,0 +1,130 @@
+//! Requests that no node could ever hold, pools of one file system, and disks that others fill.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::input::Input;
+use persys_cluster::settings::Settings;
+use persys_model::id::PoolName;
+use persys_model::labels::{Constraint, Rule};
+use persys_model::link::{Beat, Usage};
+use persys_model::node::Pool;
+use persys_model::phase::Phase;
+use persys_model::spec::{Spec, WorkloadType};
+
+use support::{Cluster, container, facts, node_id, workload_id};
+
+fn pool(name: &'static str) -> PoolName {
+    PoolName::fixed(name)
+}
+
+fn with_disk(name: Option<&'static str>, gib: u64) -> Spec {
+    let mut spec = container(100, 64);
+    spec.resources.disk.add(name.map(pool), gib);
+    spec
+}
+
+/// One node whose pools `root` and `fast` share a disk of 100 GiB.
+fn shared() -> Cluster {
+    let mut c = Cluster::new(Settings::default());
+    let mut facts = facts(&node_id(1), 4_000, 8_192);
+    let fast = Pool { shares: Some(pool("root")), ..Pool::alone(pool("fast"), 100) };
+    facts.pools = vec![Pool::alone(pool("root"), 100), fast];
+    c.join(facts);
+    c
+}
+
+fn limited(c: &mut Cluster, limits: BTreeMap<PoolName, u64>) {
+    let id = node_id(1);
+    let agent = c.agents.get_mut(&id).unwrap();
+    agent.seq += 1;
+    let beat = Beat {
+        node: id.clone(),
+        session: agent.session,
+        seq: agent.seq,
+        reports: agent.held.values().map(|held| held.report.clone()).collect(),
+        removed: Vec::new(),
+        inventory: None,
+        tasks: Vec::new(),
+        usage: Usage::default(),
+        limits,
+        busy: None,
+        down: BTreeMap::new(),
+    };
+    let request = c.request();
+    c.step(Input::Beat(request, beat));
+    c.obey();
+}
+
+#[test]
+fn what_no_node_could_ever_hold_is_told_with_the_largest_there_is() {
+    let mut c = Cluster::with_nodes(2, 4_000, 8_192);
+    let never = |c: &Cluster, spec: &Spec| c.world.never_fits(spec);
+    assert_eq!(never(&c, &container(4_000, 8_192)), None);
+    let said = never(&c, &container(100, 99 * 1024)).unwrap();
+    assert!(said.contains("any of the 2 nodes"), "{said}");
+    assert!(said.contains("101376 MiB memory and the largest has 8192 MiB"), "{said}");
+    let said = never(&c, &with_disk(None, 101)).unwrap();
+    assert!(said.contains("101 GiB in the default pool"), "{said}");
+    let said = never(&c, &with_disk(Some("fast"), 1)).unwrap();
+    assert!(said.contains("the fast pool"), "{said}");
+    let mut placed = container(100, 64);
+    let rule = Rule::In([Arc::from("mars")].into());
+    placed.placement.constraints = vec![Constraint { key: Arc::from("zone"), rule }];
+    let said = never(&c, &placed).unwrap();
+    assert!(said.contains("none meets the constraint") && said.contains("mars"), "{said}");
+    // Room that is taken comes back, and so do closed nodes.
+    for name in ["a", "b"] {
+        c.apply(name, container(4_000, 8_192), "r1");
+    }
+    c.apply("waits", container(4_000, 8_192), "r1");
+    assert_eq!(c.phase("waits"), Some(Phase::Pending));
+    assert_eq!(never(&c, &container(4_000, 8_192)), None);
+}
+
+#[test]
+fn a_type_that_no_node_offers_is_told_and_an_empty_cluster_says_nothing() {
+    let mut c = Cluster::new(Settings::default());
+    let spec = container(100, 64);
+    assert_eq!(c.world.never_fits(&spec), None, "nodes may join yet");
+    let mut facts = facts(&node_id(1), 4_000, 8_192);
+    facts.types = [WorkloadType::Vm].into();
+    c.join(facts);
+    let said = c.world.never_fits(&spec).unwrap();
+    let wanted = "the one node of this cluster: none offers workloads of type container";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn pools_in_one_file_system_are_counted_once() {
+    let mut c = shared();
+    let node = c.world.node(&node_id(1)).unwrap();
+    assert_eq!(node.free_disk_gib, 100);
+    c.apply("a", with_disk(None, 60), "r1");
+    c.apply("b", with_disk(Some("fast"), 41), "r1");
+    assert_eq!((c.phase("a"), c.phase("b")), (Some(Phase::Running), Some(Phase::Pending)));
+    c.apply("c", with_disk(Some("fast"), 40), "r1");
+    assert_eq!(c.phase("c"), Some(Phase::Running));
+    assert_eq!(c.world.node(&node_id(1)).unwrap().free_disk_gib, 0);
+    let mut both = with_disk(None, 60);
+    both.resources.disk.add(Some(pool("fast")), 60);
+    assert_eq!(c.world.never_fits(&both), None, "each fits a pool; placement counts them together");
+}
+
+#[test]
+fn a_disk_that_others_fill_takes_nothing_new_and_keeps_what_it_has() {
+    let mut c = shared();
+    c.apply("old", with_disk(None, 60), "r1");
+    limited(&mut c, [(pool("root"), 54), (pool("fast"), 54)].into());
+    c.apply("new", with_disk(Some("fast"), 1), "r1");
+    assert_eq!((c.phase("old"), c.phase("new")), (Some(Phase::Running), Some(Phase::Pending)));
+    let told = format!("{:?}", c.world.judge(&workload_id("new"), 5).unwrap());
+    assert!(told.contains("has 54 of 100 GiB for workloads"), "{told}");
+    assert_eq!(c.world.shrunk_pools(&node_id(1)).len(), 1, "one disk, one sentence");
+    limited(&mut c, BTreeMap::new());
+    assert_eq!(c.phase("new"), Some(Phase::Running));
+}
