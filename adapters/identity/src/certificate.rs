@@ -28,16 +28,22 @@ pub enum CertificateError {
         "names nobody: it has no identity URI, so no Persys authority issued it; the setting {SETTING} \
          maps such certificates to roles; its names: {0}"
     )]
-    Nameless(CertificateNames),
+    Nameless(Box<CertificateNames>),
     /// A mapping that gives it no identity.
     #[error(transparent)]
-    Unmapped(#[from] Unmapped),
+    Unmapped(Box<Unmapped>),
     /// More than one.
     #[error("has {0} URIs where exactly one is allowed")]
     Ambiguous(usize),
     /// A URI that is no identity.
     #[error("has a URI that names nobody: {0}")]
     Identity(IdentityError),
+}
+
+impl From<Unmapped> for CertificateError {
+    fn from(why: Unmapped) -> Self {
+        Self::Unmapped(Box::new(why))
+    }
 }
 
 /// The number its authority gave a certificate, in hexadecimal.
@@ -113,7 +119,7 @@ impl Certificate {
 fn carried(parsed: &X509Certificate<'_>, uris: &[&str]) -> Result<Identity, CertificateError> {
     match uris {
         [uri] => Identity::parse(uri).map_err(CertificateError::Identity),
-        [] => Err(CertificateError::Nameless(CertificateNames::of(parsed))),
+        [] => Err(CertificateError::Nameless(Box::new(CertificateNames::of(parsed)))),
         several => Err(CertificateError::Ambiguous(several.len())),
     }
 }

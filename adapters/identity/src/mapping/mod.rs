@@ -52,7 +52,7 @@ pub enum Unmapped {
         /// The file.
         file: String,
         /// Names of the certificate.
-        names: CertificateNames,
+        names: Box<CertificateNames>,
     },
     /// It carries an identity URI, and only mapped names count.
     #[error("carries an identity URI, and {file}, the file of {SETTING}, says `only-mapped`")]
@@ -69,7 +69,7 @@ pub enum Unmapped {
         /// The file.
         file: String,
         /// Names of the certificate.
-        names: CertificateNames,
+        names: Box<CertificateNames>,
         /// Line and `role/name` of two rows that disagree.
         rows: Box<((usize, String), (usize, String))>,
     },
@@ -184,13 +184,13 @@ impl Mapping {
                 Some((before, other, called)) => {
                     let one = (*before, format!("{other}/{called}"));
                     let two = (line, format!("{role}/{name}"));
-                    let (file, names) = (self.path.display().to_string(), names.clone());
+                    let (file, names) = (self.path.display().to_string(), Box::new(names.clone()));
                     return Err(Unmapped::Ambiguous { file, names, rows: Box::new((one, two)) });
                 }
             }
         }
         let Some((_, role, name)) = found else {
-            let (file, names) = (self.path.display().to_string(), names.clone());
+            let (file, names) = (self.path.display().to_string(), Box::new(names.clone()));
             return Err(Unmapped::NoRow { file, names });
         };
         let (trust_domain, cluster) = (self.trust_domain.clone(), self.cluster.clone());
@@ -237,11 +237,11 @@ pub(crate) fn identity_of(
 
 fn listed(faults: &[Fault]) -> String {
     let shown = faults.iter().take(MOST_FAULTS_SHOWN).map(ToString::to_string);
-    let mut text = shown.collect::<Vec<_>>().join("; ");
-    if faults.len() > MOST_FAULTS_SHOWN {
-        text.push_str(&format!("; and {} more", faults.len() - MOST_FAULTS_SHOWN));
+    let text = shown.collect::<Vec<_>>().join("; ");
+    match faults.len().saturating_sub(MOST_FAULTS_SHOWN) {
+        0 => text,
+        more => format!("{text}; and {more} more"),
     }
-    text
 }
 
 #[cfg(test)]

@@ -37,7 +37,12 @@ impl CertificateNames {
                 GeneralName::RFC822Name(text) => names.emails.push((*text).to_owned()),
                 GeneralName::URI(text) => names.uris.push((*text).to_owned()),
                 GeneralName::IPAddress(bytes) => names.addresses.extend(address(bytes)),
-                _ => {}
+                GeneralName::OtherName(..)
+                | GeneralName::X400Address(_)
+                | GeneralName::DirectoryName(_)
+                | GeneralName::EDIPartyName(_)
+                | GeneralName::RegisteredID(_)
+                | GeneralName::Invalid(..) => {}
             }
         }
         names
