@@ -197,14 +197,14 @@ mod tests {
 
     use super::*;
 
-    fn list(words: &[&str]) -> Option<Vec<String>> {
-        Some(words.iter().map(|word| (*word).to_owned()).collect())
+    fn list(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    fn published(ip: &str) -> Option<PortMap> {
+    fn published(ip: &str) -> PortMap {
         let binding =
             PortBinding { host_ip: Some(ip.to_owned()), host_port: Some("8080".to_owned()) };
-        Some(PortMap::from([("80/tcp".to_owned(), Some(vec![binding]))]))
+        PortMap::from([("80/tcp".to_owned(), Some(vec![binding]))])
     }
 
     fn wanted() -> ContainerCreateBody {
@@ -216,10 +216,10 @@ mod tests {
         };
         ContainerCreateBody {
             image: Some("nginx:1".to_owned()),
-            cmd: list(&["serve"]),
-            env: list(&["A=1"]),
+            cmd: Some(list(&["serve"])),
+            env: Some(list(&["A=1"])),
             host_config: Some(HostConfig {
-                port_bindings: published(""),
+                port_bindings: Some(published("")),
                 mounts: Some(vec![mount]),
                 privileged: Some(false),
                 ..HostConfig::default()
@@ -240,9 +240,9 @@ mod tests {
             name: Some("/web".to_owned()),
             config: Some(ContainerConfig {
                 image: Some("nginx:1".to_owned()),
-                entrypoint: list(&["/entry"]),
-                cmd: list(&["serve"]),
-                env: list(&["PATH=/bin", "A=1"]),
+                entrypoint: Some(list(&["/entry"])),
+                cmd: Some(list(&["serve"])),
+                env: Some(list(&["PATH=/bin", "A=1"])),
                 labels: Some(DockerLabels::from([
                     (MANAGED.to_owned(), "true".to_owned()),
                     (WORKLOAD.to_owned(), "web".to_owned()),
@@ -250,7 +250,7 @@ mod tests {
                 ..ContainerConfig::default()
             }),
             host_config: Some(HostConfig {
-                port_bindings: published("0.0.0.0"),
+                port_bindings: Some(published("0.0.0.0")),
                 network_mode: Some("default".to_owned()),
                 ..HostConfig::default()
             }),
@@ -261,9 +261,9 @@ mod tests {
 
     fn image() -> ImageConfig {
         ImageConfig {
-            entrypoint: list(&["/entry"]),
-            cmd: list(&["default"]),
-            env: list(&["PATH=/bin"]),
+            entrypoint: Some(list(&["/entry"])),
+            cmd: Some(list(&["default"])),
+            env: Some(list(&["PATH=/bin"])),
             ..ImageConfig::default()
         }
     }
@@ -282,10 +282,10 @@ mod tests {
         };
         assert_eq!(differs(&|body| body.image = None), "image is another");
         assert_eq!(differs(&|body| body.cmd = None), "command is another");
-        assert_eq!(differs(&|body| body.env = list(&["A=2"])), "environment is another");
+        assert_eq!(differs(&|body| body.env = Some(list(&["A=2"]))), "environment is another");
         assert_eq!(differs(&|body| body.env = None), "environment is another");
         let both = "entrypoint is another";
-        assert_eq!(differs(&|body| body.entrypoint = list(&["/other"])), both);
+        assert_eq!(differs(&|body| body.entrypoint = Some(list(&["/other"]))), both);
         let bare = differs(&|body| body.host_config = None);
         assert_eq!(bare, "ports is another, mounts is another");
     }

@@ -33,7 +33,7 @@ const PANICS: usize = 3;
 /// Longest words of a panic that are told.
 const PANIC_BYTES: usize = 100;
 const PANIC: &str = "Kernel panic - not syncing";
-/// Last words of SeaBIOS, and of the firmware of UEFI.
+/// Last words of `SeaBIOS`, and of the firmware of UEFI.
 const NOTHING_TO_BOOT: [&str; 2] = ["No bootable device", "No bootable option or device was found"];
 
 /// The length of a console now: what a later run writes comes after it.
@@ -51,7 +51,7 @@ pub(super) async fn sign(folder: &Path, mark: u64) -> Option<&'static str> {
 /// What the guest's kernel said last when it panicked, from `mark` on.
 pub(super) async fn last_panic(folder: &Path, mark: u64) -> Option<String> {
     let (text, _) = since(folder, mark).await?;
-    let line = text.lines().map(plain).filter(|line| is_panic(line)).last()?;
+    let line = text.lines().map(plain).rfind(|line| is_panic(line))?;
     let said = line.find(PANIC).and_then(|at| line.get(at..))?;
     Some(clip(said, PANIC_BYTES).to_owned())
 }

@@ -134,13 +134,11 @@ impl Machines {
             return record;
         }
         let now = now_ms();
-        let code = match exit_code(state) {
-            Some(code) => Some(code),
-            None => {
-                record.stuck = failed_boot(&folder, &record, now).await;
-                record.stuck.as_ref().map(|_| CRASHED)
-            }
-        };
+        let mut code = exit_code(state);
+        if code.is_none() {
+            record.stuck = failed_boot(&folder, &record, now).await;
+            code = record.stuck.as_ref().map(|_| CRASHED);
+        }
         if let Some(code) = code {
             record.ended = Some(Ended { at_ms: now, code });
             // Whoever looks next sees the same and tries again.
