@@ -89,7 +89,7 @@ async fn outcome(
     } else {
         match send(client, &request).await {
             Ok(warning) => {
-                planned.notes.extend(Some(warning).filter(|warning| !warning.is_empty()));
+                planned.notes.extend(warning.words());
                 Imported::Yes
             }
             Err(problem) => Imported::Refused(problem.why.join("; ")),

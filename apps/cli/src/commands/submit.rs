@@ -195,6 +195,13 @@ pub(super) struct Said {
     never: Option<String>,
 }
 
+impl Said {
+    /// All of it, a sentence each.
+    pub(super) fn words(self) -> impl Iterator<Item = String> {
+        Some(self.note).filter(|note| !note.is_empty()).into_iter().chain(self.never)
+    }
+}
+
 /// Sends a request; a refusal in the answer is an error.
 pub(super) async fn send(
     client: &Client,
