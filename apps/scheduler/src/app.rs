@@ -264,7 +264,6 @@ pub async fn start_with(
     let incoming = or_close(door.incoming(grpc, metrics.report(logged())), &*store).await?;
     let closers = [incoming.closer(), pages.closer()];
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
-
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
@@ -280,7 +279,6 @@ pub async fn start_with(
     });
     let store = Arc::clone(&parts.store);
     let (driver, handle) = Driver::counting(parts, Arc::clone(&metrics));
-
     let (stop, stopping) = watch::channel(false);
     let credentials = metrics.certified(door.credentials());
     let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
@@ -299,15 +297,13 @@ pub async fn start_with(
     );
     let mut aside = door.watch(metrics.report(logged()));
     aside.push(Task::spawn(vault));
-    let follow = |known: &Credentials| Task::spawn(follow_denied(handle.clone(), known.clone()));
-    aside.extend(credentials.as_ref().map(follow));
+    aside
+        .extend(credentials.clone().map(|known| Task::spawn(follow_denied(handle.clone(), known))));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
-    let discovery = config.discovery.with_names_in(names);
-    let naming = discovery::start(discovery, &handle, reached_at, stopping.clone()).await;
-    let known = credentials.clone();
-    let router = http::router(Pages { handle: handle.clone(), metrics, credentials: known });
-    let showing = serve_pages(pages, router, stopping);
-    let (driver, keeper) = (Task::spawn(driver.run()), Task::spawn(keeping));
+    let names = config.discovery.with_names_in(names);
+    let naming = discovery::start(names, &handle, reached_at, stopping.clone()).await;
+    let shown = Pages { handle: handle.clone(), metrics, credentials: credentials.clone() };
+    let showing = serve_pages(pages, http::router(shown), stopping);
     Ok(Running {
         grpc: grpc_at,
         http: http_at,
@@ -319,8 +315,8 @@ pub async fn start_with(
         stop,
         servers: vec![serving, showing, Task::spawn(naming.work)],
         closers,
-        driver,
-        keeper,
+        driver: Task::spawn(driver.run()),
+        keeper: Task::spawn(keeping),
         aside,
         store,
     })

@@ -340,7 +340,7 @@ impl Follower {
             for id in users {
                 match restart_workload(&handle, id.clone()).await {
                     Ok(note) => {
-                        tracing::info!(%id, secret = %secret.name, note, "restarted for a new value")
+                        tracing::info!(%id, secret = %secret.name, note, "restarted for a new value");
                     }
                     Err(why) => {
                         let why = why.message();

@@ -1,6 +1,8 @@
 //! What clients of the contract do that knows nothing of ours: one revision for every content, ids
 //! with capital letters, and deletions on nodes that do not answer.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a story stops at the first surprise")]
+
 mod support;
 
 use persys_cluster::effects::Reply;

@@ -1,6 +1,8 @@
 //! Stories about orders that cannot be delivered, attempts without progress, and nodes without an
 //! agent.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a story stops at the first surprise")]
+
 mod support;
 
 use std::sync::Arc;

@@ -66,6 +66,7 @@ impl Site {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 fn a_cluster_runs_on_certificates_of_openssl_and_a_mapping() {
     let site = Site::new();
     let names = site.folder.at("names");

@@ -1,4 +1,4 @@
-//! A double of Vault, written from the public reference of its HTTP API: logins with AppRole and
+//! A double of Vault, written from the public reference of its HTTP API: logins with `AppRole` and
 //! tokens, and the key/value engine in versions 1 (mounted at `kv`) and 2 (mounted at `secret`).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -84,9 +84,9 @@ fn state(at: &At<'_>, report: &wire::WorkloadReport) -> Option<State> {
     let reason_at = at.field("failure_reason");
     let reason = failure::read(&reason_at, report.failure_reason);
     let (word, reason) = (word?, reason?);
-    let stage = if report.program_ended { FailureStage::Run } else { FailureStage::Start };
+    let ended_at = if report.program_ended { FailureStage::Run } else { FailureStage::Start };
     let failure = || match reason {
-        Some(reason) => Some(Failure::new(reason, &report.message).in_stage(stage)),
+        Some(reason) => Some(Failure::new(reason, &report.message).in_stage(ended_at)),
         None => reason_at.refuse("is missing: what failed has a reason"),
     };
     let state = match word {

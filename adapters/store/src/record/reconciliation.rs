@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use persys_model::id::NodeId;
 use persys_model::reconciliation::Reconciliation;
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ pub(crate) fn encode_reconciliation(one: &Reconciliation) -> Result<Vec<u8>, ser
     serde_json::to_vec(&ReconciliationShape {
         v: VERSION,
         workload_id: workload.as_str(),
-        node_id: node.as_ref().map(|node| node.as_str()),
+        node_id: node.as_ref().map(NodeId::as_str),
         action: action.word(),
         success: *success,
         reason,

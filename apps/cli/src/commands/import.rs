@@ -51,7 +51,7 @@ pub(super) async fn run(shell: &Shell, import: &Import) -> Result<u8, Problem> {
     let nodes = nodes(&client).await?;
     let mut outcomes = Vec::new();
     for planned in std::mem::take(&mut plan.workloads) {
-        outcomes.push(outcome(&client, planned, &nodes, import.dry_run).await);
+        outcomes.push(Box::pin(outcome(&client, planned, &nodes, import.dry_run)).await);
     }
     tell(shell, import, &plan, &outcomes)?;
     let whole = plan.unreadable.is_empty()

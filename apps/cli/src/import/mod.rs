@@ -116,7 +116,8 @@ fn take(plan: &mut Plan, records: &mut Records, (folder, rest): (&str, &str), va
             records.assignments.insert(rest.to_owned(), value);
         }
         "volumes" => {
-            for workload in value["workloadRefs"].as_array().into_iter().flatten() {
+            let users = value.get("workloadRefs").and_then(Value::as_array);
+            for workload in users.into_iter().flatten() {
                 if let Some(workload) = workload.as_str() {
                     let volumes = records.volumes.entry(workload.to_owned()).or_default();
                     volumes.insert(rest.to_owned());

@@ -214,7 +214,9 @@ fn compose(
 
 /// Cores, MB and GB.
 fn resources(value: &Value) -> ResourceRequirements {
-    let amount = |field: &str| value["resources"][field].as_f64().unwrap_or_default();
+    let amount = |field: &str| {
+        value.get("resources").and_then(|all| all.get(field)?.as_f64()).unwrap_or_default()
+    };
     ResourceRequirements {
         cpu_millicores: whole(amount("cpu_usage") * 1000.0),
         memory_mb: whole(amount("memory_usage")),

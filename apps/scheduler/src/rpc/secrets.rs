@@ -56,7 +56,9 @@ impl SecretsService {
         let namespace = self.namespace(&request.namespace, Who::Operators)?;
         let name = secret_name(&request.name)?;
         let given = match request.vault {
-            Some(source) => self.from_vault(&namespace, &name, (&request.value, source)).await?,
+            Some(source) => {
+                self.read_from_vault(&namespace, &name, (&request.value, source)).await?
+            }
             None => self.typed(&namespace, &name, &request.value)?,
         };
         let before = self.handle.entries().secret(&namespace, &name).map(|old| old.version);
@@ -103,7 +105,7 @@ impl SecretsService {
 
     /// A value that is in Vault. It is read at once; if that fails, the secret has no value yet, and
     /// is tried again.
-    async fn from_vault(
+    async fn read_from_vault(
         &self,
         namespace: &NamespaceName,
         name: &SecretName,

@@ -95,7 +95,7 @@ impl Control {
             .handle
             .look(move |world| {
                 let mut found = Vec::new();
-                let note = in_recovery(world);
+                let recovery = in_recovery(world);
                 for view in world.workloads().filter(|view| sight.sees(&view.workload.spec)) {
                     let at = view.assignment.place.as_ref().map(|place| &place.node);
                     let here = node.is_none() || at == node.as_ref();
@@ -104,15 +104,15 @@ impl Control {
                         found.push(shown::to_wire(&view, attempts, None));
                     }
                 }
-                (found, note)
+                (found, recovery)
             })
             .await?;
-        Ok(workloads.map(|(mut workloads, note)| {
+        Ok(workloads.map(|(mut workloads, recovery)| {
             let now = self.now();
             for workload in &mut workloads {
                 self.usages.add_to(workload, now);
             }
-            wire::ListWorkloadsResponse { workloads, note }
+            wire::ListWorkloadsResponse { workloads, note: recovery }
         }))
     }
 

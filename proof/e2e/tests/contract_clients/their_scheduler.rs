@@ -42,10 +42,10 @@ struct Told {
     beats: Vec<control::HeartbeatRequest>,
 }
 
-fn lease() -> Option<prost_types::Timestamp> {
+fn lease() -> prost_types::Timestamp {
     let mut at = prost_types::Timestamp::from(SystemTime::now());
     at.seconds += LEASE;
-    Some(at)
+    at
 }
 
 impl UnaryService<control::RegisterNodeRequest> for Double {
@@ -61,7 +61,7 @@ impl UnaryService<control::RegisterNodeRequest> for Double {
             accepted,
             reason: String::new(),
             heartbeat_interval_seconds: INTERVAL,
-            lease_expires_at: lease(),
+            lease_expires_at: Some(lease()),
         })))
     }
 }
@@ -80,7 +80,7 @@ impl UnaryService<control::HeartbeatRequest> for Double {
         std::future::ready(Ok(Response::new(control::HeartbeatResponse {
             acknowledged: true,
             drain_node: false,
-            lease_expires_at: lease(),
+            lease_expires_at: Some(lease()),
         })))
     }
 }

@@ -28,12 +28,9 @@ impl Check {
         let recovery =
             before.head.as_ref().is_none_or(|head| head.incarnation != unit.head.incarnation);
         self.counters(now, before, unit, recovery);
-        if recovery {
-            self.recovered_at = Some(now);
-        }
+        self.recovered_at = recovery.then_some(now).or(self.recovered_at);
         // Rebuilding takes many units; what they change is not a history.
         let recovery = self.rebuilding(now);
-
         for write in &unit.writes {
             match write {
                 Write::PutAssignment(assignment) => {
@@ -83,11 +80,12 @@ impl Check {
                 Write::DeleteAttachment(node, id, key) => {
                     self.attachment_gone(now, (before, unit), (node, id), key);
                 }
-                Write::PutVolume(_) | Write::PutAttachment(_) => self.stale_sums = true,
-                Write::PutLease(_) | Write::DeleteLease(_) => self.stale_sums = true,
-                Write::PutReconciliation(_) | Write::DeleteReconciliation(_) => {
-                    self.stale_sums = true;
-                }
+                Write::PutVolume(_)
+                | Write::PutAttachment(_)
+                | Write::PutLease(_)
+                | Write::DeleteLease(_)
+                | Write::PutReconciliation(_)
+                | Write::DeleteReconciliation(_) => self.stale_sums = true,
                 Write::DeleteRetry(_)
                 | Write::PutDrift(_)
                 | Write::DeleteDrift(..)

@@ -30,9 +30,7 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
     match &event.what {
         Happening::Workload { id, from, to, code, message, node, epoch, revision, task } => {
             workload_type(*from, *to, *code).clone_into(&mut view.r#type);
-            view.workload_id = id.to_string();
-            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
-            view.reason = sentence(*code, message);
+            about(&mut view, Some(id), node.as_ref(), &sentence(*code, message));
             view.details = workload_details(*from, *to, *code, *epoch);
             if let Some(revision) = revision {
                 view.details.insert("revision".to_owned(), revision.to_string());
@@ -53,9 +51,7 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         }
         Happening::WorkloadDelayed { id, node, message } => {
             "WorkloadDelayed".clone_into(&mut view.r#type);
-            view.workload_id = id.to_string();
-            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
-            view.reason = message.to_string();
+            about(&mut view, Some(id), node.as_ref(), message);
         }
         Happening::NodeChanged { id, what } => {
             let (kind, reason) = change(*what);
@@ -78,9 +74,7 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         }
         Happening::Asked { what, workload, node } => {
             "ChangeRequested".clone_into(&mut view.r#type);
-            view.workload_id = workload.as_ref().map(ToString::to_string).unwrap_or_default();
-            view.node_id = node.as_ref().map(ToString::to_string).unwrap_or_default();
-            view.reason = what.to_string();
+            about(&mut view, workload.as_ref(), node.as_ref(), what);
         }
         Happening::ModeChanged { from, to, why } => {
             "SchedulerModeChanged".clone_into(&mut view.r#type);
@@ -95,6 +89,18 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         }
     }
     view
+}
+
+/// Fills in the workload and the node an event is about, and its reason.
+fn about(
+    view: &mut SchedulerEventView,
+    workload: Option<&WorkloadId>,
+    node: Option<&NodeId>,
+    reason: &str,
+) {
+    view.workload_id = workload.map(ToString::to_string).unwrap_or_default();
+    view.node_id = node.map(ToString::to_string).unwrap_or_default();
+    reason.clone_into(&mut view.reason);
 }
 
 fn node(view: &mut SchedulerEventView, kind: &str, id: &NodeId, reason: &str) {

@@ -2,7 +2,7 @@
 
 use persys_cluster::world::NodeView;
 use persys_model::labels::{Taint, TaintEffect};
-use persys_model::node::{Condition, Node, total_gib};
+use persys_model::node::{Condition, total_gib};
 use persys_model::time::WallMillis;
 
 use crate::control::v1 as wire;
