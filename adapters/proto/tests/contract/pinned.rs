@@ -14,12 +14,13 @@ const OURS_FROM: i32 = 100;
 
 /// Messages the contract does not know. All of them are in the control package; a message that
 /// is missing from the table and from here is a slip in one of the two.
-const OUR_MESSAGES: [&str; 12] = [
+const OUR_MESSAGES: [&str; 13] = [
     "AgentCommand",
     "AgentReply",
     "Constraint",
     "InventoryItem",
     "PlacementRules",
+    "PoolLimit",
     "ResourceLimits",
     "SecretUse",
     "SecretValue",

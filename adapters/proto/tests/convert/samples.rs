@@ -88,7 +88,11 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         endpoint: Arc::from(r.pick(&["10.0.0.7:50051", "[::1]:1", "n1.lan:65535"])),
         capacity: Compute::new(r.pick(&[1, 8_000]), r.pick(&[1, 32_000])),
         pools,
-        types: WorkloadType::ALL.into_iter().filter(|_| r.one_in(2)).collect(),
+        // A node that can run nothing at all says why; one that does not is refused.
+        types: WorkloadType::ALL
+            .into_iter()
+            .filter(|kind| *kind == WorkloadType::Container || r.one_in(2))
+            .collect(),
         drivers: [DriverName::fixed("local"), DriverName::fixed("ceph-rbd")].into(),
         labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
         fence: r.one_in(2),

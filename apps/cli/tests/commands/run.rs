@@ -95,8 +95,9 @@ async fn what_fails_ends_with_3_and_what_is_known_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_wait_goes_on_in_the_background() {
     let rig = Rig::start().await;
+    rig.types("run web --name first -p 18081:80").await.ended(0);
     let world = rig.world("");
-    let typing = crate::rig::tell(&world, "run web --name big --cpu 4000");
+    let typing = crate::rig::tell(&world, "run web --name big -p 18081:80");
     let interrupt = async {
         while !world.remarked().contains("big: ") {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
