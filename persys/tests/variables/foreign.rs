@@ -61,7 +61,7 @@ impl Site {
         let file = |end: &str| self.folder.at(&format!("openssl/{who}.{end}"));
         let (cert, key, ca) = (file("crt"), file("key"), self.folder.at("openssl/ca.pem"));
         let names = self.folder.at("names");
-        format!("--endpoint {at} --cert {cert} --key {key} --ca {ca} --tls-names {names}")
+        format!("--endpoint {at} --cert {cert} --key {key} --ca {ca} --cert-names {names}")
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub(crate) key: Option<PathBuf>,
     /// File that maps names of certificates made elsewhere to roles.
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    #[arg(long = "cert-names", global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub(crate) tls_names: Option<PathBuf>,
     /// Token to prove who you are, whatever the certificate says.
     #[arg(long, global = true, value_name = "TOKEN", help_heading = CONNECTION)]

@@ -149,7 +149,7 @@ pub(crate) fn resolve(global: &Global, world: &World) -> Result<Settings, Proble
 }
 
 const ENDPOINT: Names = Names { flag: "--endpoint", variable: "PERSYS_ENDPOINT" };
-const TLS_NAMES: Names = Names { flag: "--tls-names", variable: "PERSYS_TLS_NAMES" };
+const TLS_NAMES: Names = Names { flag: "--cert-names", variable: "PERSYS_TLS_NAMES" };
 const IDENTITY: Names = Names { flag: "--identity", variable: "PERSYS_IDENTITY" };
 
 #[derive(Clone, Copy)]

@@ -278,10 +278,15 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
     Some((beat, view.node.drain.is_some()))
 }
 
-/// Refusal of a node that names another cluster. Earlier agents name none and are taken.
+/// The name existing clients send where nobody named a cluster.
+const NO_CLUSTER_NAMED: &str = "default";
+
+/// Refusal of a node that names another cluster. Earlier agents name none, or the default one, and
+/// are taken.
 fn other_cluster(ours: &str, request: &wire::RegisterNodeRequest) -> Option<String> {
     let theirs = &request.cluster_id;
-    if theirs.is_empty() || ours.is_empty() || theirs == ours {
+    let unnamed = theirs.is_empty() || theirs == NO_CLUSTER_NAMED;
+    if unnamed || ours.is_empty() || theirs == ours {
         return None;
     }
     Some(format!(

@@ -143,7 +143,7 @@ impl World {
                 Err(format!("node {id} was not probed yet; try again in a few seconds"))
             }
             (Condition::Ready, _) | (Condition::NotReady, Some(Probe::Answered)) => Err(format!(
-                "node {id} is {} and its agent answers: what runs there goes on; \
+                "node {id} is {}, not lost: its agent answers, and what runs there goes on; \
                  empty it with persys node drain {id}, or stop its agent first",
                 slot.node.status_word()
             )),

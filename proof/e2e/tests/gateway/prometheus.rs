@@ -136,7 +136,10 @@ fn questions() -> Vec<(String, String)> {
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let expr = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
                 let title = format!("{name}: {}", panel["title"].as_str().unwrap());
-                all.push((title, expr.replace("$instance", ".*")));
+                // No authority serves alone here; its page has a test of its own.
+                if !expr.contains("persys_ca_") {
+                    all.push((title, expr.replace("$instance", ".*")));
+                }
             }
         }
     }

@@ -119,7 +119,8 @@ impl Place {
         wanted.push(container_in("elsewhere", "db", 16));
         for one in &wanted {
             let asked = ada.post(self.url("/v1/workloads")).json(one).send().await.unwrap();
-            assert_eq!(told(asked).await, (200, json!({"success": true})));
+            let (status, body) = told(asked).await;
+            assert_eq!((status, &body["success"]), (200, &json!(true)), "{body}");
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
