@@ -171,9 +171,12 @@ async fn stage<const N: usize>(
 /// A record without what counts, tells the time or is drawn by chance.
 fn without_counters(value: Value, cluster: &str) -> Value {
     const COUNTERS: [&str; 7] = ["audit", "epoch", "event", "generation", "seq", "session", "term"];
-    const CHANCE: [&str; 4] = ["candidate", "cluster", "endpoint", "incarnation"];
-    let varies =
-        |name: &str| COUNTERS.contains(&name) || CHANCE.contains(&name) || name.ends_with("_ms");
+    const CHANCE: [&str; 6] =
+        ["candidate", "cluster", "endpoint", "incarnation", "agentEndpoint", "agentGrpcPort"];
+    const TIMES: [&str; 2] = ["lastTransition", "lastUpdated"];
+    let is_time =
+        |name: &str| name.ends_with("_ms") || name.ends_with("At") || TIMES.contains(&name);
+    let varies = |name: &str| COUNTERS.contains(&name) || CHANCE.contains(&name) || is_time(name);
     match value {
         Value::Object(fields) => fields
             .into_iter()

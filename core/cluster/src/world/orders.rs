@@ -189,13 +189,8 @@ impl World {
             return;
         }
         self.reached(at);
-        let may_exist = !matches!(
-            answer,
-            Answer::Refused(
-                Refusal::OldTerm { .. } | Refusal::OtherSession { .. } | Refusal::Holding
-            )
-        );
-        self.order_ended(node, workload, epoch, may_exist);
+        // An order that was refused arrived: a second delivery of it may be obeyed.
+        self.order_ended(node, workload, epoch, true);
         match answer {
             Answer::Accepted => self.taken_in(at, session, workload, epoch),
             Answer::Removed { epoch } => self.removed(at, workload, *epoch),
