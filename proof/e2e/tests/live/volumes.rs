@@ -34,6 +34,18 @@ async fn inside(stack: &Stack, id: &str, command: &[&str]) -> String {
     Engine::shared().docker(&args).trim().to_owned()
 }
 
+/// Waits until the container has written this count: it runs a moment before it has.
+async fn until_counted(stack: &mut Stack, id: &str, count: &str) {
+    let deadline = std::time::Instant::now() + persys_e2e::processes::PATIENCE;
+    loop {
+        let seen = inside(stack, id, &["cat", "/data/n"]).await;
+        if seen == count {
+            return;
+        }
+        stack.wait_a_little(deadline, &format!("counted {seen:?}, not {count}")).await;
+    }
+}
+
 /// Whether there is data of `volume` in the node's folder.
 fn kept(root: &Path, volume: &str) -> bool {
     root.join("volumes/images").join(format!("{volume}.img")).exists()
@@ -57,7 +69,7 @@ async fn data_survives_updates_and_the_agent_and_goes_by_its_policy() {
         }
     }
     for id in [&gone, &stays] {
-        assert_eq!(inside(&stack, id, &["cat", "/data/n"]).await, "4", "three updates");
+        until_counted(&mut stack, id, "4").await;
     }
     stack.kill("n1").await;
     stack.start_again("n1").await;
@@ -65,7 +77,7 @@ async fn data_survives_updates_and_the_agent_and_goes_by_its_policy() {
     stack.apply(&wish(id, "v-gone", "Delete", COUNTS).revised("r5").request()).await;
     stack.until(id, |view| view.status == "Running" && view.revision_id == "r5").await;
     assert_ne!(only(&stack, id).await.id, before);
-    assert_eq!(inside(&stack, id, &["cat", "/data/n"]).await, "5", "a new life of the agent");
+    until_counted(&mut stack, id, "5").await;
     assert!(kept(&root, "v-gone") && kept(&root, "v-stays"));
 
     stack.delete(&gone).await;
@@ -77,7 +89,7 @@ async fn data_survives_updates_and_the_agent_and_goes_by_its_policy() {
     let next = stack.id("next");
     stack.apply(&wish(&next, "v-stays", "Retain", COUNTS).request()).await;
     stack.until_status(&next, "Running").await;
-    assert_eq!(inside(&stack, &next, &["cat", "/data/n"]).await, "5");
+    until_counted(&mut stack, &next, "5").await;
     let refused = typed(&stack, "disk delete v-stays", "").await;
     assert!(refused.code != 0 && kept(&root, "v-stays"), "{refused:?}");
     stack.delete(&next).await;

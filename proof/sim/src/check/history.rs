@@ -401,7 +401,10 @@ impl Check {
         }
         if new.condition == Condition::Lost && old.condition != Condition::Lost {
             self.lost_now.push((scheduler, id.clone()));
-            self.brake(now, before, id);
+            // The brake holds back failover, not an operator who vouches for one node.
+            if !vouched_for(unit, id) {
+                self.brake(now, before, id);
+            }
         }
     }
 
@@ -463,4 +466,13 @@ fn is_recorded(contents: &Contents, node: &NodeId, id: &WorkloadId) -> bool {
             || assignment.former.contains_key(node)
     });
     assigned || contents.graves.contains_key(&(node.clone(), id.clone()))
+}
+
+/// True if an operator confirmed in this unit that a node is gone.
+fn vouched_for(unit: &Unit, id: &NodeId) -> bool {
+    unit.writes.iter().any(|write| {
+        let Write::PutEvent(event) = write else { return false };
+        matches!(&event.what, Happening::NodeCondition { id: about, why, .. }
+            if about == id && why.starts_with("an operator"))
+    })
 }
