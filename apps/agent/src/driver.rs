@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use persys_model::id::WorkloadId;
 use persys_model::inventory::State;
-use persys_model::link::{Beat, RegistrationAnswer};
+use persys_model::link::Beat;
 use persys_model::task::WorkloadTask;
 use persys_model::time::{Millis, Now};
 use persys_model::token::Epoch;
@@ -29,7 +29,7 @@ use crate::ledger::Keeper;
 use crate::metrics::Metrics;
 use crate::operations::{self, Operation};
 use crate::progress::ProgressReports;
-use crate::reach::Reach;
+use crate::reach::{Reach, refusal};
 use crate::upward::{Scheduler, Unreachable};
 use crate::verbs;
 use crate::writer::Writer;
@@ -443,29 +443,6 @@ impl Driver {
     }
 }
 
-/// Why a scheduler that answered does not accept this node, if so.
-fn refusal(input: &Input) -> Option<String> {
-    match input {
-        Input::Registered(RegistrationAnswer::Refused { why, .. }) => {
-            Some(format!("registration refused: {why}"))
-        }
-        Input::Registered(RegistrationAnswer::Accepted { .. })
-        | Input::Heard(_)
-        | Input::Command(..)
-        | Input::Unreachable
-        | Input::Observed(..)
-        | Input::Ended { .. }
-        | Input::Done { .. }
-        | Input::Progress(_)
-        | Input::Persisted(_)
-        | Input::LedgerFailed
-        | Input::Stirred(_)
-        | Input::Usage(_)
-        | Input::Wrote { .. }
-        | Input::Tick => None,
-    }
-}
-
 /// The end of an action that needed no verb, if its workload is as it was ordered.
 fn as_ordered(agent: &Agent, action: &Action) -> Option<Result<(), String>> {
     match (agent.held(&action.workload), action.kind) {
@@ -493,6 +470,8 @@ fn word(message: &Upward) -> &'static str {
 #[cfg(test)]
 mod tests {
     use persys_model::token::{Session, Term};
+
+    use persys_model::link::RegistrationAnswer;
 
     use super::*;
 

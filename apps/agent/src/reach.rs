@@ -7,6 +7,8 @@
 //!      └───── answers: a line ────┘  └──────────────────────────────────────────────────────┘
 //! ```
 
+use persys_model::link::RegistrationAnswer;
+use persys_node::input::Input;
 use std::time::{Duration, Instant};
 
 /// Between two lines about the same cause.
@@ -59,6 +61,29 @@ impl Reach {
     pub(crate) fn answered(&mut self, now: Instant) -> Option<Line> {
         let Lost { since, attempts, .. } = self.lost.take()?;
         Some(Line { lost_for: now.duration_since(since), attempts })
+    }
+}
+
+/// Why a scheduler that answered does not accept this node, if so.
+pub(crate) fn refusal(input: &Input) -> Option<String> {
+    match input {
+        Input::Registered(RegistrationAnswer::Refused { why, .. }) => {
+            Some(format!("registration refused: {why}"))
+        }
+        Input::Registered(RegistrationAnswer::Accepted { .. })
+        | Input::Heard(_)
+        | Input::Command(..)
+        | Input::Unreachable
+        | Input::Observed(..)
+        | Input::Ended { .. }
+        | Input::Done { .. }
+        | Input::Progress(_)
+        | Input::Persisted(_)
+        | Input::LedgerFailed
+        | Input::Stirred(_)
+        | Input::Usage(_)
+        | Input::Wrote { .. }
+        | Input::Tick => None,
     }
 }
 

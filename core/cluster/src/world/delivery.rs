@@ -394,6 +394,43 @@ impl World {
         Some(Failure::new(FailureReason::RuntimeError, &message))
     }
 
+    /// True if a node may have a copy of a workload that is about to be placed there.
+    pub(super) fn may_have_copy(
+        &self,
+        at: WorkloadIndex,
+        node: NodeIndex,
+        node_id: &NodeId,
+    ) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return true };
+        let id = &slot.workload.id;
+        slot.assignment.former.contains_key(node_id)
+            || self.nodes.get(node.0).is_none_or(|there| {
+                there.graves.contains_key(id) || there.orphans.contains_key(id) || !there.known
+            })
+    }
+
+    /// Places a workload elsewhere whose order could not be delivered in time, if another node fits.
+    /// Tells whether it gave up its place.
+    pub(super) fn redispatch(&mut self, at: WorkloadIndex) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return false };
+        let here = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
+        let never_arrived = slot.attempt.never_arrived();
+        let once = self.at_most_once(&slot.workload.spec);
+        if self.pick(at).is_none_or(|target| Some(target) == here) {
+            self.join_waiting(at);
+            return false;
+        }
+        if never_arrived {
+            self.mark(if once { Mark::MovedNeverArrived } else { Mark::MovedUndelivered });
+            self.drop_place(at);
+        } else {
+            self.mark(Mark::MovedUndelivered);
+            self.retire(at);
+        }
+        self.fall_back_to_pending(at, ReasonCode::DispatchFailed);
+        true
+    }
+
     /// Nodes that came back are given the whole time again.
     pub(super) fn restart_patience(&mut self, at: NodeIndex) {
         let now = self.now.mono;

@@ -47,7 +47,7 @@ impl World {
     }
 
     /// The node a workload should go to now, if any fits.
-    fn pick(&mut self, at: WorkloadIndex) -> Option<NodeIndex> {
+    pub(super) fn pick(&mut self, at: WorkloadIndex) -> Option<NodeIndex> {
         let slot = self.workloads.get(at.0)?;
         let spec = Arc::clone(&slot.workload.spec);
         let avoid: Vec<_> = slot
@@ -111,38 +111,6 @@ impl World {
         self.waiting.leave(at, &mut self.workloads);
         self.touch_decision(at);
         self.set_phase(at, Phase::Starting, code, &format!("on {node_id}"), None);
-    }
-
-    /// True if a node may have a copy of a workload that is about to be placed there.
-    fn may_have_copy(&self, at: WorkloadIndex, node: NodeIndex, node_id: &NodeId) -> bool {
-        let Some(slot) = self.workloads.get(at.0) else { return true };
-        let id = &slot.workload.id;
-        slot.assignment.former.contains_key(node_id)
-            || self.nodes.get(node.0).is_none_or(|there| {
-                there.graves.contains_key(id) || there.orphans.contains_key(id) || !there.known
-            })
-    }
-
-    /// Places a workload elsewhere whose order could not be delivered in time, if another node fits.
-    /// Tells whether it gave up its place.
-    pub(super) fn redispatch(&mut self, at: WorkloadIndex) -> bool {
-        let Some(slot) = self.workloads.get(at.0) else { return false };
-        let here = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
-        let never_arrived = slot.attempt.never_arrived();
-        let once = self.at_most_once(&slot.workload.spec);
-        if self.pick(at).is_none_or(|target| Some(target) == here) {
-            self.join_waiting(at);
-            return false;
-        }
-        if never_arrived {
-            self.mark(if once { Mark::MovedNeverArrived } else { Mark::MovedUndelivered });
-            self.drop_place(at);
-        } else {
-            self.mark(Mark::MovedUndelivered);
-            self.retire(at);
-        }
-        self.fall_back_to_pending(at, ReasonCode::DispatchFailed);
-        true
     }
 
     /// Makes a new decision for the present intent: here if it fits, else elsewhere. Tells whether
@@ -292,7 +260,7 @@ impl World {
         self.retire(at);
     }
 
-    fn fall_back_to_pending(&mut self, at: WorkloadIndex, code: ReasonCode) {
+    pub(super) fn fall_back_to_pending(&mut self, at: WorkloadIndex, code: ReasonCode) {
         let from = self.workloads.get(at.0).map(|slot| slot.assignment.phase);
         if from != Some(Phase::Pending) {
             self.set_phase(at, Phase::Pending, code, "", None);
