@@ -11,7 +11,7 @@ EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test prepare lint unit live live-tests metrics browser join vault sweep sim zoo \
+.PHONY: up down demo test nightly sim-long prepare lint unit live live-tests metrics browser join vault sweep sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
@@ -24,7 +24,14 @@ down:                  ## undoes `make up`
 demo: prepare          ## a simulated cluster, narrated: nodes join, work runs, a node dies, work moves
 	$(SIM) --demo
 
-test: prepare lint unit live sim zoo   ## all that CI runs
+test:                  ## all that CI runs; prints the minutes each part took
+	@hack/parts prepare lint unit live sim zoo
+
+nightly: prepare       ## the longer proofs: 20,000 seeds, kills at every effect, fuzzing, Vault, other machines, benchmarks
+	@hack/parts sim-long sweep api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
+
+sim-long:
+	$(SIM) --seeds 20000
 
 prepare:
 	@hack/prepare
