@@ -7,14 +7,15 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_cluster::input::Input;
+use persys_cluster::input::{Ask, Input};
 use persys_cluster::settings::Settings;
-use persys_model::id::PoolName;
+use persys_model::id::{PoolName, RevisionId};
 use persys_model::labels::{Constraint, Rule};
 use persys_model::link::{Beat, Usage};
 use persys_model::node::Pool;
 use persys_model::phase::Phase;
 use persys_model::spec::{Spec, WorkloadType};
+use persys_model::workload::Desired;
 
 use support::{Cluster, container, facts, node_id, workload_id};
 
@@ -127,4 +128,31 @@ fn a_disk_that_others_fill_takes_nothing_new_and_keeps_what_it_has() {
     assert_eq!(c.world.shrunk_pools(&node_id(1)).len(), 1, "one disk, one sentence");
     limited(&mut c, BTreeMap::new());
     assert_eq!(c.phase("new"), Some(Phase::Running));
+}
+
+#[test]
+fn what_is_stopped_while_a_larger_version_waits_is_told_the_version_its_room_was_made_for() {
+    let mut c = Cluster::with_nodes(1, 4_000, 8_192);
+    c.apply("db", with_disk(None, 20), "r1");
+    c.apply("db", with_disk(None, 200), "r2");
+    assert_eq!(c.phase("db"), Some(Phase::Running), "r2 has no room, r1 goes on");
+    c.ask(Ask::Apply {
+        workload: workload_id("db"),
+        spec: None,
+        revision: None,
+        desired: Desired::Stopped,
+    });
+    assert_eq!(c.phase("db"), Some(Phase::Stopped));
+    let held = &c.agents[&node_id(0)].held[&workload_id("db")];
+    assert_eq!(held.revision.as_str(), "r1", "a node counts by what it is told");
+    // A version of the same size is told at once, so that agents know it when a store is lost.
+    c.apply("web", with_disk(None, 20), "r1");
+    c.ask(Ask::Apply {
+        workload: workload_id("web"),
+        spec: Some(Arc::new(with_disk(None, 20))),
+        revision: Some(RevisionId::fixed("r2")),
+        desired: Desired::Stopped,
+    });
+    let held = &c.agents[&node_id(0)].held[&workload_id("web")];
+    assert_eq!(held.revision.as_str(), "r2");
 }

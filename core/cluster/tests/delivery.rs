@@ -315,3 +315,47 @@ fn an_answer_about_an_earlier_stay_does_not_hide_an_order_on_its_way() {
     c.pass(100_000);
     assert_eq!(c.node_of("db"), Some(node), "the order that was sent may have arrived");
 }
+
+#[test]
+fn a_node_that_was_silent_meanwhile_is_asked_again_whether_orders_arrive() {
+    let mut c = unreachable_first(1);
+    on_first(&mut c, "web", container(500, 512));
+    c.pass(3_000);
+    assert!(trouble(&c, &node_id(0)).is_some());
+    c.ask(Ask::Delete(workload_id("web")));
+    // Its heartbeats stay away too, and then everything is in order again, in the same life.
+    c.deaf.push(node_id(0));
+    c.found = Probe::Answered;
+    c.pass(30_000);
+    assert_eq!(condition(&c, &node_id(0)), Condition::NotReady);
+    c.deaf.clear();
+    c.silent_refusals = true;
+    let epoch = c.store.snapshot.graves.first().unwrap().epoch;
+    let agent = c.agents.get_mut(&node_id(0)).unwrap();
+    agent.tombstones.insert(workload_id("web"), (epoch, true));
+    c.tell_all(&node_id(0));
+    assert!(c.store.snapshot.graves.is_empty(), "nothing is left to be ordered");
+    assert!(trouble(&c, &node_id(0)).is_some());
+    c.undialled.clear();
+    c.pass(15_000);
+    assert_eq!(condition(&c, &node_id(0)), Condition::Ready);
+    assert_eq!(trouble(&c, &node_id(0)), None, "an idle node is asked until it answers");
+    c.apply("next", container(500, 512), "r1");
+    assert_eq!(c.phase("next"), Some(Phase::Running));
+}
+
+#[test]
+fn an_attempt_that_timed_out_keeps_its_room_while_its_next_one_finds_none() {
+    let mut c = Cluster::with_nodes(1, 1_000, 1_024);
+    c.starts_as = State::Pending;
+    c.apply("web", container(500, 512), "r1");
+    c.apply("web", container(900, 2_048), "r2");
+    assert_eq!(c.assignment("web").reason.code, ReasonCode::UpdateWaits);
+    // r1 times out; the retry wants r2, which fits nowhere.
+    c.pass(60_000);
+    let free = c.world.node(&node_id(0)).unwrap().free.cpu_millicores;
+    assert_eq!(free, 500, "r1 may still come to run: {:?}", c.assignment("web"));
+    c.say(&node_id(0), "web", State::Running);
+    assert_eq!(c.phase("web"), Some(Phase::Running), "nothing runs unseen");
+    assert_eq!(c.assignment("web").reason.code, ReasonCode::UpdateWaits);
+}

@@ -362,7 +362,10 @@ impl Agent {
         match outcome {
             Outcome::Done => self.succeeded(workload, flight, now, effects),
             Outcome::Failed(failure) => self.failed(workload, &flight, failure, now, effects),
-            Outcome::Unknown => slot.view = View::Unknown,
+            Outcome::Unknown => {
+                slot.unsure_start |= matches!(flight.doing, Doing::Start(_)) && !slot.ran;
+                slot.view = View::Unknown;
+            }
         }
     }
 

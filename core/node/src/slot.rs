@@ -41,6 +41,8 @@ pub(crate) struct Slot {
     pub(crate) met: bool,
     /// Whether it ran under this decision by our will, so that an end is its own doing.
     pub(crate) ran: bool,
+    /// A start of something that had never run was given, and its outcome is unknown.
+    pub(crate) unsure_start: bool,
     /// Since when it runs, as far as this life knows.
     pub(crate) running_since: Option<Millis>,
     /// Length of its last run, if this life saw it run.
@@ -255,6 +257,7 @@ impl Slot {
         // A verb under way may be stopping what runs now: then an end is not its own doing.
         self.ran = self.flight.is_none()
             && self.view.thing(&intent.revision) == Thing::Running(Version::Same);
+        self.unsure_start = false;
         self.streak = 0;
         self.in_row = 0;
         self.again = None;
@@ -323,8 +326,14 @@ impl Slot {
             Existing::Exited { .. } if first => {
                 self.ran = intent.restarts > 0 || intent.started || *epoch == intent.epoch;
             }
+            // It exists by this decision and is over, so the start whose outcome was unknown ran it.
+            // Exclusive work may have been ended by the fence instead.
+            Existing::Exited { .. } if self.unsure_start && leave == Leave::Free => {
+                self.ran |= *epoch == intent.epoch;
+            }
             Existing::Exited { .. } => {}
         }
+        self.unsure_start = false;
         match (leave, state) {
             (Leave::Over, _) => self.ran = false,
             (Leave::Ending, Existing::Exited { .. }) if first => self.ran = false,

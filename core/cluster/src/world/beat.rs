@@ -121,6 +121,7 @@ impl World {
         self.room_changed = true;
         self.silent.remove(&at);
         self.restart_patience(at);
+        self.watch_reach(at);
         self.look_at_brake();
         self.order_removals(at);
         for workload in assigned {

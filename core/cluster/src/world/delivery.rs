@@ -17,6 +17,7 @@ use persys_model::assignment::ReasonCode;
 use persys_model::event::{Happening, NodePart};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::spec::{Spec, WorkloadType};
@@ -241,8 +242,15 @@ impl World {
         self.close_unit();
         self.index.set_open(at, self.is_open(at));
         self.room_changed = true;
-        // Nothing is asked of an idle node, so it is probed until it answers.
-        self.timers.set(self.now.mono.plus(self.settings.resend_ms), Timer::Reach(at));
+        self.watch_reach(at);
+    }
+
+    /// Probes a node to which orders cannot be delivered until it answers: nothing else is asked of an
+    /// idle node. Probing stops while the node is silent and begins again when it returns.
+    pub(super) fn watch_reach(&mut self, at: NodeIndex) {
+        if self.nodes.get(at.0).is_some_and(|slot| slot.reach.trouble().is_some()) {
+            self.timers.set(self.now.mono.plus(self.settings.resend_ms), Timer::Reach(at));
+        }
     }
 
     /// Probes a ready node to which orders cannot be delivered.
@@ -429,6 +437,36 @@ impl World {
         }
         self.fall_back_to_pending(at, ReasonCode::DispatchFailed);
         true
+    }
+
+    /// True if the attempt that timed out may come to its end after all: its node has not given it up.
+    pub(super) fn may_still_start(&self, at: WorkloadIndex) -> bool {
+        let Some(slot) = self.workloads.get(at.0) else { return false };
+        let Some(place) = slot.assignment.place.as_ref() else { return false };
+        let unheard = self.node_at(&place.node).and_then(|node| self.nodes.get(node.0));
+        let unheard = unheard.is_some_and(|node| !node.known);
+        match slot.seen.as_ref().filter(|report| report.epoch == place.epoch) {
+            Some(report) => match report.state {
+                State::Failed(_) | State::Completed => false,
+                State::Pending
+                | State::Running
+                | State::Restarting(_)
+                | State::Stopped
+                | State::Unknown => true,
+            },
+            None => unheard || slot.attempt.is_open() || self.has_accepted(at),
+        }
+    }
+
+    /// A retry is due and no new decision finds room: the one that timed out goes on where it is, with
+    /// its room, so that nothing starts there unseen.
+    pub(super) fn resume_attempt(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        let message = format!("on {}, by the decision that timed out", place.node);
+        slot.attempt.begin_anew(self.now.mono);
+        self.set_phase(at, Phase::Starting, ReasonCode::RetryDue, &message, None);
+        self.join_waiting(at);
     }
 
     /// Nodes that came back are given the whole time again.

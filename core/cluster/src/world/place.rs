@@ -199,10 +199,14 @@ impl World {
         let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() else { return };
         place.epoch = epoch;
         place.generation = generation;
-        place.version = None;
         if run.is_some() {
             place.reserved = spec.resources.clone();
             place.ports = spec.host_ports();
+        }
+        // What rests keeps its disk. A newer version that wants another amount has no room yet: its node
+        // counts by what it is told, and must not count more than is reserved here.
+        if run.is_some() || spec.resources.at_rest() == place.reserved.at_rest() {
+            place.version = None;
         }
         let after = place.clone();
         slot.told = None;
@@ -368,6 +372,9 @@ impl World {
     fn update_waits(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let phase = slot.assignment.phase;
+        if phase == Phase::Backoff && self.may_still_start(at) {
+            return self.resume_attempt(at);
+        }
         if phase == Phase::Backoff {
             // What failed is not wanted any more, and nothing runs but the last good version of what is
             // updated in place: its room stays taken.

@@ -150,7 +150,7 @@ impl World {
     }
 
     /// True if its node took in the present decision in its present life.
-    fn has_accepted(&self, at: WorkloadIndex) -> bool {
+    pub(super) fn has_accepted(&self, at: WorkloadIndex) -> bool {
         let accepted = || {
             let slot = self.workloads.get(at.0)?;
             let place = slot.assignment.place.as_ref()?;

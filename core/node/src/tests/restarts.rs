@@ -274,3 +274,24 @@ fn nothing_is_looked_up_while_nothing_failed() {
     }
     assert!(rig.agent.fresh_ends(&[]).is_empty());
 }
+
+#[test]
+fn a_job_that_ended_before_its_start_was_answered_is_not_started_again() {
+    let job = spec(RestartPolicy::No, Class::Default);
+    let mut rig = Rig::alive(crate::ledger::Ledger::default(), Vec::new());
+    rig.order(apply_spec(5, "a", job));
+    assert!(matches!(rig.finish(Outcome::Unknown), Verb::Start { .. }));
+    rig.observe(vec![seen(5, "a", Existing::Exited { code: 0 })]);
+    assert_eq!(rig.state(), Some(State::Completed));
+    assert!(rig.verbs.is_empty(), "it ran once, and that is all it may");
+}
+
+#[test]
+fn what_an_unanswered_start_only_made_is_started() {
+    let job = spec(RestartPolicy::No, Class::Default);
+    let mut rig = Rig::alive(crate::ledger::Ledger::default(), Vec::new());
+    rig.order(apply_spec(5, "a", job));
+    assert!(matches!(rig.finish(Outcome::Unknown), Verb::Start { .. }));
+    rig.observe(vec![seen(5, "a", Existing::Created)]);
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
+}

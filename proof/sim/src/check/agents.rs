@@ -173,6 +173,7 @@ impl Check {
     /// An agent gives its runtime a verb: the reason for it is on disk.
     pub(crate) fn verb(&mut self, now: u64, node: usize, host: &Host, run: &Run) {
         self.counts.verbs += 1;
+        self.start_given(now, run);
         let id = &run.workload;
         let intent = host.disk.ledger.intents.get(id);
         match &run.verb {

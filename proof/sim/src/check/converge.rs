@@ -48,7 +48,7 @@ impl Sim {
             host.disk.full_until = 0;
             host.runtime.out_until = host.runtime.out_until.min(now);
             host.verbs_fail_until = 0;
-            host.verbs_hang_until = 0;
+            host.verbs_hang_until = host.verbs_hang_until.min(now);
             host.undialled_until = 0;
             let (lives, boot) = (host.lives, host.boots);
             self.queue.push(now + 500, Event::AgentStart { node, lives });

@@ -1,7 +1,8 @@
 //! Restart policies: a program is started under one decision as often as its policy allows, and no more.
 //!
 //! A new life of the agent or a power cut may cost one start more, because the agent may not have
-//! written down that it started the program. Starts that hung say nothing: they may be carried out late.
+//! written down that it started the program. Starts that hung say nothing: they may be carried out late,
+//! after another one that was given later.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +17,16 @@ use crate::host::Host;
 
 /// Starts of every program, by decision.
 #[derive(Debug, Default)]
-pub(super) struct Programs(BTreeMap<(WorkloadId, Epoch), Starts>);
+pub(super) struct Programs {
+    started: BTreeMap<(WorkloadId, Epoch), Starts>,
+    /// Virtual time at which the first start of each decision was given to the runtime.
+    given: BTreeMap<(WorkloadId, Epoch), u64>,
+}
 
 #[derive(Debug)]
 struct Starts {
     count: u64,
     node: NodeId,
-    /// Virtual time of the first.
-    since: u64,
     /// Lives of the agent and of the machine at the first.
     lives: u64,
 }
@@ -42,16 +45,24 @@ fn allowed(spec: &Spec) -> Option<u64> {
 }
 
 impl Check {
+    /// A start is given to a runtime.
+    pub(super) fn start_given(&mut self, now: u64, run: &Run) {
+        if let Verb::Start { epoch, .. } = &run.verb {
+            self.programs.given.entry((run.workload.clone(), *epoch)).or_insert(now);
+        }
+    }
+
     /// A start was carried out, and the program did not run before.
     pub(crate) fn program_started(&mut self, now: u64, host: &Host, run: &Run) {
         let Verb::Start { epoch, spec, .. } = &run.verb else { return };
         let Some(allowed) = allowed(spec) else { return };
         let lives = host.lives + host.boots;
         let key = (run.workload.clone(), *epoch);
-        let first = || Starts { count: 0, node: host.id.clone(), since: now, lives };
-        let starts = self.programs.0.entry(key).or_insert_with(first);
+        let given = self.programs.given.get(&key).copied().unwrap_or(now);
+        let first = || Starts { count: 0, node: host.id.clone(), lives };
+        let starts = self.programs.started.entry(key).or_insert_with(first);
         starts.count += 1;
-        let hung = host.verbs_hang_until.max(host.runtime.out_until) >= starts.since;
+        let hung = host.verbs_hang_until.max(host.runtime.out_until) >= given;
         let allowed = allowed + lives.saturating_sub(starts.lives);
         let count = starts.count;
         if count > allowed && !hung {
@@ -64,11 +75,11 @@ impl Check {
 
     /// A ledger is lost, and with it the number of restarts.
     pub(crate) fn ledger_lost(&mut self, node: &NodeId) {
-        self.programs.0.retain(|_, starts| starts.node != *node);
+        self.programs.started.retain(|_, starts| starts.node != *node);
     }
 
     /// Somebody removed it by hand: that it is made again is no restart.
     pub(crate) fn removed_by_hand(&mut self, id: &WorkloadId) {
-        self.programs.0.retain(|(workload, _), _| workload != id);
+        self.programs.started.retain(|(workload, _), _| workload != id);
     }
 }

@@ -14,8 +14,9 @@ use super::Check;
 use crate::store::Contents;
 use crate::users::{Subject, Users};
 
-/// How long a request without an answer can still take effect.
-const LATE_MS: u64 = 30_000;
+/// Time for which a request without an answer can still take effect: a message waits as long as its
+/// receiver stands still, and one pause may follow another.
+const LATE_MS: u64 = 90_000;
 
 /// What may be in the store about one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
