@@ -18,7 +18,8 @@ use persys_model::id::NodeId;
 use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
-use persys_model::spec::{Class, Spec, WorkloadType};
+use persys_model::spec::vm::{CloudInit, VmSpec};
+use persys_model::spec::{Class, Kind, Spec, WorkloadType};
 
 use support::{Cluster, container, facts, node_id, workload_id};
 
@@ -162,6 +163,33 @@ fn progress_extends_the_time_of_an_attempt() {
     }
     c.pass(47_000);
     assert_eq!(c.phase("web"), Some(Phase::Backoff));
+}
+
+#[test]
+fn a_machine_has_longer_to_start_than_a_container() {
+    let machine = VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 512,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: std::collections::BTreeMap::new(),
+    };
+    let machine = Spec { kind: Kind::Vm(machine), ..container(500, 512) };
+    for (spec, seconds) in [(container(500, 512), 45), (machine, 240)] {
+        let mut c = Cluster::with_nodes(1, 4000, 8192);
+        c.starts_as = State::Pending;
+        c.apply("web", spec, "r1");
+        c.pass((seconds - 2) * 1_000);
+        assert_eq!(c.phase("web"), Some(Phase::Starting), "{seconds} s are not over");
+        c.pass(4_000);
+        assert_eq!(c.phase("web"), Some(Phase::Backoff), "{seconds} s are over");
+        let failure = c.assignment("web").reason.failure.unwrap();
+        assert!(failure.message.contains(&format!("within {seconds} s")), "{failure:?}");
+    }
 }
 
 #[test]
