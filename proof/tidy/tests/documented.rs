@@ -52,7 +52,6 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("Scheduler", "PERSYS_TLS_CERT", "/etc/persys/certs/persys-scheduler/persys_scheduler.crt"),
     ("Scheduler", "PERSYS_TLS_KEY", "/etc/persys/certs/persys-scheduler/persys_scheduler-key.key"),
     ("Scheduler", "PERSYS_VAULT_ENABLED", "auto"),
-    ("Scheduler", "PERSYS_VAULT_ADDR", "http://localhost:8200"),
     ("Scheduler", "PERSYS_VAULT_PKI_MOUNT", "pki"),
     ("Scheduler", "PERSYS_VAULT_PKI_ROLE", "persys-scheduler"),
     ("Scheduler", "PERSYS_VAULT_CERT_TTL", "24h"),

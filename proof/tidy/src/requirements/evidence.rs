@@ -90,8 +90,7 @@ fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<_> = source.lines().collect();
     let attributes = lines.iter().enumerate().filter(|(_, line)| is_test_attribute(line));
     let mut functions = attributes.filter_map(|(at, _)| {
-        let after = lines.iter().skip(at + 1).take(MOST_BETWEEN);
-        after.filter_map(|line| function(line)).next()
+        lines.iter().skip(at + 1).take(MOST_BETWEEN).find_map(|line| function(line))
     });
     functions.any(|found| found == name)
 }
