@@ -1,6 +1,8 @@
 //! Defaults and metrics that the requirement documents name, looked up in the pages that other tests
 //! compare with the program's own tables.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
 use persys_tidy::tree;
 
 fn page(path: &str) -> String {
