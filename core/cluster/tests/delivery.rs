@@ -18,8 +18,7 @@ use persys_model::id::NodeId;
 use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
-use persys_model::spec::vm::{CloudInit, VmSpec};
-use persys_model::spec::{Class, Kind, Spec, WorkloadType};
+use persys_model::spec::{Class, Spec, WorkloadType};
 
 use support::{Cluster, container, facts, node_id, workload_id};
 
@@ -167,6 +166,8 @@ fn progress_extends_the_time_of_an_attempt() {
 
 #[test]
 fn a_machine_has_longer_to_start_than_a_container() {
+    use persys_model::spec::vm::CloudInit;
+    use persys_model::spec::{Kind, VmSpec};
     let machine = VmSpec {
         name: None,
         vcpus: 1,
