@@ -208,6 +208,19 @@ async fn a_request_is_signed_and_the_key_stays_here() {
 }
 
 #[tokio::test]
+async fn a_service_domain_is_part_of_the_common_name() {
+    let bench = bench().await;
+    let settings = Settings { domain: Some("d.test".to_owned()), ..bench.settings(by_role()) };
+    let source = Source::Bundle(bench.folder.path().join("n1.pem"));
+    let issuer = Arc::new(VaultIssuer::new(settings).unwrap());
+    let renewer = Renewer::new(source, issuer, Pace::default());
+    renewer.renew(None, SystemTime::now()).await.unwrap();
+    let asked = bench.asked("pki/sign/compute-agent");
+    assert_eq!(asked[0]["common_name"], "compute-agent.d.test");
+    assert_eq!(asked[0]["alt_names"], "n1.agents.east,compute-agent.d.test");
+}
+
+#[tokio::test]
 async fn a_server_that_only_issues_will_do() {
     let bench = bench().await;
     for (nth, mood) in [Mood::Old, Mood::Gruff].into_iter().enumerate() {

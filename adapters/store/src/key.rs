@@ -258,6 +258,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_keys_of_the_documents_are_used() {
+        let keys = Keys::new("").unwrap();
+        let (node, web) = (NodeId::fixed("n1"), WorkloadId::fixed("web"));
+        assert_eq!(keys.node(&node), "/nodes/n1");
+        assert_eq!(keys.lease(&node), "/nodes/n1/lease");
+        assert_eq!(keys.workload(&web), "/workloads/web");
+        assert_eq!(keys.assignment(&web), "/assignments/web");
+        assert_eq!(keys.retry(&web), "/retries/web");
+        assert_eq!(keys.reconciliation(&web), "/reconciliation/web");
+        let drift = keys.drift(&node, &web, DriftKind::StateMismatch);
+        assert_eq!(drift, "/drifts/n1/web/state_mismatch");
+        let at = WallMillis(1_700_000_000_250);
+        let event = keys.event(at, EventSeq(7));
+        assert!(event.starts_with("/events/"), "{event}");
+        assert_eq!(event_of(&event), Some((at, EventSeq(7))), "it begins with its time");
+    }
+
+    #[test]
     fn the_layout_is_the_documented_one() {
         let keys = Keys::new("/persys").unwrap();
         let (node, web) = (NodeId::fixed("n1"), WorkloadId::fixed("web"));

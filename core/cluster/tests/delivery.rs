@@ -165,6 +165,35 @@ fn progress_extends_the_time_of_an_attempt() {
 }
 
 #[test]
+fn a_machine_has_longer_to_start_than_a_container() {
+    use persys_model::spec::vm::CloudInit;
+    use persys_model::spec::{Kind, VmSpec};
+    let machine = VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 512,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: std::collections::BTreeMap::new(),
+    };
+    let machine = Spec { kind: Kind::Vm(machine), ..container(500, 512) };
+    for (spec, seconds) in [(container(500, 512), 45), (machine, 240)] {
+        let mut c = Cluster::with_nodes(1, 4000, 8192);
+        c.starts_as = State::Pending;
+        c.apply("web", spec, "r1");
+        c.pass((seconds - 2) * 1_000);
+        assert_eq!(c.phase("web"), Some(Phase::Starting), "{seconds} s are not over");
+        c.pass(4_000);
+        assert_eq!(c.phase("web"), Some(Phase::Backoff), "{seconds} s are over");
+        let failure = c.assignment("web").reason.failure.unwrap();
+        assert!(failure.message.contains(&format!("within {seconds} s")), "{failure:?}");
+    }
+}
+
+#[test]
 fn what_timed_out_and_runs_after_all_counts_as_running() {
     let mut c = Cluster::with_nodes(1, 4000, 8192);
     c.starts_as = State::Pending;

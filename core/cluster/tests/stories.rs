@@ -351,6 +351,50 @@ fn a_program_that_its_restart_policy_gave_up_is_started_again_only_by_hand() {
 }
 
 #[test]
+fn a_retry_keeps_the_id_and_the_revision() {
+    let mut c = Cluster::with_nodes(1, 1000, 1024);
+    c.apply("web", container(100, 100), "r7");
+    let workloads = |c: &Cluster| {
+        let all = c.store.snapshot.workloads.iter();
+        all.map(|one| (one.id.to_string(), one.revision.to_string())).collect::<Vec<_>>()
+    };
+    let wanted = [("web".to_owned(), "r7".to_owned())];
+    for attempt in 1..5 {
+        let failure = Failure::new(FailureReason::ImagePullFailed, "registry down");
+        c.say(&node_id(0), "web", State::Failed(failure));
+        assert_eq!(workloads(&c), wanted, "after attempt {attempt}");
+        c.pass(121_000);
+        assert_eq!(c.phase("web"), Some(Phase::Running), "attempt {}", attempt + 1);
+        let held = &c.agents[&node_id(0)].held;
+        let told: Vec<_> =
+            held.iter().map(|(id, held)| (id.to_string(), held.revision.to_string())).collect();
+        assert_eq!(told, wanted, "and so the agent is told");
+    }
+    c.ask(Ask::Retry(workload_id("web")));
+    assert_eq!(workloads(&c), wanted, "also by hand");
+}
+
+#[test]
+fn an_order_leaves_after_its_decision_is_stored() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let request = c.request();
+    let author = Arc::new(persys_model::event::Author::new("ann"));
+    let apply = Ask::Apply {
+        workload: workload_id("web"),
+        spec: Some(Arc::new(container(500, 512))),
+        revision: Some(persys_model::id::RevisionId::fixed("r1")),
+        desired: Desired::Running,
+    };
+    let effects = c.world.step(Input::Ask(request, author, apply), c.now);
+    assert!(!effects.units.is_empty(), "it is to be written");
+    assert!(effects.out.is_empty(), "and nothing goes out before: {:?}", effects.out);
+    c.absorb(effects);
+    assert_eq!(c.commands.len(), 1, "written, it is sent");
+    c.obey();
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+}
+
+#[test]
 fn a_spec_error_is_not_tried_again() {
     let mut c = Cluster::with_nodes(1, 1000, 1024);
     c.apply("web", container(100, 100), "r1");

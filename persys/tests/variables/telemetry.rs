@@ -307,7 +307,10 @@ fn the_pages_of_every_component_are_traced_and_tell_the_mode() {
 
 #[test]
 fn one_line_tells_of_each_operation() {
-    let mut site = Site::start(&[("PERSYS_LOG_FORMAT", "auto")], false);
+    let mut site = Site::start(&[("PERSYS_LOG_FORMAT", "auto")], true);
+    let line = site.gateway.as_mut().unwrap().0.says("serves");
+    let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+    assert_eq!(line["level"], "INFO", "a gateway writes for programs too");
     site.runs("web", "", &[]);
     let (code, out, err) = site.types("delete web", &[]);
     assert_eq!(code, 0, "{out}{err}");
@@ -356,6 +359,9 @@ fn one_line_tells_of_each_operation() {
     site.types("run fail:IMAGE_NOT_FOUND --name bad", &[]);
     let failed = lines(&mut site.agent, "Failed");
     assert!(failed[0]["error"].is_string() && failed[0]["level"] == "WARN", "{failed:#?}");
+    let failed = lines(&mut site.scheduler, "Failed");
+    assert!(failed[0]["error"].as_str().unwrap().contains("IMAGE_NOT_FOUND"), "{failed:#?}");
+    assert!(failed[0]["reason"].is_string() && failed[0]["level"] == "WARN", "{failed:#?}");
 }
 
 #[test]

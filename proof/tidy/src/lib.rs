@@ -4,6 +4,7 @@
 //! shown to find what it is for. `cargo test -p persys-tidy` runs them over this repository.
 
 pub mod layers;
+pub mod requirements;
 pub mod sources;
 pub mod tree;
 

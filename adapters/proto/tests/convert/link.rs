@@ -40,6 +40,15 @@ fn a_beat_survives() {
 }
 
 #[test]
+fn a_heartbeat_has_its_node_and_its_time() {
+    let said = samples::beat(&mut Random(1));
+    let message = beat::to_wire(&said, NOW);
+    assert_eq!(message.node_id, said.node.to_string());
+    let at = message.timestamp.unwrap();
+    assert_eq!((at.seconds, at.nanos), (1_700_000_000, 250_000_000));
+}
+
+#[test]
 fn answers_survive() {
     for answer in [
         RegistrationAnswer::Accepted {

@@ -173,6 +173,38 @@ mod tests {
 
     use super::*;
 
+    /// What Docker is asked to make of a container.
+    fn asked_for(container: &ContainerSpec) -> ContainerCreateBody {
+        let start = Start {
+            workload: WorkloadId::fixed("web"),
+            revision: RevisionId::fixed("r1"),
+            epoch: Epoch(1),
+            spec: Arc::new(Spec {
+                kind: Kind::Container(container.clone()),
+                resources: Resources::default(),
+                placement: Placement::default(),
+                metadata: BTreeMap::new(),
+                secrets: Vec::new(),
+            }),
+            volumes: BTreeMap::new(),
+            secrets: Arc::default(),
+            secrets_at: None,
+            not_after: None,
+        };
+        let owner = Owner { cluster: Arc::from("c1"), node: NodeId::fixed("n1") };
+        body(&owner, &Settings::default(), &start, container).unwrap()
+    }
+
+    #[test]
+    fn a_privileged_container_is_asked_for_as_such() {
+        for privileged in [false, true] {
+            let container = ContainerSpec { privileged, ..ContainerSpec::default() };
+            let host = asked_for(&container).host_config.unwrap();
+            assert_eq!(host.privileged, Some(privileged));
+            assert_eq!(host.cap_drop.is_none(), privileged, "nothing is taken from it again");
+        }
+    }
+
     #[test]
     fn command_and_args_are_the_cmd_and_the_entrypoint_stays() {
         let words = |text: &str| text.split_whitespace().map(Arc::from).collect::<Vec<Arc<str>>>();
@@ -183,24 +215,7 @@ mod tests {
                 args: words(args),
                 ..ContainerSpec::default()
             };
-            let start = Start {
-                workload: WorkloadId::fixed("web"),
-                revision: RevisionId::fixed("r1"),
-                epoch: Epoch(1),
-                spec: Arc::new(Spec {
-                    kind: Kind::Container(container.clone()),
-                    resources: Resources::default(),
-                    placement: Placement::default(),
-                    metadata: BTreeMap::new(),
-                    secrets: Vec::new(),
-                }),
-                volumes: BTreeMap::new(),
-                secrets: Arc::default(),
-                secrets_at: None,
-                not_after: None,
-            };
-            let owner = Owner { cluster: Arc::from("c1"), node: NodeId::fixed("n1") };
-            let body = body(&owner, &Settings::default(), &start, &container).unwrap();
+            let body = asked_for(&container);
             let text = |words: Option<Vec<String>>| words.map(|words| words.join(" "));
             (text(body.entrypoint), text(body.cmd))
         };

@@ -61,6 +61,18 @@ async fn an_agent_that_works_says_so_and_counts() {
         assert!(text.to_lowercase().contains(&line.to_lowercase()), "{line} is not in:\n{text}");
     }
     assert!(text.contains("persys_agent_system_disk_utilization_percent{mount_point=\"/\"}"));
+    let counted = |start: &str| {
+        let line = text.lines().find(|line| line.starts_with(start));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_default()
+    };
+    for series in [
+        "persys_agent_ledger_writes_total{outcome=\"ok\"}",
+        "persys_agent_runtime_operation_duration_seconds_count{operation=\"observe\"",
+        "persys_agent_workload_reconcile_duration_seconds_count",
+        "persys_agent_grpc_server_requests_total{method=\"/persys.agent.v1.AgentService/ApplyWorkload\"",
+    ] {
+        assert!(counted(series) > 0.0, "{series} in\n{text}");
+    }
 
     runtime.set_silent(true);
     let (code, body) = get(at, "/health").await;

@@ -212,4 +212,15 @@ mod tests {
             assert!(*wait <= full && *wait >= full - full / 5, "attempt {n}: {wait} of {full}");
         }
     }
+
+    #[test]
+    fn many_workloads_do_not_wait_in_step() {
+        let settings = Settings::default();
+        let wait = |n: u32| {
+            let id = WorkloadId::new(&format!("web-{n}")).unwrap();
+            backoff_ms(&settings, &id, 4)
+        };
+        let waits: std::collections::BTreeSet<_> = (0..100).map(wait).collect();
+        assert!(waits.len() > 50, "{} different waits of 100", waits.len());
+    }
 }

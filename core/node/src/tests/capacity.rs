@@ -46,6 +46,22 @@ fn a_drained_node_starts_nothing_new_and_can_be_emptied() {
     assert_eq!(rig.answer(again), Some(&Answer::Accepted));
 }
 
+#[test]
+fn a_drained_node_goes_on_sending_heartbeats() {
+    let mut rig = Rig::running(5, "a", &plain());
+    for _ in 0..5 {
+        let before = rig.beats.len();
+        rig.wait(2_000);
+        assert!(rig.beats.len() > before, "it is still there and says so");
+        let mut answer = heard(rig.beats.last().unwrap().seq);
+        if let BeatAnswer::Heard { drain, .. } = &mut answer {
+            *drain = true;
+        }
+        rig.step(Input::Heard(answer));
+        assert!(rig.agent.draining());
+    }
+}
+
 /// A spec that reserves this much.
 fn needs(cpu: u64, memory: u64, disk_gib: u64) -> Arc<Spec> {
     let mut disk = Disk::none();

@@ -54,6 +54,22 @@ fn registrations_are_repeated_with_growing_waits() {
 }
 
 #[test]
+fn heartbeats_keep_the_interval_of_the_registration() {
+    for (beat_ms, beats) in [(1_000, 12), (2_000, 6), (6_000, 2)] {
+        let mut rig = Rig::new(Ledger::default(), AgentSettings::default());
+        rig.observe(Vec::new());
+        let (term, session, lease_ms) = (TERM, SESSION, 18_000);
+        let accepted = RegistrationAnswer::Accepted { term, session, beat_ms, lease_ms };
+        rig.step(Input::Registered(accepted));
+        rig.beats.clear();
+        for _ in 0..24 {
+            rig.wait(500);
+        }
+        assert_eq!(rig.beats.len(), beats, "every {beat_ms} ms in 12 s");
+    }
+}
+
+#[test]
 fn a_leader_that_leads_no_more_is_not_believed() {
     let disk = Ledger { term: Term(5), ..Ledger::default() };
     let mut rig = Rig::alive(disk, Vec::new());
