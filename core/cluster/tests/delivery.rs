@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::Reply;
@@ -18,7 +19,10 @@ use persys_model::id::NodeId;
 use persys_model::inventory::State;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
-use persys_model::spec::{Class, Spec, WorkloadType};
+use persys_model::spec::compose::{ComposeSource, ComposeSpec};
+use persys_model::spec::secret::Secret;
+use persys_model::spec::vm::CloudInit;
+use persys_model::spec::{Class, Kind, Spec, VmSpec, WorkloadType};
 
 use support::{Cluster, container, facts, node_id, workload_id};
 
@@ -195,17 +199,95 @@ fn a_removal_that_takes_too_long_is_reported_once_with_the_last_actions() {
     c.apply("web", container(500, 512), "r1");
     c.never_removes = true;
     c.ask(Ask::Delete(workload_id("web")));
-    c.pass(58_000);
+    c.pass(68_000);
     assert!(!c.assignment("web").reason.message.contains("not done"), "not before its time");
     c.pass(150_000);
     let reason = c.assignment("web").reason;
-    assert!(reason.message.starts_with("not done after 60 s"), "{reason:?}");
+    assert!(reason.message.starts_with("not done after 70 s"), "{reason:?}");
     assert!(reason.message.contains("apply_workload running"), "{reason:?}");
     let delayed = |what: &Happening| matches!(what, Happening::WorkloadDelayed { .. });
     assert_eq!(c.store.events.iter().filter(|event| delayed(&event.what)).count(), 1);
     c.never_removes = false;
     c.pass(12_000);
     assert_eq!(c.phase("web"), None, "it went on all the time");
+}
+
+/// A stack whose service has this long to end by itself.
+fn stack(grace: &str) -> Spec {
+    let file = format!("services:\n  web: {{image: busybox, stop_grace_period: {grace}}}\n");
+    let mut spec = container(500, 512);
+    spec.kind = Kind::Compose(ComposeSpec {
+        source: ComposeSource::Inline(Secret::new(&file)),
+        project: None,
+        env: BTreeMap::new(),
+        host_ports: Vec::new(),
+        has_named_volumes: false,
+    });
+    spec
+}
+
+#[test]
+fn the_time_a_copy_has_to_end_by_itself_is_not_counted() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", stack("90s"), "r1");
+    assert_eq!(c.phase("web"), Some(Phase::Running));
+    // The update shortens the grace; what runs still has what it was started with.
+    c.starts_as = State::Pending;
+    c.apply("web", stack("1s"), "r2");
+    c.pass(45_000 + 89_000);
+    assert_eq!(c.phase("web"), Some(Phase::Starting), "the earlier copy may still be ending");
+    c.pass(3_000);
+    let assignment = c.assignment("web");
+    assert_eq!(assignment.phase, Phase::Backoff);
+    let failure = assignment.reason.failure.unwrap();
+    assert!(failure.message.contains("within 135 s"), "{failure:?}");
+}
+
+#[test]
+fn a_first_start_and_one_after_a_failed_delivery_have_no_stop_in_them() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.starts_as = State::Pending;
+    c.apply("web", stack("90s"), "r1");
+    c.pass(47_000);
+    assert_eq!(c.phase("web"), Some(Phase::Backoff));
+}
+
+#[test]
+fn a_machine_may_take_its_time_to_shut_down() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    let mut spec = container(500, 512);
+    spec.kind = Kind::Vm(VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 512,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: BTreeMap::new(),
+    });
+    c.apply("vm", spec, "r1");
+    c.never_removes = true;
+    c.ask(Ask::Delete(workload_id("vm")));
+    c.pass(118_000);
+    assert!(!c.assignment("vm").reason.message.contains("not done"), "not before its time");
+    c.pass(5_000);
+    let reason = c.assignment("vm").reason;
+    assert!(reason.message.starts_with("not done after 120 s"), "{reason:?}");
+}
+
+#[test]
+fn a_new_leader_gives_a_copy_that_ends_its_time_too() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.apply("web", stack("90s"), "r1");
+    c.never_removes = true;
+    c.ask(Ask::Delete(workload_id("web")));
+    c.reopen();
+    c.pass(148_000);
+    assert!(!c.assignment("web").reason.message.contains("not done"), "not before its time");
+    c.pass(5_000);
+    assert!(c.assignment("web").reason.message.starts_with("not done after 150 s"));
 }
 
 #[test]

@@ -268,7 +268,7 @@ impl World {
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.told = None;
             slot.seen = None;
-            slot.attempt = Attempt::new(true, self.now.mono);
+            slot.attempt = Attempt::new(true, slot.workload.spec.stop_grace_ms(), self.now.mono);
             if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
                 place.epoch = epoch;
             }

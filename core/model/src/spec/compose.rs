@@ -64,6 +64,16 @@ impl ComposeSpec {
         services.fold(RestartPolicy::No, |sum, service| more_persistent(sum, service.restart))
     }
 
+    /// Time in milliseconds that its services have to end by themselves by its own words, if one waits
+    /// for the other.
+    #[must_use]
+    pub fn stop_grace_ms(&self) -> u64 {
+        let document = self.read().document;
+        let services = document.iter().flat_map(Document::services);
+        let graces = services.filter_map(|service| service.process.stop_grace_ms);
+        graces.fold(0, u64::saturating_add)
+    }
+
     /// What its file means with its variables filled in, and what became of every key.
     #[must_use]
     pub fn read(&self) -> persys_compose::Reading {
@@ -98,6 +108,24 @@ fn more_persistent(sum: RestartPolicy, service: Restart) -> RestartPolicy {
 mod tests {
     use super::*;
 
+    fn stack(text: &str) -> ComposeSpec {
+        ComposeSpec {
+            source: ComposeSource::Inline(Secret::new(text)),
+            project: None,
+            env: BTreeMap::new(),
+            host_ports: Vec::new(),
+            has_named_volumes: false,
+        }
+    }
+
+    #[test]
+    fn services_that_end_one_after_the_other_take_the_sum_of_their_graces() {
+        let text = "services:\n  db: {image: a, stop_grace_period: 90s}\n  \
+                    app: {image: a, stop_grace_period: 30s, depends_on: [db]}\n  log: {image: a}\n";
+        assert_eq!(stack(text).stop_grace_ms(), 120_000);
+        assert_eq!(stack("services:\n  web: {image: a}\n").stop_grace_ms(), 0);
+    }
+
     #[test]
     fn a_stack_is_as_persistent_as_its_most_persistent_service() {
         use RestartPolicy::{Always, No, OnFailure};
@@ -107,15 +135,7 @@ mod tests {
                 .enumerate()
                 .map(|(at, policy)| format!("  s{at}: {{image: a, restart: '{policy}'}}\n"))
                 .collect();
-            let text = format!("services:\n{}", services.concat());
-            let spec = ComposeSpec {
-                source: ComposeSource::Inline(Secret::new(&text)),
-                project: None,
-                env: BTreeMap::new(),
-                host_ports: Vec::new(),
-                has_named_volumes: false,
-            };
-            spec.restart()
+            stack(&format!("services:\n{}", services.concat())).restart()
         };
         assert_eq!(of(&["no", "no"]), No);
         assert_eq!(of(&["no", "on-failure"]), OnFailure { max_retries: 0 });
