@@ -125,11 +125,76 @@ fn an_order_that_may_have_arrived_keeps_such_work_where_it_is() {
     c.join(facts(&node_id(1), 4000, 8192));
     c.pass(200_000);
     assert_eq!((c.node_of("db"), c.phase("db")), (Some(node_id(0)), Some(Phase::Starting)));
-    assert_eq!(c.assignment("db").reason.code, ReasonCode::DispatchFailed);
+    let reason = c.assignment("db").reason;
+    assert_eq!(reason.code, ReasonCode::DispatchFailed);
+    assert!(reason.message.contains("the agent is too old to prove that none does"), "{reason:?}");
     // Nothing more is needed once the way is open.
     c.undialled.clear();
     c.pass(12_000);
     assert_eq!((c.node_of("db"), c.phase("db")), (Some(node_id(0)), Some(Phase::Running)));
+}
+
+/// `db` on `n0`, whose order may have arrived; `n1` has room. Agents prove removals by heartbeat.
+fn perhaps_on_first() -> Cluster {
+    let mut c = unreachable_first(1);
+    (c.unsure, c.proves) = (true, true);
+    on_first(&mut c, "db", exclusive());
+    c.pass(3_000);
+    c.join(facts(&node_id(1), 4000, 8192));
+    c
+}
+
+#[test]
+fn a_heartbeat_that_proves_that_nothing_runs_lets_such_work_move() {
+    let mut c = perhaps_on_first();
+    c.pass(40_000);
+    assert_eq!(c.node_of("db"), Some(node_id(0)), "not before its time");
+    c.pass(10_000);
+    assert_eq!((c.node_of("db"), c.phase("db")), (Some(node_id(1)), Some(Phase::Running)));
+    assert!(c.assignment("db").former.is_empty(), "its removal is proved");
+    // The late order is older than the proof, which its agent keeps.
+    let late = c.refused.iter().find(|(_, command)| matches!(command.order, Order::Apply(_)));
+    let buried = c.agents[&node_id(0)].tombstones[&workload_id("db")].0;
+    assert!(late.unwrap().1.epoch < buried);
+}
+
+#[test]
+fn a_node_that_says_that_it_has_a_copy_keeps_it() {
+    let mut c = perhaps_on_first();
+    c.pass(40_000);
+    // The order did arrive; its answer was lost.
+    let (node, command) = c.refused[0].clone();
+    c.deliver(&node, command);
+    assert_eq!(c.phase("db"), Some(Phase::Running), "its heartbeat says so");
+    c.pass(100_000);
+    assert_eq!((c.node_of("db"), c.phase("db")), (Some(node_id(0)), Some(Phase::Running)));
+}
+
+#[test]
+fn without_proof_it_starts_nowhere() {
+    let mut c = perhaps_on_first();
+    c.ignores_removals = true;
+    c.pass(100_000);
+    assert_eq!((c.node_of("db"), c.phase("db")), (None, Some(Phase::Pending)));
+    assert_eq!(c.assignment("db").reason.code, ReasonCode::WaitsForFence);
+    // The way is open: the removal is delivered in the ordinary way.
+    c.undialled.clear();
+    c.pass(15_000);
+    assert_eq!(c.phase("db"), Some(Phase::Running));
+}
+
+#[test]
+fn a_new_leader_has_it_proved_too() {
+    let mut c = perhaps_on_first();
+    c.ignores_removals = true;
+    c.pass(50_000);
+    assert_eq!(c.node_of("db"), None);
+    c.reopen();
+    c.tell_all(&node_id(0));
+    c.tell_all(&node_id(1));
+    c.ignores_removals = false;
+    c.pass(20_000);
+    assert_eq!((c.node_of("db"), c.phase("db")), (Some(node_id(1)), Some(Phase::Running)));
 }
 
 #[test]

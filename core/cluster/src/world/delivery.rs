@@ -9,7 +9,7 @@
 //!                                              reachable again
 //! ```
 //! Invariant: work that must not run twice leaves a node only if no order for it can have arrived
-//! there ([`Attempt::never_arrived`]), or its removal is proved in the ordinary way.
+//! there ([`Attempt::never_arrived`]), or its node proves that it has no copy (`proof`).
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use persys_model::phase::Phase;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
+use persys_model::zoo::Bug;
 
 use super::World;
 use super::slots::{WorkloadIndex, WorkloadSlot};
@@ -177,6 +178,7 @@ impl World {
         {
             let wait = redelivery_ms(&self.settings, failures);
             sent.again_at = self.now.mono.plus(wait);
+            sent.went_out = true;
             self.timers.set(sent.again_at, Timer::Resend(at));
         }
         let in_trouble = slot.reach.trouble().cloned();
@@ -206,7 +208,10 @@ impl World {
         if !waits || !here {
             return;
         }
-        let message = format!("orders to {node} cannot be delivered: {why}; they are sent again");
+        let message = format!(
+            "orders to {node} cannot be delivered: {why}; they are sent again{}",
+            self.says_unprovable(at)
+        );
         let said = slot.assignment.reason.code == ReasonCode::DispatchFailed;
         self.set_reason(at, ReasonCode::DispatchFailed, &message);
         if !said {
@@ -215,6 +220,22 @@ impl World {
             self.happen(Happening::WorkloadDelayed { id, node, message });
         }
         self.close_unit();
+    }
+
+    /// The rest of the sentence for work that waits for a node which cannot prove that it has no copy.
+    fn says_unprovable(&self, at: WorkloadIndex) -> &'static str {
+        let Some(slot) = self.workloads.get(at.0) else { return "" };
+        let node = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
+        let waits = slot.assignment.phase == Phase::Starting
+            && self.is_overdue(at)
+            && self.at_most_once(&slot.workload.spec)
+            && !slot.attempt.never_arrived();
+        if waits && node.is_some_and(|node| !self.proves_removals(node)) {
+            "; it is not started elsewhere, because a copy may run there and the agent is too old to prove \
+             that none does"
+        } else {
+            ""
+        }
     }
 
     /// An order about a workload is no longer on its way.
@@ -435,15 +456,16 @@ impl World {
         let here = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
         let never_arrived = slot.attempt.never_arrived();
         let once = self.at_most_once(&slot.workload.spec);
+        let unproven = once && self.settings.zoo.has(Bug::ProofNotAwaited);
         if self.pick(at).is_none_or(|target| Some(target) == here) {
             self.join_waiting(at);
             return false;
         }
-        if never_arrived {
+        if never_arrived || unproven {
             self.mark(if once { Mark::MovedNeverArrived } else { Mark::MovedUndelivered });
             self.drop_place(at);
         } else {
-            self.mark(Mark::MovedUndelivered);
+            self.mark(if once { Mark::ProofAwaited } else { Mark::MovedUndelivered });
             self.retire(at);
         }
         self.fall_back_to_pending(at, ReasonCode::DispatchFailed);

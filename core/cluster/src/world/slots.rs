@@ -72,6 +72,8 @@ pub(crate) struct NodeSlot {
     pub(crate) reach: Reach,
     /// Its runtimes that do not answer.
     pub(crate) down: RuntimesDown,
+    /// Its agent obeys removals that the answer to a heartbeat carries.
+    pub(crate) takes_removals: bool,
 }
 
 /// How a silent node is probed.
@@ -97,6 +99,8 @@ pub(crate) struct Sent {
     pub(crate) epoch: Epoch,
     /// When it is sent again unless it is answered.
     pub(crate) again_at: Millis,
+    /// It was on its way once and could not be delivered: the decision it carries is durable.
+    pub(crate) went_out: bool,
 }
 
 impl NodeSlot {
@@ -144,6 +148,7 @@ impl NodeSlot {
             busy: None,
             reach: Reach::default(),
             down: RuntimesDown::new(),
+            takes_removals: false,
         }
     }
 
@@ -158,6 +163,7 @@ impl NodeSlot {
         self.busy = None;
         self.reach = Reach::default();
         self.down.clear();
+        self.takes_removals = false;
         self.orders.clear();
         self.removed.clear();
         self.seq = 0;

@@ -392,5 +392,6 @@ fn heard((term, session): (Term, Session), seq: u64, said: (bool, bool, bool)) -
         drain,
         want_inventory,
         beat_ms,
+        removals: Vec::new(),
     })
 }

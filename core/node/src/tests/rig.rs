@@ -119,6 +119,7 @@ pub(super) fn heard(seq: u64) -> BeatAnswer {
         drain: false,
         want_inventory: false,
         beat_ms: 0,
+        removals: Vec::new(),
     }
 }
 
