@@ -425,7 +425,12 @@ impl Agent {
             restarts: intent.restarts,
             confirmed: slot.confirmed,
             progress: slot.progress,
-            trouble: slot.trouble.as_ref().or(slot.layer.warning()).cloned(),
+            trouble: slot
+                .trouble
+                .as_ref()
+                .or(slot.layer.warning())
+                .cloned()
+                .or_else(|| slot.services.trouble()),
         };
         let held = slot::held(report, intent);
         match &mut slot.told {

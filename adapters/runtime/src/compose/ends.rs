@@ -187,6 +187,7 @@ mod tests {
             one_shot: false,
             replicas: 1,
             after: after.iter().map(ToString::to_string).collect(),
+            again: None,
         };
         let services = [
             ("web", shape(&["api"])),

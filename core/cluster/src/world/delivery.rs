@@ -222,22 +222,6 @@ impl World {
         self.close_unit();
     }
 
-    /// The rest of the sentence for work that waits for a node which cannot prove that it has no copy.
-    fn says_unprovable(&self, at: WorkloadIndex) -> &'static str {
-        let Some(slot) = self.workloads.get(at.0) else { return "" };
-        let node = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
-        let waits = slot.assignment.phase == Phase::Starting
-            && self.is_overdue(at)
-            && self.at_most_once(&slot.workload.spec)
-            && !slot.attempt.never_arrived();
-        if waits && node.is_some_and(|node| !self.proves_removals(node)) {
-            "; it is not started elsewhere, because a copy may run there and the agent is too old to prove \
-             that none does"
-        } else {
-            ""
-        }
-    }
-
     /// An order about a workload is no longer on its way.
     pub(super) fn order_ended(
         &mut self,

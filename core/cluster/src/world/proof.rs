@@ -11,8 +11,10 @@
 //! twice. Nothing is carried that was not sent before, so all of it is durable.
 
 use persys_model::link::Removal;
+use persys_model::phase::Phase;
 
 use super::World;
+use super::slots::WorkloadIndex;
 use crate::placement::NodeIndex;
 
 /// Most removals that one answer carries; the next answers carry the rest.
@@ -30,7 +32,7 @@ impl World {
         if !node.takes_removals || node.reach.trouble().is_none() {
             return Vec::new();
         }
-        let undelivered = |index: &super::slots::WorkloadIndex| {
+        let undelivered = |index: &WorkloadIndex| {
             let slot = self.workloads.get(index.0)?;
             let former = slot.assignment.former.get(&node.node.facts.id)?;
             let sent = node.orders.get(&slot.workload.id)?;
@@ -38,5 +40,21 @@ impl World {
             carried.then(|| Removal { workload: slot.workload.id.clone(), epoch: former.epoch })
         };
         node.formers.iter().filter_map(undelivered).take(MOST_AT_ONCE).collect()
+    }
+
+    /// The rest of the sentence for work that waits for a node which cannot prove that it has no copy.
+    pub(super) fn says_unprovable(&self, at: WorkloadIndex) -> &'static str {
+        let Some(slot) = self.workloads.get(at.0) else { return "" };
+        let node = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
+        let waits = slot.assignment.phase == Phase::Starting
+            && self.is_overdue(at)
+            && self.at_most_once(&slot.workload.spec)
+            && !slot.attempt.never_arrived();
+        if waits && node.is_some_and(|node| !self.proves_removals(node)) {
+            "; it is not started elsewhere, because a copy may run there and the agent is too old to prove \
+             that none does"
+        } else {
+            ""
+        }
     }
 }

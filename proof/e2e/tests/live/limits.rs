@@ -30,7 +30,7 @@ async fn want_of_memory_is_told_by_its_name() {
 
     // The service has no limit of its own: that of the stack holds.
     let file = format!(
-        "services:\n  calm:\n    image: {IMAGE}\n    command: [sleep, '1000']\n    restart: always\n  \
+        "services:\n  calm:\n    image: {IMAGE}\n    command: [sleep, '1000']\n    restart: 'no'\n  \
          eats:\n    image: {IMAGE}\n    command: [sh, -c, \"{}\"]\n    restart: 'no'\n",
         EATS.replace('$', "$$")
     );
