@@ -45,7 +45,7 @@ impl World {
         slot.limits = beat.limits;
         let (was_busy, is_busy) = (slot.busy.is_some(), beat.busy.is_some());
         slot.busy = beat.busy;
-        slot.takes_removals = beat.takes_removals;
+        slot.reach.set_takes_removals(beat.takes_removals);
         if slot.node.condition != Condition::Ready {
             self.ready_again(at);
         }

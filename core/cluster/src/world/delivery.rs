@@ -46,6 +46,8 @@ const NOT_DONE: &str = "not done after";
 pub(crate) struct Reach {
     failures: u32,
     why: Option<Arc<str>>,
+    /// Its agent obeys removals that the answer to a heartbeat carries.
+    takes_removals: bool,
 }
 
 impl Reach {
@@ -65,7 +67,18 @@ impl Reach {
     }
 
     fn answered(&mut self) {
-        *self = Self::default();
+        self.failures = 0;
+        self.why = None;
+    }
+
+    /// True if its agent obeys removals in the answer to a heartbeat.
+    pub(crate) fn takes_removals(&self) -> bool {
+        self.takes_removals
+    }
+
+    /// Its heartbeat says whether it does.
+    pub(crate) fn set_takes_removals(&mut self, takes: bool) {
+        self.takes_removals = takes;
     }
 }
 

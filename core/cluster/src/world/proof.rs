@@ -23,13 +23,13 @@ const MOST_AT_ONCE: usize = 64;
 impl World {
     /// True if the agent of a node obeys removals in the answer to a heartbeat.
     pub(super) fn proves_removals(&self, at: NodeIndex) -> bool {
-        self.nodes.get(at.0).is_some_and(|slot| slot.takes_removals)
+        self.nodes.get(at.0).is_some_and(|slot| slot.reach.takes_removals())
     }
 
     /// Removals that a node which cannot be called is told with the answer to its heartbeat.
     pub(super) fn removals_by_answer(&self, at: NodeIndex) -> Vec<Removal> {
         let Some(node) = self.nodes.get(at.0) else { return Vec::new() };
-        if !node.takes_removals || node.reach.trouble().is_none() {
+        if !node.reach.takes_removals() || node.reach.trouble().is_none() {
             return Vec::new();
         }
         let undelivered = |index: &WorkloadIndex| {

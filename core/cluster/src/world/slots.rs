@@ -72,8 +72,6 @@ pub(crate) struct NodeSlot {
     pub(crate) reach: Reach,
     /// Its runtimes that do not answer.
     pub(crate) down: RuntimesDown,
-    /// Its agent obeys removals that the answer to a heartbeat carries.
-    pub(crate) takes_removals: bool,
 }
 
 /// How a silent node is probed.
@@ -148,7 +146,6 @@ impl NodeSlot {
             busy: None,
             reach: Reach::default(),
             down: RuntimesDown::new(),
-            takes_removals: false,
         }
     }
 
@@ -163,7 +160,6 @@ impl NodeSlot {
         self.busy = None;
         self.reach = Reach::default();
         self.down.clear();
-        self.takes_removals = false;
         self.orders.clear();
         self.removed.clear();
         self.seq = 0;
