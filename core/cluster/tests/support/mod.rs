@@ -9,6 +9,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::too_many_lines,
+    clippy::struct_excessive_bools,
     reason = "shared by several test binaries"
 )]
 
