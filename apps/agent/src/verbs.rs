@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::id::WorkloadId;
+use persys_model::spec::STOP_GRACE_MS;
 use persys_node::effects::{Run, Verb};
 use persys_node::input::{Existing, Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
@@ -14,7 +15,7 @@ use crate::operations::part;
 use crate::progress::ProgressReports;
 
 /// How long a workload may take to end by itself before it is ended.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 
 /// The word for a verb.
 pub(crate) fn word(verb: &Verb) -> &'static str {

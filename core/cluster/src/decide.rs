@@ -42,6 +42,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) order_open: bool,
     /// No order for it can have reached the node, and no earlier copy is there.
     pub(crate) never_arrived: bool,
+    /// Its node can prove by its heartbeats that it has no copy of it.
+    pub(crate) provable: bool,
     /// The next attempt is due.
     pub(crate) retry_due: bool,
     /// A new revision was tried and fits nowhere: carry on with the old one.
@@ -222,7 +224,8 @@ fn listen(now: &Situation<'_>) -> Action {
 
 /// It should run, and nothing goes on.
 fn overdue(now: &Situation<'_>) -> Action {
-    let may_leave = !now.stays && !now.order_open && (!now.exclusive || now.never_arrived);
+    let safe = !now.exclusive || now.never_arrived || now.provable;
+    let may_leave = !now.stays && !now.order_open && safe;
     match (now.accepted, may_leave && !now.move_blocked) {
         (true, _) => Action::TimeOut,
         (false, true) => Action::Redispatch,

@@ -148,6 +148,8 @@ marks! {
     MovedUndelivered,
     /// Work that must not run twice was placed elsewhere because its order never left.
     MovedNeverArrived,
+    /// Work that must not run twice gave up its place, until its node proves that it has no copy.
+    ProofAwaited,
     /// An attempt ended without progress.
     TimedOut,
     /// A runtime of a node stopped or began to answer.

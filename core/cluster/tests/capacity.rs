@@ -55,6 +55,7 @@ fn limited(c: &mut Cluster, limits: BTreeMap<PoolName, u64>) {
         limits,
         busy: None,
         down: BTreeMap::new(),
+        takes_removals: false,
     };
     let request = c.request();
     c.step(Input::Beat(request, beat));

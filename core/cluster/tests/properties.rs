@@ -335,6 +335,7 @@ impl Trial {
             limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
+            takes_removals: false,
         };
         self.step(Input::Beat(request, beat));
     }

@@ -69,8 +69,20 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
     let (removed, inventory, busy) = (Vec::new(), None, None);
     let (usage, limits, down) = (Usage::default(), BTreeMap::new(), BTreeMap::new());
     let reports = vec![report];
-    let beat =
-        Beat { node, session, seq, reports, removed, inventory, tasks, usage, limits, busy, down };
+    let beat = Beat {
+        node,
+        session,
+        seq,
+        reports,
+        removed,
+        inventory,
+        tasks,
+        usage,
+        limits,
+        busy,
+        down,
+        takes_removals: false,
+    };
     let request = c.request();
     c.step(Input::Beat(request, beat));
 }

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::{NodeId, PoolName};
+use crate::id::{NodeId, PoolName, WorkloadId};
 use crate::inventory::{Inventory, Report, Tombstone};
 use crate::node::NodeFacts;
 use crate::resources::Compute;
 use crate::spec::WorkloadType;
 use crate::task::WorkloadTask;
-use crate::token::{Session, Term};
+use crate::token::{Epoch, Session, Term};
 
 /// An agent's first word in each life: who it is and all that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,18 @@ pub struct Beat {
     pub busy: Option<Arc<str>>,
     /// Runtimes that do not answer, by the type of workload they run, with the cause.
     pub down: BTreeMap<WorkloadType, Arc<str>>,
+    /// True if the agent obeys removals that the answer to a heartbeat carries.
+    pub takes_removals: bool,
+}
+
+/// A removal that the answer to a heartbeat carries because it cannot be delivered: the node is to have
+/// no copy of the workload up to this decision, and proves that with a tombstone. Its data stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// The workload.
+    pub workload: WorkloadId,
+    /// The decision.
+    pub epoch: Epoch,
 }
 
 /// Reserved and measured use of one machine. Placement does not depend on it.
@@ -115,6 +127,8 @@ pub enum BeatAnswer {
         /// How often to beat from now on; 0 leaves it as it is. A node with exclusive work may beat
         /// more often.
         beat_ms: u64,
+        /// Removals that could not be delivered.
+        removals: Vec<Removal>,
     },
     /// This life is over: register again, act on nothing before.
     RegisterAgain {

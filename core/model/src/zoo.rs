@@ -82,6 +82,8 @@ zoo! {
     RetainedNotFound = "retained-not-found",
     /// What the runtimes say counts as the answer to the last question, however late it comes.
     LateLookBelieved = "late-look-believed",
+    /// Work whose order may have arrived moves on before its node has proved that it has no copy.
+    ProofNotAwaited = "proof-not-awaited",
 }
 
 /// The bugs that are switched on.

@@ -28,6 +28,28 @@ use crate::slot::{
 impl Agent {
     /// Obeys a command or says why not.
     pub(crate) fn command(&mut self, request: RequestId, command: Command, effects: &mut Effects) {
+        let (workload, epoch) = (command.workload.clone(), command.epoch);
+        let removes = matches!(command.order, Order::Remove { .. });
+        let on = match self.obey(command, effects) {
+            Verdict::Refuse(refusal) => {
+                effects.answers.push((request, Answer::Refused(refusal)));
+                return;
+            }
+            Verdict::Gone(epoch) => WaitsOn::Disk(self.journal.made(), Answer::Removed { epoch }),
+            Verdict::Confirm | Verdict::FillIn | Verdict::Take => {
+                let gone = self.intents().get(&workload).is_some_and(is_gone);
+                if removes && gone {
+                    WaitsOn::Burial(epoch)
+                } else {
+                    WaitsOn::Disk(self.journal.made(), Answer::Accepted)
+                }
+            }
+        };
+        self.waiting.push(Waiting { request, workload, on });
+    }
+
+    /// Takes a command into the ledger, if it is obeyed.
+    pub(crate) fn obey(&mut self, command: Command, effects: &mut Effects) -> Verdict {
         let ledger = self.journal.ledger();
         let standing = Standing {
             term: ledger.term,
@@ -54,20 +76,8 @@ impl Agent {
             | Verdict::FillIn
             | Verdict::Take => self.hear_term(term, effects),
         }
-        let removes = match order {
-            Order::Apply(_) => false,
-            Order::Remove { .. } => true,
-        };
         match verdict {
-            Verdict::Refuse(refusal) => {
-                effects.answers.push((request, Answer::Refused(refusal)));
-                return;
-            }
-            Verdict::Gone(epoch) => {
-                let on = WaitsOn::Disk(self.journal.made(), Answer::Removed { epoch });
-                self.waiting.push(Waiting { request, workload, on });
-                return;
-            }
+            Verdict::Refuse(_) | Verdict::Gone(_) => return verdict,
             Verdict::Confirm => {}
             Verdict::FillIn => self.fill_in(&workload, order, effects),
             Verdict::Take => self.take(&workload, epoch, order, effects),
@@ -75,14 +85,8 @@ impl Agent {
         if let Some(slot) = self.slots.get_mut(&workload) {
             slot.confirmed = true;
         }
-        self.touched.insert(workload.clone());
-        let gone = self.intents().get(&workload).is_some_and(is_gone);
-        let on = if removes && gone {
-            WaitsOn::Burial(epoch)
-        } else {
-            WaitsOn::Disk(self.journal.made(), Answer::Accepted)
-        };
-        self.waiting.push(Waiting { request, workload, on });
+        self.touched.insert(workload);
+        verdict
     }
 
     /// A new decision.

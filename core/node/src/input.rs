@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::command::Command;
-use persys_model::failure::Failure;
+use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{PoolName, RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
@@ -125,6 +125,26 @@ pub struct Seen {
     pub revision: RevisionId,
     /// How it is.
     pub state: Existing,
+    /// Of a stack: what the policies of its services say of those that ended.
+    pub services: ServiceEnds,
+}
+
+/// Ended services of a stack, judged each by its own restart policy. Empty for anything else, and for a
+/// stack whose services have one policy: its end is judged as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServiceEnds {
+    /// All of them have ended, and none is started again.
+    pub over: bool,
+    /// A service that failed and is not started again while others go on, in words.
+    pub failed: Option<Arc<str>>,
+}
+
+impl ServiceEnds {
+    /// The failed service, as a report tells it.
+    pub(crate) fn trouble(&self) -> Option<Failure> {
+        let failure = |text: &Arc<str>| Failure::new(FailureReason::RuntimeError, text);
+        self.failed.as_ref().map(|text| failure(text).in_stage(FailureStage::Run))
+    }
 }
 
 /// How an existing thing is.

@@ -22,6 +22,8 @@ pub mod fence;
 pub mod input;
 mod journal;
 pub mod ledger;
+mod outgoing;
+mod removals;
 pub mod restart;
 mod session;
 pub mod settings;

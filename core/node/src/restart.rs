@@ -55,6 +55,18 @@ pub fn verdict(policy: RestartPolicy, code: i32, so_far: Restarts) -> Verdict {
     }
 }
 
+/// True if a service of a stack that ended with `code`, after so many restarts of its own, is started
+/// again by its own policy. A limit of `always` counts restarts of the whole stack in a row, and is left
+/// to the rule of the stack.
+#[must_use]
+pub fn service_again(policy: RestartPolicy, code: i32, restarts: u32) -> bool {
+    let so_far = Restarts { total: restarts, in_row: 0 };
+    match verdict(policy, code, so_far) {
+        Verdict::Again(_) => true,
+        Verdict::Complete | Verdict::GiveUp(_) => false,
+    }
+}
+
 /// Judges the end of a machine. It runs as long as it is wanted, unless its first `boots` boots in a row
 /// fail: then more of them will not help.
 #[must_use]

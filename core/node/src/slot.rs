@@ -15,7 +15,7 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use crate::decide::{Case, Leave, Next, Rule, Thing, Version};
-use crate::input::{Existing, LedgerSeq, LookId, Seen, VerbId};
+use crate::input::{Existing, LedgerSeq, LookId, Seen, ServiceEnds, VerbId};
 use crate::ledger::{Goal, Intent};
 use crate::restart::{self, Restarts};
 use crate::settings::AgentSettings;
@@ -63,6 +63,8 @@ pub(crate) struct Slot {
     pub(crate) trouble: Option<Failure>,
     /// What its containers wrote into layers of their own, against what it reserves.
     pub(crate) layer: Layer,
+    /// Of a stack: what the policies of its services say of those that ended.
+    pub(crate) services: ServiceEnds,
     /// No verb before this moment.
     pub(crate) retry_at: Option<Millis>,
     /// What the scheduler was or is to be told.
@@ -302,6 +304,7 @@ impl Slot {
                 seen.state == Existing::Running
                     && seen.epoch == *epoch
                     && seen.revision == *revision
+                    && seen.services == self.services
             }
             View::Unknown | View::Absent | View::There { .. } => false,
         };
@@ -373,6 +376,10 @@ impl Slot {
     /// The rule for its last end. The policy of a stack is read from its file, so only an end asks for it.
     fn rule(&self, spec: Option<&Spec>, settings: &AgentSettings) -> Rule {
         match (&self.view, spec) {
+            // Nothing of a stack is started again: how it ended is all that is left to say.
+            (View::There { state: Existing::Exited { .. }, .. }, Some(_)) if self.services.over => {
+                Rule::Policy(RestartPolicy::No)
+            }
             (View::There { state: Existing::Exited { code }, .. }, Some(spec)) => {
                 restart::rule(spec, *code, self.last_run_ms, settings)
             }

@@ -343,12 +343,14 @@ impl Agent {
         let intent = self.journal.ledger().intents.get(workload);
         let hidden = slot.may_hide(intent, self.watch.blind());
         slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));
+        let services = there.as_ref().map(|seen| seen.services.clone()).unwrap_or_default();
         let view = match there {
             Some(seen) => View::from(seen),
             None if hidden => View::Unknown,
             None => View::Absent,
         };
-        let news = first || view != slot.view;
+        let news = first || view != slot.view || services != slot.services;
+        slot.services = services;
         if view == View::Unknown {
             slot.view = view;
             return news;

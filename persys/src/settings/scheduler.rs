@@ -63,7 +63,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("agent-down-grace", ["SCHEDULER_AGENT_DOWN_GRACE"], "1m", "How long after its lease a node keeps its work whose host lives and whose agent does not"),
     setting!("agent-apply-timeout", ["SCHEDULER_AGENT_APPLY_TIMEOUT"], "45s", "Longest time without progress until an attempt to start a container or a stack ends"),
     setting!("agent-vm-apply-timeout", ["SCHEDULER_AGENT_VM_APPLY_TIMEOUT"], "4m", "The same for a virtual machine"),
-    setting!("agent-delete-timeout", ["SCHEDULER_AGENT_DELETE_TIMEOUT"], "1m", "Longest time without progress until a stop or a removal is reported as overdue"),
+    setting!("agent-delete-timeout", ["SCHEDULER_AGENT_DELETE_TIMEOUT"], "1m", "Longest time without progress until a stop or a removal is reported as overdue; the time a workload has to end by itself comes on top"),
     setting!("domain", ["DOMAIN"], "persys.local", "Domain of the names of scheduler and workloads"),
     setting!("agents-discovery-domain", ["AGENTS_DISCOVERY_DOMAIN"], "agents.persys.cloud", "Domain of the names of agents"),
     setting!("shard-key", ["SCHEDULER_SHARD_KEY"], "default", "Part of the names of agents before their domain"),

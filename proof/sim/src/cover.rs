@@ -28,6 +28,7 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "agent: registration refused",
     "agent: told to register again",
     "agent: told to hold",
+    "scheduler: removal by the answer to a beat",
     "agent: ledger could not be written",
     "agent: start came too late",
     "watchdog: stopped exclusive work",

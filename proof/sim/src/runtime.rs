@@ -13,7 +13,7 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumeKey;
 use persys_node::effects::Verb;
-use persys_node::input::{Existing, Observation, Outcome, Seen};
+use persys_node::input::{Existing, Observation, Outcome, Seen, ServiceEnds};
 
 /// One thing with our labels.
 #[derive(Debug, Clone)]
@@ -249,6 +249,7 @@ impl Runtime {
             epoch: thing.epoch,
             revision: thing.revision.clone(),
             state: thing.state.clone(),
+            services: ServiceEnds::default(),
         });
         Observation::Complete(seen.collect())
     }

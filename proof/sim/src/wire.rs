@@ -1,9 +1,9 @@
 //! What goes over the network.
 
 use persys_cluster::input::{Ask, Probe};
-use persys_model::command::{Answer, Command};
+use persys_model::command::{Answer, Command, Order};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::link::{BeatAnswer, Registration, RegistrationAnswer};
+use persys_model::link::{BeatAnswer, Registration, RegistrationAnswer, Removal};
 use persys_model::token::{Epoch, Session};
 use persys_node::effects::Upward;
 
@@ -53,4 +53,17 @@ pub(crate) struct Told {
     pub(crate) session: Session,
     pub(crate) workload: WorkloadId,
     pub(crate) epoch: Epoch,
+}
+
+/// The orders that the answer to a heartbeat carries.
+pub(crate) fn removals(answer: &BeatAnswer) -> Vec<Command> {
+    let BeatAnswer::Heard { term, session, removals, .. } = answer else { return Vec::new() };
+    let order = |Removal { workload, epoch }: &Removal| Command {
+        term: *term,
+        session: *session,
+        epoch: *epoch,
+        workload: workload.clone(),
+        order: Order::Remove { purge: false },
+    };
+    removals.iter().map(order).collect()
 }

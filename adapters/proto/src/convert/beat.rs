@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use persys_model::failure::clip;
 use persys_model::fault::Faults;
-use persys_model::id::{NodeId, PoolName};
-use persys_model::link::{Beat, BeatAnswer, Usage};
+use persys_model::id::{NodeId, PoolName, WorkloadId};
+use persys_model::link::{Beat, BeatAnswer, Removal, Usage};
 use persys_model::resources::Compute;
 use persys_model::spec::WorkloadType;
 use persys_model::spec::check::limits::{CPU_MILLICORES, MEMORY_MIB};
 use persys_model::time::WallMillis;
-use persys_model::token::{Session, Term};
+use persys_model::token::{Epoch, Session, Term};
 
 use super::at::{At, reading};
 use super::leaf::{ITEMS, POOLS, amount, count, list, name, signed, token};
@@ -60,6 +60,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         agent_version: String::new(),
         tasks: beat.tasks.iter().map(task::to_wire).collect(),
         pool_limits: beat.limits.iter().map(limit_to_wire).collect(),
+        takes_removals: beat.takes_removals,
     }
 }
 
@@ -107,6 +108,7 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
         limits,
         busy: busy(&request.busy),
         down: runtimes_down(request.runtimes_down),
+        takes_removals: request.takes_removals,
     })
 }
 
@@ -220,6 +222,7 @@ pub fn answer_to_wire(
             drain: _,
             want_inventory,
             beat_ms,
+            removals,
         } => {
             wire::HeartbeatResponse {
                 acknowledged: true,
@@ -237,6 +240,7 @@ pub fn answer_to_wire(
                 heartbeat_interval_ms: *beat_ms,
                 denied_changed: false,
                 denied: Vec::new(),
+                removals: removals.iter().map(removal_to_wire).collect(),
                 // Known to the process, not to the answer.
                 mode: String::new(),
             }
@@ -249,6 +253,16 @@ pub fn answer_to_wire(
             ..wire::HeartbeatResponse::default()
         },
     }
+}
+
+fn removal_to_wire(removal: &Removal) -> wire::Removal {
+    wire::Removal { workload_id: removal.workload.to_string(), epoch: removal.epoch.0 }
+}
+
+/// One that cannot be read is not obeyed, and so never proved.
+fn removal(given: &wire::Removal) -> Option<Removal> {
+    let workload = WorkloadId::new(&given.workload_id).ok()?;
+    (given.epoch > 0).then_some(Removal { workload, epoch: Epoch(given.epoch) })
 }
 
 /// What an old scheduler answers: nothing of it may stop running work.
@@ -291,6 +305,7 @@ pub fn answer_from_wire(
             drain: false,
             want_inventory: answer.want_inventory,
             beat_ms: answer.heartbeat_interval_ms,
+            removals: answer.removals.iter().take(ITEMS).filter_map(removal).collect(),
         }))
     })
 }

@@ -14,13 +14,14 @@ const OURS_FROM: i32 = 100;
 
 /// Messages the contract does not know. All of them are in the control package; a message that
 /// is missing from the table and from here is a slip in one of the two.
-const OUR_MESSAGES: [&str; 13] = [
+const OUR_MESSAGES: [&str; 14] = [
     "AgentCommand",
     "AgentReply",
     "Constraint",
     "InventoryItem",
     "PlacementRules",
     "PoolLimit",
+    "Removal",
     "ResourceLimits",
     "SecretUse",
     "SecretValue",

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::DriverName;
+use persys_model::id::{DriverName, WorkloadId};
 use persys_model::inventory::State;
-use persys_model::link::{BeatAnswer, RegistrationAnswer};
+use persys_model::link::{BeatAnswer, RegistrationAnswer, Removal};
 use persys_model::time::WallMillis;
-use persys_model::token::{Session, Term};
+use persys_model::token::{Epoch, Session, Term};
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::beat::{self, LegacyBeatAnswer};
 use persys_proto::convert::register::{self, LegacyAnswer};
@@ -37,6 +37,32 @@ fn a_beat_survives() {
         assert_eq!(arrived.value, Said::Ours(said), "seed {seed}");
         assert!(arrived.odd.is_empty(), "seed {seed}: {}", arrived.odd);
     }
+}
+
+fn removal(nth: u8) -> Removal {
+    let workload = WorkloadId::new(&format!("w{nth}")).unwrap();
+    Removal { workload, epoch: Epoch(u64::from(nth) + 1) }
+}
+
+#[test]
+fn a_removal_that_cannot_be_read_is_not_obeyed() {
+    let answer = BeatAnswer::Heard {
+        term: Term(3),
+        session: Session(4),
+        seq: 1,
+        renewed: true,
+        hold: false,
+        drain: false,
+        want_inventory: false,
+        beat_ms: 0,
+        removals: vec![removal(1)],
+    };
+    let mut message = beat::answer_to_wire(&answer, false, 6_000, NOW);
+    let odd = [("", 5), ("a b", 5), ("web", 0)];
+    message
+        .removals
+        .extend(odd.map(|(id, epoch)| wire::Removal { workload_id: id.to_owned(), epoch }));
+    assert_eq!(beat::answer_from_wire(&message), Ok(Said::Ours(answer)));
 }
 
 #[test]
@@ -72,6 +98,7 @@ fn answers_survive() {
             drain: false,
             want_inventory: bits & 4 > 0,
             beat_ms: u64::from(bits) * 1_000,
+            removals: (0..bits).map(removal).collect(),
         };
         let message = beat::answer_to_wire(&answer, false, 6_000, NOW);
         assert_eq!(message.drain_node, bits & 2 > 0, "old agents read hold as drain");

@@ -146,6 +146,7 @@ pub(crate) fn beat(r: &mut Random) -> Beat {
         } else {
             BTreeMap::new()
         },
+        takes_removals: r.one_in(2),
     }
 }
 

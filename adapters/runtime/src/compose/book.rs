@@ -21,7 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use persys_compose::Document;
 use persys_model::id::WorkloadId;
+use persys_model::spec::compose::{policies_differ, policy};
+use persys_model::spec::container::RestartPolicy;
 use persys_model::token::Epoch;
+use persys_node::restart::service_again;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -43,6 +46,45 @@ pub(super) struct Shape {
     pub(super) one_shot: bool,
     pub(super) replicas: u32,
     pub(super) after: Vec<String>,
+    /// When it is started again after its end, where the services of its stack differ in that.
+    #[serde(default)]
+    pub(super) again: Option<Again>,
+}
+
+/// When a service is started again after its end. A limit of `always` is one of the whole stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Again {
+    Never,
+    AfterFailure { most: u32 },
+    Always,
+}
+
+impl Again {
+    fn of(policy: RestartPolicy) -> Self {
+        match policy {
+            RestartPolicy::No => Self::Never,
+            RestartPolicy::OnFailure { max_retries } => Self::AfterFailure { most: max_retries },
+            RestartPolicy::Always
+            | RestartPolicy::UnlessStopped
+            | RestartPolicy::AlwaysUpTo { .. } => Self::Always,
+        }
+    }
+
+    fn policy(self) -> RestartPolicy {
+        match self {
+            Self::Never => RestartPolicy::No,
+            Self::AfterFailure { most } => RestartPolicy::OnFailure { max_retries: most },
+            Self::Always => RestartPolicy::Always,
+        }
+    }
+}
+
+/// Restarts of services that ended, under one decision.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Restarts {
+    epoch: u64,
+    services: BTreeMap<String, u32>,
 }
 
 impl std::fmt::Debug for Version {
@@ -62,12 +104,50 @@ pub(super) struct Record {
     /// Whether we stopped it: then even what may end by itself has not ended by itself.
     #[serde(default)]
     pub(super) rested: bool,
+    /// Restarts of services that have policies of their own.
+    #[serde(default)]
+    pub(super) restarts: Restarts,
 }
 
 impl Record {
     /// `version` came up.
     pub(super) fn up(version: Version) -> Self {
-        Self { good: Some(version), next: None, rested: false }
+        Self { good: Some(version), ..Self::default() }
+    }
+
+    /// True if the end of a service with this code is not followed by a start: it has done its work, or
+    /// its policy gives it up.
+    pub(super) fn is_over(&self, service: &str, code: i32) -> bool {
+        let shape = self.judged_by().and_then(|version| version.services.get(service));
+        let Some(shape) = shape else { return false };
+        let done = shape.one_shot && code == 0;
+        done || shape.again.is_some_and(|again| {
+            let restarts = self.restarts.services.get(service).copied().unwrap_or(0);
+            !service_again(again.policy(), code, restarts)
+        })
+    }
+
+    /// True if its services are judged each by a policy of its own.
+    pub(super) fn judges_apart(&self) -> bool {
+        let version = self.judged_by();
+        version.is_some_and(|version| version.services.values().any(|shape| shape.again.is_some()))
+    }
+
+    /// Restarts after `ended` services are started once more by the decision `epoch`.
+    pub(super) fn restarts_with(&self, epoch: Epoch, ended: &[String]) -> Restarts {
+        if !self.judges_apart() {
+            return Restarts::default();
+        }
+        let mut restarts = if self.restarts.epoch == epoch.0 {
+            self.restarts.clone()
+        } else {
+            Restarts { epoch: epoch.0, ..Restarts::default() }
+        };
+        for service in ended {
+            let count = restarts.services.entry(service.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+        restarts
     }
 
     /// The version that what is there is judged by.
@@ -83,10 +163,12 @@ impl Record {
 
 /// The shapes of the services of `document`.
 pub(super) fn shapes(document: &Document) -> BTreeMap<String, Shape> {
+    let apart = policies_differ(document);
     let shape = |service: &persys_compose::Service| Shape {
         one_shot: service.one_shot,
         replicas: service.replicas,
         after: service.depends_on.keys().cloned().collect(),
+        again: apart.then(|| Again::of(policy(service.restart))),
     };
     document.services().map(|service| (service.name.clone(), shape(service))).collect()
 }

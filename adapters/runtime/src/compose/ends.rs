@@ -12,6 +12,7 @@ use bollard::query_parameters::{
 };
 use futures::future::{join_all, try_join3};
 use persys_model::id::WorkloadId;
+use persys_model::spec::STOP_GRACE_MS;
 use persys_node::input::Existing;
 use tokio::time::Instant;
 
@@ -24,7 +25,7 @@ use super::book::{Record, Version};
 use super::observe::Piece;
 
 /// How long a stack that is removed has to end by itself, as it has with the program.
-const REMOVAL_GRACE: Duration = Duration::from_secs(10);
+const REMOVAL_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 
 impl Compose {
     pub(super) async fn let_end(
@@ -186,6 +187,7 @@ mod tests {
             one_shot: false,
             replicas: 1,
             after: after.iter().map(ToString::to_string).collect(),
+            again: None,
         };
         let services = [
             ("web", shape(&["api"])),

@@ -178,7 +178,7 @@ impl Evidence for Compose {
     async fn evidence(&self, workload: &WorkloadId) -> Result<Option<End>, Error> {
         let pieces = self.pieces(Some(workload)).await?;
         let record = self.book.record(workload);
-        let (Existing::Exited { .. }, Some(piece)) = judge(record.judged_by(), &pieces) else {
+        let (Existing::Exited { .. }, Some(piece)) = judge(&record, &pieces) else {
             return Ok(None);
         };
         let Some(raw) = self.docker.inspect_raw(&piece.id).await? else { return Ok(None) };

@@ -28,7 +28,7 @@ use crate::process::{Ended, ProcessError};
 use crate::runtime::Start;
 
 use super::book::{self, Record, Version};
-use super::observe::{Piece, judge, lacking};
+use super::observe::{Piece, ended, judge, lacking};
 use super::program::Program;
 use super::{Compose, document_of, names, program, stack_of, words};
 
@@ -41,12 +41,18 @@ impl Compose {
         });
         let settled = same.filter(|_| !pieces.is_empty());
         if let Some(version) = settled {
-            if judge(Some(version), &pieces).0 == Existing::Running {
+            if judge(&record, &pieces).0 == Existing::Running {
                 return Ok(());
             }
             // All of it, if we stopped it, or if it has done its work and is to do it again.
-            let services = if record.rested { Vec::new() } else { lacking(version, &pieces) };
-            return self.repair(start, version, &services).await;
+            let services =
+                if record.rested { Vec::new() } else { lacking(&record, version, &pieces) };
+            let restarts = record.restarts_with(start.epoch, &ended(&services, &pieces));
+            let counted = Record { restarts, ..Record::clone(&record) };
+            if counted != *record {
+                self.book.keep(&start.workload, counted.clone()).await?;
+            }
+            return self.repair(start, counted, version, &services).await;
         }
         let document = document_of(stack_of(&start.spec)?)?;
         self.has_images(&document).await?;
@@ -145,13 +151,14 @@ impl Compose {
     async fn repair(
         &self,
         start: &Start,
+        record: Record,
         version: &Version,
         services: &[String],
     ) -> Result<(), Error> {
         let limit = self.docker.time_within(start, self.settings.up)?;
         match self.up(start, version, services, limit).await? {
             Ended { code: Some(0), .. } => {
-                self.book.keep(&start.workload, Record::up(version.clone())).await?;
+                self.book.keep(&start.workload, Record { rested: false, ..record }).await?;
                 self.not_too_late(start).await
             }
             ended => {
@@ -171,7 +178,7 @@ impl Compose {
         version: Version,
         document: &Document,
     ) -> Result<(), Error> {
-        let begun = Record { good: good.clone(), next: Some(version.clone()), rested: false };
+        let begun = Record { good: good.clone(), next: Some(version.clone()), ..Record::default() };
         // One that cannot be run touches nothing.
         self.found().await?;
         self.book.keep(&start.workload, begun).await?;

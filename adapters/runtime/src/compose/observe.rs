@@ -2,17 +2,21 @@
 //!
 //! | its containers | the stack |
 //! |---|---|
-//! | a service that must run has ended, or a one-shot has ended badly | exited, with that code |
+//! | a service has ended that its policy starts again | exited, with that code |
 //! | one is missing, or was never started | created |
 //! | one runs | running |
-//! | all have ended well and none must run | exited with 0: it has done its work |
+//! | all have ended and none is started again | exited, with the first bad code or 0 |
+//!
+//! Where all services have one policy, that of the stack judges: then a service that must run and has ended,
+//! or a one-shot that has ended badly, is the end of the stack.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bollard::models::{ContainerInspectResponse, ContainerSummary};
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::token::Epoch;
-use persys_node::input::{Existing, Seen};
+use persys_node::input::{Existing, Seen, ServiceEnds};
 
 use crate::docker::identity;
 use crate::docker::observe::{addresses, existing, moment, published, summary_existing};
@@ -146,7 +150,8 @@ fn seen(workload: WorkloadId, record: &Record, pieces: &[Piece]) -> Seen {
         workload,
         epoch,
         revision: revision.unwrap_or_else(|| RevisionId::fixed(NO_REVISION)),
-        state: judge(record.judged_by(), pieces).0,
+        state: judge(record, pieces).0,
+        services: ends(record, pieces),
     }
 }
 
@@ -155,20 +160,39 @@ fn is_of(version: &Version, pieces: &[Piece]) -> bool {
     pieces.iter().all(|piece| piece.mark.project == version.project)
 }
 
-/// How a stack is, and which of its containers is to blame if it ended badly.
-pub(super) fn judge<'a>(
-    version: Option<&Version>,
-    pieces: &'a [Piece],
-) -> (Existing, Option<&'a Piece>) {
-    let one_shot = |piece: &Piece| {
-        let shape = version.and_then(|version| version.services.get(&piece.mark.service));
-        shape.is_some_and(|shape| shape.one_shot)
+/// Services that ended, where each is judged by a policy of its own.
+fn ends(record: &Record, pieces: &[Piece]) -> ServiceEnds {
+    if !record.judges_apart() || record.rested {
+        return ServiceEnds::default();
+    }
+    let over = |piece: &&Piece| match piece.state {
+        Existing::Exited { code } => record.is_over(&piece.mark.service, code),
+        Existing::Created | Existing::Running => false,
     };
+    let ended = matches!(judge(record, pieces).0, Existing::Exited { .. });
+    if ended && !pieces.is_empty() && pieces.iter().all(|piece| over(&piece)) {
+        return ServiceEnds { over: true, failed: None };
+    }
+    let failed = pieces.iter().filter(over).find_map(|piece| match piece.state {
+        Existing::Exited { code: 0 } | Existing::Created | Existing::Running => None,
+        Existing::Exited { code } => Some(format!(
+            "service {} exited with code {code}, and its restart policy does not start it again; the \
+             others go on",
+            piece.mark.service
+        )),
+    });
+    ServiceEnds { over: false, failed: failed.map(Arc::from) }
+}
+
+/// How a stack is, and which of its containers is to blame if it ended badly.
+pub(super) fn judge<'a>(record: &Record, pieces: &'a [Piece]) -> (Existing, Option<&'a Piece>) {
+    let version = record.judged_by();
     for piece in pieces {
         match piece.state {
-            Existing::Exited { code: 0 } if one_shot(piece) => {}
-            Existing::Exited { code } => return (Existing::Exited { code }, Some(piece)),
-            Existing::Created | Existing::Running => {}
+            Existing::Exited { code } if !record.is_over(&piece.mark.service, code) => {
+                return (Existing::Exited { code }, Some(piece));
+            }
+            Existing::Exited { .. } | Existing::Created | Existing::Running => {}
         }
     }
     let started = |piece: &&Piece| piece.state != Existing::Created;
@@ -184,20 +208,23 @@ pub(super) fn judge<'a>(
     if pieces.iter().any(|piece| piece.state == Existing::Running) {
         return (Existing::Running, None);
     }
-    let code = if pieces.is_empty() { BADLY } else { 0 };
-    (Existing::Exited { code }, pieces.first())
+    let bad = pieces.iter().find(|piece| piece.state != Existing::Exited { code: 0 });
+    match bad.or(pieces.first()) {
+        Some(piece) => (piece.state.clone(), Some(piece)),
+        None => (Existing::Exited { code: BADLY }, None),
+    }
 }
 
 /// The services that have to be started for the stack to be whole. What has done its work is not
-/// done again.
-pub(super) fn lacking(version: &Version, pieces: &[Piece]) -> Vec<String> {
+/// done again, and what its policy gave up is not tried again.
+pub(super) fn lacking(record: &Record, version: &Version, pieces: &[Piece]) -> Vec<String> {
     let well = |name: &str, shape: &Shape| {
         let mine: Vec<_> = pieces.iter().filter(|piece| piece.mark.service == name).collect();
         let whole = u32::try_from(mine.len()).is_ok_and(|count| count >= shape.replicas);
         whole
             && mine.iter().all(|piece| match piece.state {
                 Existing::Running => true,
-                Existing::Exited { code } => shape.one_shot && code == 0,
+                Existing::Exited { code } => record.is_over(name, code),
                 Existing::Created => false,
             })
     };
@@ -205,8 +232,18 @@ pub(super) fn lacking(version: &Version, pieces: &[Piece]) -> Vec<String> {
     lacking.map(|(name, _)| name.clone()).collect()
 }
 
+/// Those of `services` that ended.
+pub(super) fn ended(services: &[String], pieces: &[Piece]) -> Vec<String> {
+    let has_ended = |name: &&String| {
+        let mut mine = pieces.iter().filter(|piece| piece.mark.service == **name);
+        mine.any(|piece| matches!(piece.state, Existing::Exited { .. }))
+    };
+    services.iter().filter(has_ended).cloned().collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::book::Again;
     use super::*;
 
     const RUNS: Existing = Existing::Running;
@@ -215,7 +252,8 @@ mod tests {
     const MADE: Existing = Existing::Created;
 
     fn version(services: &[(&str, bool, u32)]) -> Version {
-        let shape = |one_shot, replicas| Shape { one_shot, replicas, after: Vec::new() };
+        let shape =
+            |one_shot, replicas| Shape { one_shot, replicas, after: Vec::new(), again: None };
         Version {
             revision: "r1".to_owned(),
             epoch: 1,
@@ -251,18 +289,18 @@ mod tests {
         ];
         for (job, web, wanted, blamed) in rows {
             let pieces = [piece("job", job.clone()), piece("web", web.clone())];
-            let (state, to_blame) = judge(Some(&version), &pieces);
+            let (state, to_blame) = judge(&Record::up(version.clone()), &pieces);
             let to_blame = to_blame.map(|piece| piece.mark.service.as_str());
             assert_eq!((state, to_blame), (wanted, blamed), "{job:?} {web:?}");
         }
         let half = [piece("web", RUNS)];
-        assert_eq!(judge(Some(&version), &half).0, MADE, "a service is missing");
+        assert_eq!(judge(&Record::up(version.clone()), &half).0, MADE, "a service is missing");
     }
 
     #[test]
     fn a_stack_of_jobs_has_done_its_work_when_all_ended_well() {
         let version = version(&[("a", true, 1), ("b", true, 1)]);
-        let state = |a, b| judge(Some(&version), &[piece("a", a), piece("b", b)]).0;
+        let state = |a, b| judge(&Record::up(version.clone()), &[piece("a", a), piece("b", b)]).0;
         assert_eq!(state(DONE, RUNS), RUNS);
         assert_eq!(state(DONE, DONE), DONE);
         assert_eq!(state(DIED, DONE), DIED);
@@ -271,20 +309,85 @@ mod tests {
     #[test]
     fn all_replicas_are_needed() {
         let version = version(&[("web", false, 2)]);
-        assert_eq!(judge(Some(&version), &[piece("web", RUNS)]).0, MADE);
-        assert_eq!(judge(Some(&version), &[piece("web", RUNS), piece("web", RUNS)]).0, RUNS);
+        assert_eq!(judge(&Record::up(version.clone()), &[piece("web", RUNS)]).0, MADE);
+        assert_eq!(
+            judge(&Record::up(version.clone()), &[piece("web", RUNS), piece("web", RUNS)]).0,
+            RUNS
+        );
     }
 
     #[test]
     fn only_what_lacks_is_started_while_the_rest_runs() {
         let version = version(&[("db", false, 1), ("job", true, 1), ("web", false, 1)]);
         let of = |db, job, web| {
-            lacking(&version, &[piece("db", db), piece("job", job), piece("web", web)])
+            let pieces = [piece("db", db), piece("job", job), piece("web", web)];
+            lacking(&Record::up(version.clone()), &version, &pieces)
         };
         assert_eq!(of(RUNS, DONE, DIED), ["web"], "a job that is done is not done again");
         assert_eq!(of(RUNS, DIED, DONE), ["job", "web"]);
         assert_eq!(of(DIED, DONE, DIED), ["db", "web"]);
-        assert_eq!(lacking(&version, &[piece("db", RUNS)]), ["job", "web"]);
+        let record = Record::up(version.clone());
+        assert_eq!(lacking(&record, &version, &[piece("db", RUNS)]), ["job", "web"]);
+    }
+
+    /// A service that is never started again, one that is twice after a failure, one that always is.
+    fn mixed() -> Record {
+        let mut version = version(&[("job", true, 1), ("try", true, 1), ("web", false, 1)]);
+        for (name, again) in [
+            ("job", Again::Never),
+            ("try", Again::AfterFailure { most: 2 }),
+            ("web", Again::Always),
+        ] {
+            version.services.get_mut(name).unwrap().again = Some(again);
+        }
+        Record::up(version)
+    }
+
+    fn three(job: Existing, tries: Existing, web: Existing) -> [Piece; 3] {
+        [piece("job", job), piece("try", tries), piece("web", web)]
+    }
+
+    #[test]
+    fn services_that_differ_are_judged_each_by_its_own_policy() {
+        let mut record = mixed();
+        let lacks =
+            |record: &Record, pieces: &[Piece]| lacking(record, record.settled().unwrap(), pieces);
+        for job in [DONE, DIED] {
+            let pieces = three(job.clone(), RUNS, RUNS);
+            assert_eq!(judge(&record, &pieces).0, RUNS, "the others go on");
+            let pieces = three(job, RUNS, DONE);
+            let (state, blamed) = judge(&record, &pieces);
+            assert_eq!((state, blamed.unwrap().mark.service.as_str()), (DONE, "web"));
+            assert_eq!(lacks(&record, &pieces), ["web"], "what is over is not started with it");
+        }
+        let failed = ends(&record, &three(DIED, RUNS, RUNS)).failed.unwrap();
+        assert!(failed.contains("service job exited with code 3"), "{failed}");
+        assert_eq!(ends(&record, &three(DONE, RUNS, RUNS)), ServiceEnds::default());
+        // The second is started again twice, by any number of ends of the third.
+        let pieces = three(DONE, DIED, RUNS);
+        for starts in 0..2 {
+            assert_eq!(lacks(&record, &pieces), ["try"], "{starts}");
+            let ended = ended(&lacks(&record, &pieces), &pieces);
+            record.restarts = record.restarts_with(Epoch(4), &ended);
+        }
+        assert_eq!((judge(&record, &pieces).0, lacks(&record, &pieces).len()), (RUNS, 0));
+        record.restarts = record.restarts_with(Epoch(5), &[]);
+        assert_eq!(lacks(&record, &pieces), ["try"], "another decision counts anew");
+    }
+
+    #[test]
+    fn a_stack_is_over_when_nothing_of_it_is_started_again() {
+        let mut record = mixed();
+        record.good.as_mut().unwrap().services.remove("web");
+        let state = |job, tries| {
+            let pieces = [piece("job", job), piece("try", tries)];
+            (judge(&record, &pieces).0, ends(&record, &pieces).over)
+        };
+        assert_eq!(state(DONE, DONE), (DONE, true));
+        assert_eq!(state(DIED, DONE), (DIED, true));
+        assert_eq!(state(DIED, RUNS), (RUNS, false));
+        assert_eq!(state(DONE, DIED), (DIED, false), "it is started again");
+        assert_eq!(state(DONE, MADE), (MADE, false));
     }
 
     #[test]

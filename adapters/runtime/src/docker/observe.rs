@@ -10,7 +10,7 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use persys_model::id::WorkloadId;
 use persys_model::spec::{HostPort, Protocol};
-use persys_node::input::{Existing, Seen};
+use persys_node::input::{Existing, Seen, ServiceEnds};
 
 use crate::error::Error;
 use crate::found::Found;
@@ -182,7 +182,13 @@ fn bare_name(raw: &ContainerInspectResponse) -> Option<&str> {
 }
 
 fn seen(mark: Mark, state: Existing) -> Seen {
-    Seen { workload: mark.workload, epoch: mark.epoch, revision: mark.revision, state }
+    Seen {
+        workload: mark.workload,
+        epoch: mark.epoch,
+        revision: mark.revision,
+        state,
+        services: ServiceEnds::default(),
+    }
 }
 
 /// A paused container still holds what it holds, so it runs as far as anyone must care.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{Kind, Spec};
-use persys_node::input::{Existing, Observation, Seen};
+use persys_node::input::{Existing, Observation, Seen, ServiceEnds};
 use tokio::sync::broadcast;
 
 use crate::clock::Clock;
@@ -191,6 +191,7 @@ impl Sim {
                 epoch: start.epoch,
                 revision: start.revision.clone(),
                 state: Existing::Created,
+                services: ServiceEnds::default(),
             },
             spec: Arc::clone(&start.spec),
             id: state.count,

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use persys_libvirt::{AddressSource, Domain, Groups, Off, Session, State};
 use persys_model::id::WorkloadId;
 use persys_model::spec::Class;
-use persys_node::input::{Existing, Seen};
+use persys_node::input::{Existing, Seen, ServiceEnds};
 use tokio::time::timeout;
 
 use crate::error::Error;
@@ -46,6 +46,7 @@ impl Ours {
             epoch: self.mark.epoch,
             revision: self.mark.revision.clone(),
             state: existing(self.state, &self.record),
+            services: ServiceEnds::default(),
         }
     }
 

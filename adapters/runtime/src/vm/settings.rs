@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use persys_model::spec::VM_UPDATE_GRACE_MS;
+
 use super::storage::Storage;
 
 /// Everything that can be set.
@@ -24,7 +26,7 @@ impl Default for Settings {
             libvirt: persys_libvirt::Settings::default(),
             name_prefix: "persys-".to_owned(),
             storage: Storage::default(),
-            update_grace: Duration::from_mins(1),
+            update_grace: Duration::from_millis(VM_UPDATE_GRACE_MS),
         }
     }
 }

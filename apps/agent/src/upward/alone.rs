@@ -46,7 +46,18 @@ impl Sessions {
         let term = Term(self.term.load(Ordering::Relaxed));
         let (session, seq) = (beat.session, beat.seq);
         let (hold, want_inventory, beat_ms) = (false, false, 0);
-        BeatAnswer::Heard { term, session, seq, renewed, hold, drain, want_inventory, beat_ms }
+        let removals = Vec::new();
+        BeatAnswer::Heard {
+            term,
+            session,
+            seq,
+            renewed,
+            hold,
+            drain,
+            want_inventory,
+            beat_ms,
+            removals,
+        }
     }
 }
 

@@ -274,6 +274,7 @@ fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Optio
         limits: BTreeMap::new(),
         busy: None,
         down: BTreeMap::new(),
+        takes_removals: false,
     };
     Some((beat, view.node.drain.is_some()))
 }

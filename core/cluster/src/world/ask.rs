@@ -194,7 +194,7 @@ impl World {
             healthy_since: None,
             amiss_since: None,
             runs_older: false,
-            attempt: Attempt::new(true, self.now.mono),
+            attempt: Attempt::new(true, 0, self.now.mono),
         }));
         self.capital_ids.insert(&id);
         self.workload_by_id.insert(id, at);

@@ -45,6 +45,7 @@ impl World {
         slot.limits = beat.limits;
         let (was_busy, is_busy) = (slot.busy.is_some(), beat.busy.is_some());
         slot.busy = beat.busy;
+        slot.reach.set_takes_removals(beat.takes_removals);
         if slot.node.condition != Condition::Ready {
             self.ready_again(at);
         }
@@ -94,6 +95,7 @@ impl World {
                 drain: false,
                 want_inventory,
                 beat_ms: self.beat_ms(),
+                removals: self.removals_by_answer(at),
             },
         ));
     }
@@ -186,6 +188,7 @@ impl World {
             drain: false,
             want_inventory: false,
             beat_ms: 0,
+            removals: Vec::new(),
         };
         self.at_once(Outbound::Beat(request, answer));
     }

@@ -9,7 +9,7 @@
 //!                                              reachable again
 //! ```
 //! Invariant: work that must not run twice leaves a node only if no order for it can have arrived
-//! there ([`Attempt::never_arrived`]), or its removal is proved in the ordinary way.
+//! there ([`Attempt::never_arrived`]), or its node proves that it has no copy (`proof`).
 
 use std::sync::Arc;
 
@@ -23,9 +23,10 @@ use persys_model::phase::Phase;
 use persys_model::spec::{Spec, WorkloadType};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
+use persys_model::zoo::Bug;
 
 use super::World;
-use super::slots::WorkloadIndex;
+use super::slots::{WorkloadIndex, WorkloadSlot};
 use super::timers::Timer;
 use crate::effects::{Mark, Outbound};
 use crate::input::Undelivered;
@@ -46,6 +47,8 @@ const NOT_DONE: &str = "not done after";
 pub(crate) struct Reach {
     failures: u32,
     why: Option<Arc<str>>,
+    /// Its agent obeys removals that the answer to a heartbeat carries.
+    takes_removals: bool,
 }
 
 impl Reach {
@@ -65,7 +68,18 @@ impl Reach {
     }
 
     fn answered(&mut self) {
-        *self = Self::default();
+        self.failures = 0;
+        self.why = None;
+    }
+
+    /// True if its agent obeys removals in the answer to a heartbeat.
+    pub(crate) fn takes_removals(&self) -> bool {
+        self.takes_removals
+    }
+
+    /// Its heartbeat says whether it does.
+    pub(crate) fn set_takes_removals(&mut self, takes: bool) {
+        self.takes_removals = takes;
     }
 }
 
@@ -81,6 +95,10 @@ pub(crate) struct Attempt {
     progress_at: Millis,
     /// The last progress count the node reported.
     progress: u64,
+    /// Time the copy that this attempt makes has to end by itself when it is stopped.
+    grace_ms: u64,
+    /// The part of the attempt that is a copy ending by itself: no time without progress.
+    stop_ms: u64,
     /// The time for which a timer is set.
     armed: Option<Millis>,
     /// The time at which the agent was asked for its last actions.
@@ -90,13 +108,24 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt on a node. `may_exist` tells whether an earlier copy may be there.
-    pub(crate) fn new(may_exist: bool, now: Millis) -> Self {
-        Self { may_exist, progress_at: now, ..Self::default() }
+    /// An attempt on a node. `may_exist` tells whether an earlier copy may be there, `grace_ms` the
+    /// time a copy has to end by itself.
+    pub(crate) fn new(may_exist: bool, grace_ms: u64, now: Millis) -> Self {
+        let stop_ms = if may_exist { grace_ms } else { 0 };
+        Self { may_exist, grace_ms, stop_ms, progress_at: now, ..Self::default() }
     }
 
-    /// A new decision on the same node.
-    pub(crate) fn begin_anew(&mut self, now: Millis) {
+    /// An attempt that an earlier leader began: its orders may have arrived.
+    pub(crate) fn resumed(spec: &Spec, phase: Phase, now: Millis) -> Self {
+        // The file of a stack is read only where an attempt goes on.
+        let goes_on = matches!(phase, Phase::Starting | Phase::Stopping | Phase::Deleting);
+        Self::new(true, if goes_on { spec.stop_grace_ms() } else { 0 }, now)
+    }
+
+    /// A new decision on the same node: what the one before made there is stopped first, or was to be.
+    pub(crate) fn begin_anew(&mut self, grace_ms: u64, now: Millis) {
+        self.stop_ms = if self.never_arrived() { 0 } else { self.grace_ms.max(grace_ms) };
+        self.grace_ms = grace_ms;
         self.progress_at = now;
         self.progress = 0;
         self.asked = None;
@@ -163,6 +192,7 @@ impl World {
         {
             let wait = redelivery_ms(&self.settings, failures);
             sent.again_at = self.now.mono.plus(wait);
+            sent.went_out = true;
             self.timers.set(sent.again_at, Timer::Resend(at));
         }
         let in_trouble = slot.reach.trouble().cloned();
@@ -192,7 +222,10 @@ impl World {
         if !waits || !here {
             return;
         }
-        let message = format!("orders to {node} cannot be delivered: {why}; they are sent again");
+        let message = format!(
+            "orders to {node} cannot be delivered: {why}; they are sent again{}",
+            self.says_unprovable(at)
+        );
         let said = slot.assignment.reason.code == ReasonCode::DispatchFailed;
         self.set_reason(at, ReasonCode::DispatchFailed, &message);
         if !said {
@@ -285,10 +318,11 @@ impl World {
         self.index_node(at);
     }
 
-    /// Time without progress after which the present attempt is overdue.
-    fn patience_ms(&self, phase: Phase, spec: &Spec) -> Option<u64> {
-        match phase {
-            Phase::Starting => Some(match spec.workload_type() {
+    /// Time without progress after which the present attempt is overdue: the timeout, and what a copy
+    /// has to end by itself where one is stopped.
+    fn patience_ms(&self, slot: &WorkloadSlot) -> Option<u64> {
+        let timeout = match slot.assignment.phase {
+            Phase::Starting => Some(match slot.workload.spec.workload_type() {
                 WorkloadType::Container | WorkloadType::Compose => self.settings.apply_timeout_ms,
                 WorkloadType::Vm => self.settings.vm_apply_timeout_ms,
             }),
@@ -300,14 +334,15 @@ impl World {
             | Phase::Completed
             | Phase::Backoff
             | Phase::Failed => None,
-        }
+        };
+        timeout.map(|timeout| timeout.saturating_add(slot.attempt.stop_ms))
     }
 
     /// The time at which the present attempt is overdue, if it can be.
     fn overdue_at(&self, at: WorkloadIndex) -> Option<Millis> {
         let slot = self.workloads.get(at.0)?;
         slot.assignment.place.as_ref()?;
-        let patience = self.patience_ms(slot.assignment.phase, &slot.workload.spec)?;
+        let patience = self.patience_ms(slot)?;
         Some(slot.attempt.progress_at.plus(patience))
     }
 
@@ -320,7 +355,8 @@ impl World {
         let now = self.now.mono;
         let Some(due) = self.overdue_at(at).filter(|due| *due > now) else { return };
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
-        if slot.attempt.armed.is_none_or(|armed| armed <= now) {
+        // A timer that is set for later belongs to an earlier part that may take longer.
+        if slot.attempt.armed.is_none_or(|armed| armed <= now || due < armed) {
             slot.attempt.armed = Some(due);
             self.timers.set(due, Timer::Workload(at));
         }
@@ -367,12 +403,13 @@ impl World {
     /// Reports a stop or a removal that takes too long; it goes on.
     pub(super) fn report_overdue(&mut self, at: WorkloadIndex) {
         let now = self.now.mono;
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let seconds = self.patience_ms(slot).unwrap_or_default() / 1_000;
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let waited = slot.attempt.asked.is_some_and(|asked| now >= asked.plus(ACTIONS_WAIT_MS));
         if slot.attempt.asked.is_none() {
             return self.ask_actions(at);
         }
-        let seconds = self.settings.delete_timeout_ms / 1_000;
         let Some(actions) = slot.attempt.actions.take().or_else(|| waited.then(no_actions)) else {
             return;
         };
@@ -396,7 +433,7 @@ impl World {
     pub(super) fn timeout_failure(&self, at: WorkloadIndex) -> Option<Failure> {
         let slot = self.workloads.get(at.0)?;
         let place = slot.assignment.place.as_ref()?;
-        let seconds = self.patience_ms(Phase::Starting, &slot.workload.spec)? / 1_000;
+        let seconds = self.patience_ms(slot)? / 1_000;
         let actions = slot.attempt.actions.clone().unwrap_or_else(no_actions);
         let message = format!("not started on {} within {seconds} s\n{actions}", place.node);
         Some(Failure::new(FailureReason::RuntimeError, &message))
@@ -424,15 +461,16 @@ impl World {
         let here = slot.assignment.place.as_ref().and_then(|place| self.node_at(&place.node));
         let never_arrived = slot.attempt.never_arrived();
         let once = self.at_most_once(&slot.workload.spec);
+        let unproven = once && self.settings.zoo.has(Bug::ProofNotAwaited);
         if self.pick(at).is_none_or(|target| Some(target) == here) {
             self.join_waiting(at);
             return false;
         }
-        if never_arrived {
+        if never_arrived || unproven {
             self.mark(if once { Mark::MovedNeverArrived } else { Mark::MovedUndelivered });
             self.drop_place(at);
         } else {
-            self.mark(Mark::MovedUndelivered);
+            self.mark(if once { Mark::ProofAwaited } else { Mark::MovedUndelivered });
             self.retire(at);
         }
         self.fall_back_to_pending(at, ReasonCode::DispatchFailed);

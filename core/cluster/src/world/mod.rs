@@ -28,6 +28,7 @@ mod operate;
 mod orders;
 mod orphan_volumes;
 mod place;
+mod proof;
 mod recovery;
 mod recovery_plan;
 mod recovery_volumes;

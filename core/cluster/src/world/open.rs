@@ -201,6 +201,7 @@ impl World {
             // for an operator rather than guessed about.
             if let Some(assignment) = assignments.remove(&workload.id) {
                 let retry = retries.remove(&workload.id);
+                let attempt = Attempt::resumed(&workload.spec, assignment.phase, self.now.mono);
                 self.fill_workload(WorkloadSlot {
                     workload,
                     assignment,
@@ -215,7 +216,7 @@ impl World {
                     healthy_since: None,
                     amiss_since: None,
                     runs_older: false,
-                    attempt: Attempt::new(true, self.now.mono),
+                    attempt,
                 });
             }
         }

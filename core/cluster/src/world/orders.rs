@@ -113,7 +113,7 @@ impl World {
             self.timers.set(now.plus(self.settings.resend_ms), Timer::Resend(at));
         }
         let again_at = now.plus(self.settings.resend_ms);
-        slot.orders.insert(workload.clone(), Sent { epoch, again_at });
+        slot.orders.insert(workload.clone(), Sent { epoch, again_at, went_out: false });
         let (node, session) = (slot.node.facts.id.clone(), slot.node.session);
         let command = Command { term: self.term, session, epoch, workload, order };
         self.later(Outbound::Command(node, command));
@@ -138,14 +138,20 @@ impl World {
             .orders
             .iter()
             .filter(|(_, sent)| now >= sent.again_at)
-            .map(|(workload, sent)| (workload.clone(), sent.epoch))
+            .map(|(workload, sent)| (workload.clone(), *sent))
             .collect();
-        for (workload, epoch) in late {
+        for (workload, Sent { epoch, went_out, .. }) in late {
             if let Some(slot) = self.nodes.get_mut(at.0) {
                 slot.orders.remove(&workload);
             }
             if self.order_again(at, &workload, epoch) {
                 self.mark(Mark::Resent);
+            }
+            if let Some(slot) = self.nodes.get_mut(at.0)
+                && let Some(sent) = slot.orders.get_mut(&workload)
+                && sent.epoch == epoch
+            {
+                sent.went_out |= went_out;
             }
         }
         let open = self.nodes.get(at.0).map(|slot| slot.orders.values());
@@ -268,7 +274,7 @@ impl World {
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.told = None;
             slot.seen = None;
-            slot.attempt = Attempt::new(true, self.now.mono);
+            slot.attempt = Attempt::new(true, slot.workload.spec.stop_grace_ms(), self.now.mono);
             if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
                 place.epoch = epoch;
             }

@@ -104,7 +104,7 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
-        slot.attempt = Attempt::new(may_exist, self.now.mono);
+        slot.attempt = Attempt::new(may_exist, slot.workload.spec.stop_grace_ms(), self.now.mono);
         if let Some(node) = self.nodes.get_mut(node.0) {
             node.assigned.insert(at);
         }
@@ -213,7 +213,7 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
-        slot.attempt.begin_anew(self.now.mono);
+        slot.attempt.begin_anew(spec.stop_grace_ms(), self.now.mono);
         self.touch_decision(at);
         if let Some(node) = self.node_at(&after.node) {
             self.index.give(node, &before.reserved, &before.ports);

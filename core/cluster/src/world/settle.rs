@@ -143,6 +143,7 @@ impl World {
             accepted: seen.is_some() || self.has_accepted(at),
             order_open: slot.attempt.is_open(),
             never_arrived: slot.attempt.never_arrived(),
+            provable: node.is_some_and(|node| self.proves_removals(node)),
             retry_due: slot.retry_due.is_none_or(|due| due <= self.now.mono),
             update_blocked: tried.update,
             move_blocked: tried.moving,

@@ -97,6 +97,8 @@ pub(crate) struct Sent {
     pub(crate) epoch: Epoch,
     /// When it is sent again unless it is answered.
     pub(crate) again_at: Millis,
+    /// It was on its way once and could not be delivered: the decision it carries is durable.
+    pub(crate) went_out: bool,
 }
 
 impl NodeSlot {

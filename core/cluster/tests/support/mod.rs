@@ -9,6 +9,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::too_many_lines,
+    clippy::struct_excessive_bools,
     reason = "shared by several test binaries"
 )]
 
@@ -26,7 +27,7 @@ use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Author, Event};
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
-use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer, Usage};
+use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer, Removal, Usage};
 use persys_model::mode::Mode;
 use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
@@ -111,6 +112,8 @@ pub struct Agent {
     /// Decision, and whether data went too.
     pub tombstones: BTreeMap<WorkloadId, (Epoch, bool)>,
     pub incarnation: u64,
+    /// Removals by the answer to a heartbeat that the next one tells.
+    pub unheard: Vec<Tombstone>,
 }
 
 /// A world, its store and its agents.
@@ -144,6 +147,10 @@ pub struct Cluster {
     pub down: BTreeMap<NodeId, BTreeMap<WorkloadType, Arc<str>>>,
     /// The state agents report of what they are told to run.
     pub starts_as: State,
+    /// Agents obey removals in the answers to heartbeats.
+    pub proves: bool,
+    /// They say so, and do not.
+    pub ignores_removals: bool,
     /// Agents neither carry out removals nor answer them.
     pub never_removes: bool,
     next_request: u64,
@@ -271,6 +278,8 @@ impl Cluster {
             refused: Vec::new(),
             down: BTreeMap::new(),
             starts_as: State::Running,
+            proves: false,
+            ignores_removals: false,
             never_removes: false,
             next_request: 0,
         };
@@ -402,6 +411,11 @@ impl Cluster {
         }));
     }
 
+    /// A command arrives late.
+    pub fn deliver(&mut self, node: &NodeId, command: Command) {
+        self.carry_out(node, command);
+    }
+
     fn carry_out(&mut self, node: &NodeId, command: Command) {
         let agent = self.agents.get_mut(node).unwrap();
         assert!(command.session >= agent.session, "a command for an earlier life");
@@ -465,21 +479,38 @@ impl Cluster {
             session: agent.session,
             seq: agent.seq,
             reports: agent.held.values().map(|held| held.report.clone()).collect(),
-            removed: Vec::new(),
+            removed: std::mem::take(&mut agent.unheard),
             inventory: None,
             tasks: Vec::new(),
             usage: Usage::default(),
             limits: BTreeMap::new(),
             busy: busy.map(Arc::from),
             down: self.down.get(id).cloned().unwrap_or_default(),
+            takes_removals: self.proves,
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));
         let answer = self.beats[&request].clone();
-        if matches!(answer, BeatAnswer::RegisterAgain { .. }) {
-            self.register(id);
+        match &answer {
+            BeatAnswer::Heard { removals, .. } => self.obey_removals(id, removals),
+            BeatAnswer::RegisterAgain { .. } => drop(self.register(id)),
         }
         answer
+    }
+
+    /// Removals that came with the answer to a heartbeat.
+    fn obey_removals(&mut self, id: &NodeId, removals: &[Removal]) {
+        assert!(removals.is_empty() || self.proves, "an older agent is sent none");
+        if self.ignores_removals {
+            return;
+        }
+        let agent = self.agents.get_mut(id).unwrap();
+        for Removal { workload, epoch } in removals {
+            agent.held.remove(workload);
+            agent.tombstones.insert(workload.clone(), (*epoch, false));
+            let (workload, epoch) = (workload.clone(), *epoch);
+            agent.unheard.push(Tombstone { workload, epoch, purged: false });
+        }
     }
 
     /// A beat with all the agent holds.
@@ -499,6 +530,7 @@ impl Cluster {
             limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
+            takes_removals: self.proves,
         };
         let request = self.request();
         self.step(Input::Beat(request, beat));

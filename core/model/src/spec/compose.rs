@@ -56,12 +56,29 @@ impl ComposeSource {
 
 impl ComposeSpec {
     /// When the stack as a whole is started again after something in it ended that should not have,
-    /// or ended badly: as its most persistent service is. Only what has to be is started then.
+    /// or ended badly. Where its services have one policy, that is it. Where they differ each is judged
+    /// by its own on its node, and only an end that is to be followed by a start counts as one of the
+    /// stack: then only a limit of `always` is left to say.
     #[must_use]
     pub fn restart(&self) -> RestartPolicy {
         let document = self.read().document;
+        let policies = document.iter().flat_map(Document::services).map(|one| policy(one.restart));
+        let policies: Vec<RestartPolicy> = policies.collect();
+        match policies.as_slice() {
+            [] => RestartPolicy::No,
+            [first, rest @ ..] if rest.iter().all(|one| one == first) => *first,
+            differ => whole(differ),
+        }
+    }
+
+    /// Time in milliseconds that its services have to end by themselves by its own words, if one waits
+    /// for the other.
+    #[must_use]
+    pub fn stop_grace_ms(&self) -> u64 {
+        let document = self.read().document;
         let services = document.iter().flat_map(Document::services);
-        services.fold(RestartPolicy::No, |sum, service| more_persistent(sum, service.restart))
+        let graces = services.filter_map(|service| service.process.stop_grace_ms);
+        graces.fold(0, u64::saturating_add)
     }
 
     /// What its file means with its variables filled in, and what became of every key.
@@ -75,31 +92,63 @@ impl ComposeSpec {
     }
 }
 
-fn more_persistent(sum: RestartPolicy, service: Restart) -> RestartPolicy {
-    use RestartPolicy::{Always, AlwaysUpTo, No, OnFailure, UnlessStopped};
-    let most = |a: u32, b: u32| if a == 0 || b == 0 { 0 } else { a.max(b) };
-    match (sum, service) {
-        (Always | UnlessStopped, _)
-        | (_, Restart::UnlessStopped | Restart::Always { max_retries: 0 }) => Always,
-        (AlwaysUpTo { max_retries: a }, Restart::Always { max_retries: b }) => {
-            AlwaysUpTo { max_retries: a.max(b) }
-        }
-        (_, Restart::Always { max_retries }) => AlwaysUpTo { max_retries },
-        (AlwaysUpTo { .. }, Restart::No | Restart::OnFailure { .. }) => sum,
-        (OnFailure { max_retries: a }, Restart::OnFailure { max_retries: b }) => {
-            OnFailure { max_retries: most(a, b) }
-        }
-        (No, Restart::OnFailure { max_retries }) => OnFailure { max_retries },
-        (No | OnFailure { .. }, Restart::No) => sum,
+/// The restart policy of a service.
+#[must_use]
+pub fn policy(service: Restart) -> RestartPolicy {
+    match service {
+        Restart::No => RestartPolicy::No,
+        Restart::OnFailure { max_retries } => RestartPolicy::OnFailure { max_retries },
+        Restart::UnlessStopped | Restart::Always { max_retries: 0 } => RestartPolicy::Always,
+        Restart::Always { max_retries } => RestartPolicy::AlwaysUpTo { max_retries },
     }
+}
+
+/// True if the services of a stack have different restart policies.
+#[must_use]
+pub fn policies_differ(document: &Document) -> bool {
+    let mut policies = document.services().map(|service| policy(service.restart));
+    let first = policies.next();
+    policies.any(|one| Some(one) != first)
+}
+
+/// The policy of a stack whose services differ.
+fn whole(policies: &[RestartPolicy]) -> RestartPolicy {
+    let again = policies.iter().filter(|policy| **policy != RestartPolicy::No);
+    let limits = again.map(|policy| match policy {
+        RestartPolicy::AlwaysUpTo { max_retries } => Some(*max_retries),
+        RestartPolicy::No
+        | RestartPolicy::Always
+        | RestartPolicy::UnlessStopped
+        | RestartPolicy::OnFailure { .. } => None,
+    });
+    let most = limits.collect::<Option<Vec<_>>>().and_then(|limits| limits.into_iter().max());
+    most.map_or(RestartPolicy::Always, |max_retries| RestartPolicy::AlwaysUpTo { max_retries })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn stack(text: &str) -> ComposeSpec {
+        ComposeSpec {
+            source: ComposeSource::Inline(Secret::new(text)),
+            project: None,
+            env: BTreeMap::new(),
+            host_ports: Vec::new(),
+            has_named_volumes: false,
+        }
+    }
+
     #[test]
-    fn a_stack_is_as_persistent_as_its_most_persistent_service() {
+    fn services_that_end_one_after_the_other_take_the_sum_of_their_graces() {
+        let text = "services:\n  db: {image: a, stop_grace_period: 90s}\n  \
+                    app: {image: a, stop_grace_period: 30s, depends_on: [db]}\n  log: {image: a}\n";
+        assert_eq!(stack(text).stop_grace_ms(), 120_000);
+        assert_eq!(stack("services:\n  web: {image: a}\n").stop_grace_ms(), 0);
+    }
+
+    #[test]
+    fn a_stack_is_started_again_as_its_services_are() {
         use RestartPolicy::{Always, No, OnFailure};
         let of = |policies: &[&str]| {
             let services: Vec<_> = policies
@@ -107,21 +156,15 @@ mod tests {
                 .enumerate()
                 .map(|(at, policy)| format!("  s{at}: {{image: a, restart: '{policy}'}}\n"))
                 .collect();
-            let text = format!("services:\n{}", services.concat());
-            let spec = ComposeSpec {
-                source: ComposeSource::Inline(Secret::new(&text)),
-                project: None,
-                env: BTreeMap::new(),
-                host_ports: Vec::new(),
-                has_named_volumes: false,
-            };
-            spec.restart()
+            stack(&format!("services:\n{}", services.concat())).restart()
         };
         assert_eq!(of(&["no", "no"]), No);
-        assert_eq!(of(&["no", "on-failure"]), OnFailure { max_retries: 0 });
-        assert_eq!(of(&["on-failure:2", "on-failure:5"]), OnFailure { max_retries: 5 });
-        assert_eq!(of(&["on-failure:2", "on-failure"]), OnFailure { max_retries: 0 });
+        assert_eq!(of(&["on-failure:2"]), OnFailure { max_retries: 2 });
+        assert_eq!(of(&["on-failure:2", "on-failure:2"]), OnFailure { max_retries: 2 });
+        assert_eq!(of(&["always", "unless-stopped"]), Always);
+        // Their limits are counted for each service, by whoever runs them.
+        assert_eq!(of(&["no", "on-failure:2"]), Always);
+        assert_eq!(of(&["on-failure:2", "on-failure:5"]), Always);
         assert_eq!(of(&["no", "unless-stopped"]), Always);
-        assert_eq!(of(&["always", "on-failure:2"]), Always);
     }
 }

@@ -182,7 +182,23 @@ pub enum OnNodeLoss {
     Stay,
 }
 
+/// Time in milliseconds that a container or a stack has to end by itself before it is ended.
+pub const STOP_GRACE_MS: u64 = 10_000;
+/// The same for a machine that a new revision replaces: a guest takes longer to shut down.
+pub const VM_UPDATE_GRACE_MS: u64 = 60_000;
+
 impl Spec {
+    /// Longest time in milliseconds that stopping a copy of it may take by itself, without anything
+    /// being wrong. Services of a stack may end one after the other.
+    #[must_use]
+    pub fn stop_grace_ms(&self) -> u64 {
+        match &self.kind {
+            Kind::Container(_) => STOP_GRACE_MS,
+            Kind::Compose(stack) => stack.stop_grace_ms().max(STOP_GRACE_MS),
+            Kind::Vm(_) => VM_UPDATE_GRACE_MS,
+        }
+    }
+
     /// Its kind without details.
     #[must_use]
     pub fn workload_type(&self) -> WorkloadType {

@@ -26,8 +26,17 @@ fn a_drained_node_starts_nothing_new_and_can_be_emptied() {
         panic!("heard")
     };
     let drain = |drain| {
-        let answer =
-            BeatAnswer::Heard { term, session, seq, renewed, hold, drain, want_inventory, beat_ms };
+        let answer = BeatAnswer::Heard {
+            term,
+            session,
+            seq,
+            renewed,
+            hold,
+            drain,
+            want_inventory,
+            beat_ms,
+            removals: Vec::new(),
+        };
         Input::Heard(answer)
     };
     rig.step(drain(true));

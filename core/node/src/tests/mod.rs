@@ -5,6 +5,7 @@ mod data;
 mod orders;
 mod partial;
 mod props;
+mod removals;
 mod restarts;
 mod rig;
 mod sessions;

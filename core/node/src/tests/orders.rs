@@ -264,6 +264,7 @@ fn holding_takes_nothing_new_stops_nothing_and_confirms() {
         drain: false,
         want_inventory: false,
         beat_ms: 0,
+        removals: Vec::new(),
     };
     rig.step(Input::Heard(hold));
     assert!(rig.agent.holding());

@@ -18,7 +18,8 @@ use super::rig::{facts, id, in_place, spec};
 use crate::agent::Agent;
 use crate::effects::{Effects, Upward, Verb};
 use crate::input::{
-    Existing, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen, Used, VerbId,
+    Existing, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen, ServiceEnds, Used,
+    VerbId,
 };
 use crate::ledger::{Goal, Ledger, LedgerChange};
 use crate::settings::AgentSettings;
@@ -98,6 +99,7 @@ fn things(list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
             1 | 2 => Existing::Running,
             _ => Existing::Exited { code: i32::from(rev == 0) },
         },
+        services: ServiceEnds::default(),
     });
     seen.collect()
 }
@@ -392,5 +394,6 @@ fn heard((term, session): (Term, Session), seq: u64, said: (bool, bool, bool)) -
         drain,
         want_inventory,
         beat_ms,
+        removals: Vec::new(),
     })
 }

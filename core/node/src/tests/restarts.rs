@@ -8,7 +8,7 @@ use persys_model::token::Epoch;
 
 use super::rig::{Rig, apply, apply_spec, id, in_place, plain, seen, spec};
 use crate::effects::Verb;
-use crate::input::{Existing, Input, Outcome};
+use crate::input::{Existing, Input, Outcome, Seen, ServiceEnds};
 use crate::restart::ended;
 
 fn dies(rig: &mut Rig, code: i32) {
@@ -294,4 +294,28 @@ fn what_an_unanswered_start_only_made_is_started() {
     assert!(matches!(rig.finish(Outcome::Unknown), Verb::Start { .. }));
     rig.observe(vec![seen(5, "a", Existing::Created)]);
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
+}
+
+#[test]
+fn a_stack_of_which_nothing_is_started_again_is_over_whatever_its_policy() {
+    for (code, wanted) in [(0, State::Completed), (3, State::Failed(ended(3)))] {
+        let mut rig = Rig::running(5, "a", &plain());
+        let services = ServiceEnds { over: true, failed: None };
+        rig.observe(vec![Seen { services, ..seen(5, "a", Existing::Exited { code }) }]);
+        assert!(rig.verbs.is_empty(), "{:?}", rig.verbs);
+        assert_eq!(rig.state(), Some(wanted));
+    }
+}
+
+#[test]
+fn a_service_that_failed_for_good_is_told_while_the_others_run() {
+    let mut rig = Rig::running(5, "a", &plain());
+    let failed = Some(std::sync::Arc::from("service job exited with code 3"));
+    let services = ServiceEnds { over: false, failed };
+    rig.observe(vec![Seen { services, ..seen(5, "a", Existing::Running) }]);
+    assert_eq!(rig.state(), Some(State::Running));
+    assert_eq!(&*rig.trouble().unwrap().message, "service job exited with code 3");
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    assert_eq!(rig.trouble(), None, "a new look says otherwise");
+    assert!(rig.verbs.is_empty());
 }

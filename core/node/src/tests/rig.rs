@@ -106,7 +106,13 @@ pub(super) fn command(epoch: u64, order: Order) -> Command {
 }
 
 pub(super) fn seen(epoch: u64, revision: &'static str, state: Existing) -> Seen {
-    Seen { workload: id("web"), epoch: Epoch(epoch), revision: RevisionId::fixed(revision), state }
+    Seen {
+        workload: id("web"),
+        epoch: Epoch(epoch),
+        revision: RevisionId::fixed(revision),
+        state,
+        services: crate::input::ServiceEnds::default(),
+    }
 }
 
 pub(super) fn heard(seq: u64) -> BeatAnswer {
@@ -119,6 +125,7 @@ pub(super) fn heard(seq: u64) -> BeatAnswer {
         drain: false,
         want_inventory: false,
         beat_ms: 0,
+        removals: Vec::new(),
     }
 }
 

@@ -157,6 +157,7 @@ fn all_that_is_held_is_sent_when_it_is_asked_for() {
         drain: false,
         want_inventory: true,
         beat_ms: 0,
+        removals: Vec::new(),
     };
     rig.step(Input::Heard(want));
     rig.wait(50);
@@ -232,6 +233,7 @@ fn an_answer_without_renewal_renews_nothing() {
         drain: false,
         want_inventory: false,
         beat_ms: 0,
+        removals: Vec::new(),
     };
     rig.step(Input::Heard(unsure));
     assert_eq!(rig.agent.fence_at(), Some(Millis(13_000)));
@@ -283,6 +285,7 @@ fn a_large_fleet_is_told_to_beat_less_often_but_not_where_exclusive_work_is() {
             drain: false,
             want_inventory: false,
             beat_ms: 10_000,
+            removals: Vec::new(),
         };
         rig.step(Input::Heard(slower));
         rig.beats.clear();

@@ -274,6 +274,7 @@ impl Cluster {
             limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
+            takes_removals: false,
         };
         Input::Beat(self.request(), beat)
     }

@@ -215,6 +215,47 @@ async fn a_machine_that_cannot_boot_has_failed_with_its_screen_and_its_console()
     scene.stack.delete(&id).await;
 }
 
+#[tokio::test]
+async fn a_machine_keeps_its_data_on_a_managed_volume() {
+    let mut scene = Scene::set().await;
+    // Folders above those of the agent are the operator's; those it makes itself it has to open.
+    let root = scene.stack.folder_of("n1");
+    for folder in [root.parent().unwrap(), &root] {
+        let passable = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        std::fs::set_permissions(folder, passable).unwrap();
+    }
+    let id = scene.stack.id("box");
+    let image = scene.guest.file_stem().unwrap().to_string_lossy().into_owned();
+    let file = |revision: &str, words: &[&str]| {
+        let words: String =
+            words.iter().flat_map(|line| ["          #tiny: ", line, "\n"]).collect();
+        format!(
+            "workload_id: {id}\nrevision_id: {revision}\nspec:\n  type: vm\n  vm:\n    vcpus: 1\n    \
+             memory_mb: 128\n    os_image: {image}\n    disk_gb: 1\n    managed_volumes:\n      - name: \
+             v-machine\n        driver: local\n        size_gb: 1\n        retain_policy: Retain\n    \
+             cloud_init:\n      user_data: |\n{words}"
+        )
+    };
+    let printed = done(&scene.stack, "apply -", &file("r1", &["mark vdb on-the-volume"])).await;
+    assert!(printed.contains("runs on node n1"), "{printed}");
+    assert_eq!(scene.fact(&id, "marked_vdb", 1).await, "on-the-volume");
+    let size: u64 = scene.fact(&id, "disk_vdb", 1).await.parse().unwrap();
+    assert_eq!(size, 1 << 30);
+    let used = root.join("volumes/images/v-machine.img");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&used).unwrap());
+    assert_eq!(mode & 0o077, 0, "nobody but the emulator looks into it: {mode:o}");
+    done(&scene.stack, &format!("stop {id}"), "").await;
+    done(&scene.stack, &format!("start {id}"), "").await;
+    assert_eq!(scene.fact(&id, "marker_vdb", 2).await, "on-the-volume");
+
+    scene.stack.delete(&id).await;
+    assert_eq!(scene.daemon.virsh(&["list", "--all", "--name"]), "");
+    assert!(used.exists(), "its policy is to stay");
+    done(&scene.stack, "apply -", &file("r2", &["read vdb"])).await;
+    assert_eq!(scene.fact(&id, "marker_vdb", 1).await, "on-the-volume");
+    scene.stack.delete(&id).await;
+}
+
 /// The machine is unknown and left alone; the container beside it is looked after as ever.
 async fn while_libvirt_is_away(scene: &mut Scene, machine: &str) {
     const SILENT: &str = "the runtime of its node does not answer";

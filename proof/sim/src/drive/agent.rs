@@ -197,6 +197,11 @@ impl Sim {
             return;
         }
         host.target = scheduler;
+        if let Input::Heard(answer) = &input {
+            for command in crate::wire::removals(answer) {
+                self.check.named(node, &command);
+            }
+        }
         match &input {
             Input::Registered(RegistrationAnswer::Refused { .. }) => {
                 self.cover.hit("agent: registration refused");

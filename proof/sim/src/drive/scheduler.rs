@@ -119,8 +119,16 @@ impl Sim {
                 }
             }
             Outbound::Beat(request, answer) => {
-                if let Some(Caller::Agent { node, life, call }) = self.caller(scheduler, request) {
-                    self.answer_agent(scheduler, (node, life, call), UpAnswer::Heard(answer));
+                if let Some(Caller::Agent { node, life: agent, call }) =
+                    self.caller(scheduler, request)
+                {
+                    let id = crate::setup::node_id(node);
+                    for command in crate::wire::removals(&answer) {
+                        self.cover.hit("scheduler: removal by the answer to a beat");
+                        let awake = self.schedulers.get(scheduler).map_or(0, |host| host.paused_at);
+                        self.check.commanded(self.now, (scheduler, life, awake), &id, &command);
+                    }
+                    self.answer_agent(scheduler, (node, agent, call), UpAnswer::Heard(answer));
                 }
             }
             Outbound::Reply(request, reply) => {

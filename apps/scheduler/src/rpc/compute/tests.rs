@@ -153,6 +153,7 @@ impl Rig {
             limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
+            takes_removals: false,
         };
         self.step(Input::Beat(RequestId(3), beat));
     }
