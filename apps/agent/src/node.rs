@@ -31,7 +31,7 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
         RuntimeChoice::Sim(None) => {
             Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
         }
-        RuntimeChoice::Docker { host } => {
+        RuntimeChoice::Docker { host } | RuntimeChoice::DockerSwitchedOff { host } => {
             let logins = config.registry_auth.clone();
             let adopted = Some(config.state_dir.join("adopted"));
             let mut settings = DockerSettings { logins, adopted, ..DockerSettings::default() };
@@ -43,8 +43,12 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
             let mut stacks = ComposeSettings::in_folder(config.state_dir.join("compose"));
             stacks.program.clone_from(&config.compose.program);
             let compose = Compose::new(docker.clone(), stacks);
-            let runtimes = Runtimes::docker(docker).await;
-            let runtimes = runtimes.and_compose(compose, config.compose.enabled).await;
+            let runtimes = if matches!(config.runtime, RuntimeChoice::Docker { .. }) {
+                let runtimes = Runtimes::docker(docker).await;
+                runtimes.and_compose(compose, config.compose.enabled).await
+            } else {
+                Runtimes::without_containers(docker, compose)
+            };
             match config.machines.clone() {
                 Some(settings) => {
                     runtimes.and_machines(Machines::new(owner, settings, clock)).await

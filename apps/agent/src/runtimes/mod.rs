@@ -216,14 +216,6 @@ impl Runtimes {
         self
     }
 
-    /// No virtual machines, by the operator's wish.
-    #[must_use]
-    pub fn without_machines(self) -> Self {
-        let why = "virtual machines are switched off on this node; see PERSYS_VM_ENABLED";
-        self.lacks().insert(WorkloadType::Vm, Arc::from(why));
-        self
-    }
-
     /// Everything in memory.
     #[must_use]
     pub fn sim(sim: Sim) -> Self {
@@ -488,5 +480,6 @@ impl Runtime for Runtimes {
     }
 }
 
+mod switched_off;
 #[cfg(test)]
 mod tests;
