@@ -19,7 +19,7 @@ pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on thi
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Setting] = &[
     setting!("node-id", ["PERSYS_NODE_ID"], "", "Name of the node; the host's when not given"),
-    setting!("version", ["PERSYS_VERSION"], "", "Name of this installation, shown as the agent's version; that of the program when not given"),
+    setting!("agent-version", ["PERSYS_VERSION"], "", "Name of this installation, shown as the agent's version; that of the program when not given"),
     setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
     setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "127.0.0.1:8085", "Schedulers, host:port, several with commas; `none` is commanded directly"),
     setting!("scheduler-insecure", ["PERSYS_SCHEDULER_INSECURE"], "false", "No TLS to the schedulers; goes with `insecure`"),
@@ -213,19 +213,19 @@ fn compose(read: &mut Reader<'_>) -> ComposeChoice {
 const VERSION_BYTES: usize = 32;
 
 fn check_version(read: &mut Reader<'_>) {
-    let Some(version) = read.text("version") else { return };
+    let Some(version) = read.text("agent-version") else { return };
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'(' | b')');
     if version.len() > VERSION_BYTES || !version.bytes().all(plain) {
         let why = format!(
             "up to {VERSION_BYTES} letters, digits and signs, without spaces and parentheses"
         );
-        read.fault("version", why);
+        read.fault("agent-version", why);
     }
 }
 
 /// Version that the agent shows.
 pub(crate) fn version(values: &Values) -> Version {
-    match values.text("version").trim() {
+    match values.text("agent-version").trim() {
         "" => Version::default(),
         name => Version::named(name),
     }
@@ -295,9 +295,9 @@ mod tests {
     #[test]
     fn a_version_is_a_word() {
         for bad in ["a(b)", &"x".repeat(33)] {
-            assert!(configured(&format!("--version {bad}")).is_err(), "{bad}");
+            assert!(configured(&format!("--agent-version {bad}")).is_err(), "{bad}");
         }
-        assert!(configured("--version v2024.11-dev").is_ok());
+        assert!(configured("--agent-version v2024.11-dev").is_ok());
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn a_file_is_read_where_it_was_said_and_each_variable_is_told() {
         ["state-path", "/srv/x.db", "PERSYS_STATE_STORE_PATH"],
         ["vm-enabled", "false", "PERSYS_VM_ENABLED"],
         ["reconcile-enabled", "false", "PERSYS_RECONCILE_ENABLED"],
-        ["version", "1", "PERSYS_VERSION"],
+        ["agent-version", "1", "PERSYS_VERSION"],
         ["service-name", "own", "OTEL_SERVICE_NAME"],
     ] {
         assert!(out.lines().any(|line| line.split_whitespace().eq(row)), "{row:?}: {out}");

@@ -131,6 +131,7 @@ async fn containers_that_are_switched_off_are_not_offered_and_still_looked_for()
     let refused = runtimes.start(&start("web", container())).await;
     assert!(matches!(refused, Err(Error::WrongKind { .. })), "{refused:?}");
     runtimes.start(&start("box", machine())).await.unwrap();
+    runtimes.stop(&WorkloadId::fixed("box"), Duration::ZERO).await.unwrap();
     // Docker does not answer: nobody concludes that a container is gone.
     let Observation::Partial { seen, blind } = runtimes.observe().await else { panic!("whole") };
     assert_eq!(seen.len(), 1);
