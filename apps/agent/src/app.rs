@@ -43,7 +43,7 @@ use crate::ledger::{FileKeeper, Keeper as _, actions, lease};
 use crate::life;
 use crate::measure;
 use crate::metrics::Metrics;
-use crate::node::{disks, facts, runtimes};
+use crate::node::{disks, facts, runtimes, schedulers};
 use crate::rpc::{self, Guarded};
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
@@ -250,9 +250,6 @@ async fn begin(
     let node = host::node_id(config.node.as_deref());
     let cluster = ClusterName::new(&config.cluster)?;
     let on_its_own = config.schedulers.is_empty();
-    if on_its_own && config.reach == Reach::Stream {
-        return Err(Error::Nowhere);
-    }
     let keeper = open_ledger(&config).await?;
     let listener = listen(&config).await?;
     let bound = listener.as_ref().map(|(_, bound)| *bound);
@@ -267,9 +264,7 @@ async fn begin(
     let volumes = Volumes::new(&config.volumes);
     let first = facts(&config, &node, bound, (&runtimes, &volumes), fence)?;
     let meter = Arc::new(Meter::new(first.capacity, disks(&config)));
-    let grpc = Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?;
-    let grpc =
-        Arc::new(grpc.telling(runtimes.usages()).of_cluster(&config.cluster).of_version(&version));
+    let grpc = Arc::new(schedulers(&config, &connector, &runtimes, &version)?);
     let scheduler: Arc<dyn Scheduler> =
         if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
@@ -346,6 +341,7 @@ fn drive(
 async fn listen(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Error> {
     match config.reach {
         Reach::Called => {}
+        Reach::Stream if config.schedulers.is_empty() => return Err(Error::Nowhere),
         Reach::Stream => return Ok(None),
     }
     let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;

@@ -34,11 +34,11 @@ fn certificates_for_trying_serve_what_is_started_by_its_names() {
     runs("bin-links", &[program, &bin], &[]);
     let told = runs("dev-certs", &[program, &certs], &[("NODE", "n1")]);
     assert!(told.contains("PERSYS_TLS_CERT="), "{told}");
-    let cert = |name: &str| format!("{certs}/{name}");
+    let file = |name: &str| format!("{certs}/{name}");
     let (ca, crt, key) = (
-        cert("persys-scheduler/ca.pem"),
-        cert("persys-scheduler/persys_scheduler.crt"),
-        cert("persys-scheduler/persys_scheduler-key.key"),
+        file("persys-scheduler/ca.pem"),
+        file("persys-scheduler/persys_scheduler.crt"),
+        file("persys-scheduler/persys_scheduler-key.key"),
     );
     let state = folder.at("scheduler");
     let variables = [
@@ -52,7 +52,7 @@ fn certificates_for_trying_serve_what_is_started_by_its_names() {
     ];
     let mut scheduler = starts(&folder, "persys-scheduler", &[], &variables);
     let at = format!("127.0.0.1:{}", scheduler.at("grpc").port());
-    let (ca, crt, key) = (cert("ca.crt"), cert("agent.crt"), cert("agent.key"));
+    let (ca, crt, key) = (file("ca.crt"), file("agent.crt"), file("agent.key"));
     let state = folder.at("state.db");
     let variables = [
         ("PERSYS_TLS_CA", ca.as_str()),
@@ -65,7 +65,7 @@ fn certificates_for_trying_serve_what_is_started_by_its_names() {
         ("PERSYS_METRICS_PORT", "0"),
     ];
     let _agent = starts(&folder, "persys-agent", &["--runtime", "sim"], &variables);
-    let way = format!("--identity {} --endpoint {at}", cert("admin.pem"));
+    let way = format!("--identity {} --endpoint {at}", file("admin.pem"));
     assert_eq!(ready_node(&folder, &way)["node_id"], "n1");
     assert!(folder.path().join("agent").is_dir(), "state.db is the folder agent beside it");
     // Again: the authority stays, what was issued before is still believed.

@@ -239,9 +239,10 @@ impl Vault {
         let login = path.ends_with("lookup-self");
         let text = String::from_utf8(body).unwrap();
         self.asked.lock().unwrap().push((path, text));
-        let (status, body) = match login {
-            true => ("200 OK", r#"{"data":{"ttl":3600,"renewable":false}}"#),
-            false => ("503 Service Unavailable", r#"{"errors":["away"]}"#),
+        let (status, body) = if login {
+            ("200 OK", r#"{"data":{"ttl":3600,"renewable":false}}"#)
+        } else {
+            ("503 Service Unavailable", r#"{"errors":["away"]}"#)
         };
         let (mut out, length) = (stream, body.len());
         write!(
