@@ -36,7 +36,7 @@ sim-long:
 prepare:
 	@hack/prepare
 
-lint:
+lint:                  ## formatting, clippy and documentation; every warning is an error
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
@@ -70,6 +70,7 @@ live-tests:
 	$(NAMED) etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
 	$(MAKE) --no-print-directory package-check
+	$(MAKE) --no-print-directory deploy-check
 
 metrics:               ## /metrics, alerts and dashboards, with promtool and a real Prometheus
 	@hack/prometheus-install
@@ -163,3 +164,42 @@ demo-cluster-down:     ## undoes `make demo-cluster`
 
 demo-cluster-test:     ## the same on etcd, with a container on each node, every query of the dashboards asked of a Prometheus, and away again
 	STORE=etcd hack/with-docker hack/demo-cluster test
+
+# --- the targets that the documents of earlier systems name, and what they stand for here ---
+
+.PHONY: help deps build build-linux proto dev-certs fmt docker-build docker-push deploy-check
+
+help:                  ## what can be made
+	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+
+deps: prepare          ## what a build needs: Rust, a C compiler, and all crates
+	cargo fetch --quiet --locked
+
+build: prepare         ## a quick build for this machine, in bin under each of its names; `make release` is what is shipped
+	cargo build --quiet --workspace --bin persys
+	hack/bin-links "$${CARGO_TARGET_DIR:-target}/debug/persys" bin
+
+build-linux: prepare   ## the static program for any Linux of this architecture, in bin/linux
+	@[ "$$(uname -s)" = Linux ] || { echo "build-linux: it is built on Linux; elsewhere, in a Debian container" >&2; exit 2; }
+	OUT=bin/linux hack/release
+	hack/bin-links bin/linux/persys bin/linux
+
+proto:                 ## the contract in proto, compiled anew by the build and held against what is promised; no protoc
+	$(NAMED) contract
+
+dev-certs: build       ## certificates for trying, in dev/certs; NODE=name for another node than this machine
+	hack/dev-certs bin/persys dev/certs
+
+fmt:                   ## the sources, formatted
+	cargo fmt
+
+docker-build: release  ## both images, also as persys/compute-agent:latest
+	hack/with-docker hack/docker-build target/dist/persys
+
+docker-push:           ## the images to REGISTRY=host:port
+	@[ -n "$(REGISTRY)" ] || REGISTRY= hack/docker-push
+	@REGISTRY="$(REGISTRY)" hack/with-docker hack/docker-push
+
+deploy-check:          ## manifest, units, etcd starter and pushing to a registry, each tried once
+	cargo build --quiet --workspace --bin persys
+	hack/with-docker hack/deploy-check "$${CARGO_TARGET_DIR:-target}/debug/persys"

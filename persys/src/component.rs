@@ -129,7 +129,8 @@ async fn run_agent(values: Values) -> ExitCode {
     if let persys_agent::app::Security::Insecure(exposure) = &config.security {
         warn_insecure(*exposure);
     }
-    match persys_agent::app::start(config).await {
+    let version = settings::agent::version(&values);
+    match persys_agent::app::start_as(config, version).await {
         Ok(mut running) => {
             let ended = tokio::select! {
                 () = until_told() => false,

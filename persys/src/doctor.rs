@@ -44,7 +44,8 @@ fn host(config: &Config) -> Host {
         Owner { cluster: Arc::from(config.cluster.as_str()), node: NodeId::fixed("doctor") };
     let clock = Clock::since_boot();
     let docker = Docker::new(owner.clone(), settings, clock.clone());
-    let compose = config.compose.enabled.then(|| {
+    let containers = !matches!(config.runtime, RuntimeChoice::DockerSwitchedOff { .. });
+    let compose = (config.compose.enabled && containers).then(|| {
         let mut stacks = ComposeSettings::in_folder(config.state_dir.join("compose"));
         stacks.program.clone_from(&config.compose.program);
         Compose::new(docker.clone(), stacks)
@@ -56,7 +57,7 @@ fn host(config: &Config) -> Host {
             .extend(machines.storage.pools.values().take(1).map(|pool| ("machines", pool.clone())));
     }
     Host {
-        docker,
+        docker: containers.then_some(docker),
         compose,
         machines: config.machines.clone().map(|settings| Machines::new(owner, settings, clock)),
         ports: [("the agent", Some(config.grpc)), ("its /health and /metrics", config.http)]

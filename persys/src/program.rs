@@ -52,6 +52,11 @@ pub(crate) fn choose(called: &OsStr, mut words: Vec<OsString>) -> (Program, Vec<
     let name = Path::new(called).file_name().and_then(OsStr::to_str).unwrap_or_default();
     match name {
         "persys-scheduler" => return (Program::Scheduler, words),
+        // A copy of the file under this name starts its watchdog under this name too.
+        "persys-agent" if word(&words, 0) == "agent-watchdog" => {
+            words.remove(0);
+            return (Program::Watchdog, words);
+        }
         "persys-agent" => return (Program::Agent, words),
         "persys-gateway" => return (Program::Gateway, words),
         "persysctl" => return (Program::Commands("persysctl"), words),
@@ -98,6 +103,7 @@ mod tests {
         for (line, program, left) in [
             ("persys-scheduler -insecure", Program::Scheduler, 1),
             ("/usr/bin/persys-agent", Program::Agent, 0),
+            ("/usr/local/bin/persys-agent agent-watchdog --node n1", Program::Watchdog, 2),
             ("persysctl agent health", Program::Commands("persysctl"), 2),
             ("persys scheduler", Program::Scheduler, 0),
             ("persys scheduler config", Program::Scheduler, 1),

@@ -22,7 +22,6 @@ use persys_node::agent::Agent;
 use persys_node::effects::Effects;
 use persys_node::settings::AgentSettings;
 use persys_runtime::Runtime;
-use persys_runtime::sim::Sim;
 use persys_runtime::vm::settings::Settings as MachineSettings;
 use persys_telemetry::trace;
 pub use persys_volumes::{
@@ -33,6 +32,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::transport::Server;
 
+pub use crate::choice::{ComposeChoice, RuntimeChoice};
 use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::host::{self, Meter};
@@ -43,7 +43,7 @@ use crate::ledger::{FileKeeper, Keeper as _, actions, lease};
 use crate::life;
 use crate::measure;
 use crate::metrics::Metrics;
-use crate::node::{disks, facts, runtimes};
+use crate::node::{disks, facts, runtimes, schedulers};
 use crate::rpc::{self, Guarded};
 use crate::runtimes::Runtimes;
 use crate::secrets::WithSecrets;
@@ -53,6 +53,7 @@ use crate::upward::Scheduler;
 use crate::upward::alone::{self, Alone};
 use crate::upward::grpc::{BadAddress, Grpc};
 use crate::usage;
+use crate::version::Version;
 use crate::watchdog::release;
 
 /// How often a silent connection is tried, and how long its answer may take.
@@ -108,33 +109,6 @@ pub enum Reach {
     Called,
     /// Over a stream the agent keeps open to the scheduler. It listens nowhere.
     Stream,
-}
-
-/// What brings Compose stacks up, where Docker runs what is in them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ComposeChoice {
-    /// Whether stacks are offered.
-    pub enabled: bool,
-    /// The Compose program; looked for in the usual folders when not given.
-    pub program: Option<PathBuf>,
-}
-
-impl Default for ComposeChoice {
-    fn default() -> Self {
-        Self { enabled: true, program: None }
-    }
-}
-
-/// What runs workloads.
-#[derive(Debug, Clone)]
-pub enum RuntimeChoice {
-    /// Docker at this address; the usual one when not given.
-    Docker {
-        /// `unix://…` or `tcp://…`.
-        host: Option<String>,
-    },
-    /// Nothing really runs.
-    Sim(Option<Sim>),
 }
 
 /// How an agent and its peers prove who they are.
@@ -254,18 +228,28 @@ pub async fn start(config: Config) -> Result<Running, Error> {
     start_with(config, |parts| parts).await
 }
 
+/// Starts an agent that shows this version.
+pub async fn start_as(config: Config, version: Version) -> Result<Running, Error> {
+    begin(config, version, |parts| parts).await
+}
+
 /// Starts an agent whose driver works with what `between` makes of its parts: a proof puts something
 /// between the agent and the outside.
 pub async fn start_with(
     config: Config,
     between: impl FnOnce(Parts) -> Parts + Send,
 ) -> Result<Running, Error> {
+    begin(config, Version::default(), between).await
+}
+
+async fn begin(
+    config: Config,
+    version: Version,
+    between: impl FnOnce(Parts) -> Parts + Send,
+) -> Result<Running, Error> {
     let node = host::node_id(config.node.as_deref());
     let cluster = ClusterName::new(&config.cluster)?;
     let on_its_own = config.schedulers.is_empty();
-    if on_its_own && config.reach == Reach::Stream {
-        return Err(Error::Nowhere);
-    }
     let keeper = open_ledger(&config).await?;
     let listener = listen(&config).await?;
     let bound = listener.as_ref().map(|(_, bound)| *bound);
@@ -280,8 +264,7 @@ pub async fn start_with(
     let volumes = Volumes::new(&config.volumes);
     let first = facts(&config, &node, bound, (&runtimes, &volumes), fence)?;
     let meter = Arc::new(Meter::new(first.capacity, disks(&config)));
-    let grpc = Grpc::new(&config.schedulers, &connector, Arc::new(host::date))?;
-    let grpc = Arc::new(grpc.telling(runtimes.usages()).of_cluster(&config.cluster));
+    let grpc = Arc::new(schedulers(&config, &connector, &runtimes, &version)?);
     let scheduler: Arc<dyn Scheduler> =
         if on_its_own { Arc::new(Alone::since(host::date())) } else { Arc::<Grpc>::clone(&grpc) };
 
@@ -300,7 +283,8 @@ pub async fn start_with(
     let incoming = upward::reached(incoming, ways, (node.clone(), caller), &mut beside);
     let inside = rpc::inside::service(handle.clone(), runtimes.clone(), on_its_own);
     let offered = (runtimes.clone(), volumes.clone());
-    let service = rpc::service(handle.clone(), offered, Arc::clone(&meter), on_its_own);
+    let host = (Arc::clone(&meter), version.clone());
+    let service = rpc::service(handle.clone(), offered, host, on_its_own);
     let server = serve(incoming, (service, inside), (&metrics, on_its_own), until)?;
     beside.spawn(actions::write_behind(keeper.clone()));
     watch_host(&runtimes, &meter, &handle, &mut beside);
@@ -313,7 +297,8 @@ pub async fn start_with(
     let again = move |fence| facts(&config, &same, bound, (&here, &volumes), fence);
     beside.spawn(life::renew(again, settings, runtimes.clone(), guards, handle.clone()));
     let pages = http::Pages::new(&node, &handle, &runtimes, &meter, &metrics)
-        .certified(connector.credentials().cloned(), mode);
+        .certified(connector.credentials().cloned(), mode)
+        .of_version(version);
     let http = http::open(pages_at, pages, &mut beside);
     let ledger_moved_to = keeper.moved_aside().map(Path::to_path_buf);
     tell(&node, bound, http);
@@ -356,6 +341,7 @@ fn drive(
 async fn listen(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Error> {
     match config.reach {
         Reach::Called => {}
+        Reach::Stream if config.schedulers.is_empty() => return Err(Error::Nowhere),
         Reach::Stream => return Ok(None),
     }
     let listener = TcpListener::bind(config.grpc).await.map_err(system(config.grpc.to_string()))?;

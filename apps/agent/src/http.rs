@@ -28,6 +28,7 @@ use crate::host::Meter;
 use crate::metrics::{Metrics, Present};
 use crate::runtimes::Runtimes;
 use crate::upward::ToldMode;
+use crate::version::Version;
 
 /// What the pages are made from.
 #[derive(Debug, Clone)]
@@ -40,6 +41,7 @@ pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     /// The scheduler's mode, as it last said; none for an agent without schedulers.
     mode: Option<Arc<ToldMode>>,
+    version: Version,
 }
 
 impl Pages {
@@ -51,6 +53,11 @@ impl Pages {
     ) -> Self {
         self.metrics.shows(self.runtimes.usages(), credentials.as_ref());
         Self { credentials, mode, ..self }
+    }
+
+    /// Also shows this version.
+    pub(crate) fn of_version(self, version: Version) -> Self {
+        Self { version, ..self }
     }
 
     /// The mode, and since when it is so.
@@ -72,7 +79,8 @@ impl Pages {
         let (node, handle) = (node.clone(), handle.clone());
         let (runtimes, meter) = (runtimes.clone(), Arc::clone(meter));
         let metrics = Arc::clone(metrics);
-        Self { node, handle, runtimes, meter, credentials: None, metrics, mode: None }
+        let version = Version::default();
+        Self { node, handle, runtimes, meter, credentials: None, metrics, mode: None, version }
     }
 }
 
@@ -175,7 +183,8 @@ async fn health(State(pages): State<Pages>) -> Response {
         "takesNewWork": standing.takes(),
         "busy": standing.busy.unwrap_or_default(),
         "certificate": pages.credentials.as_ref().map(certificate),
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": pages.version.shown(),
+        "programVersion": Version::program(),
     });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }

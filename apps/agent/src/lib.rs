@@ -24,6 +24,7 @@
 //! | what runs workloads, and what is offered | [`runtimes`] |
 
 pub mod app;
+mod choice;
 pub mod disks;
 pub mod driver;
 mod evidence;
@@ -48,6 +49,7 @@ mod storage;
 pub mod upward;
 pub mod usage;
 mod verbs;
+pub mod version;
 pub mod watchdog;
 mod writer;
 

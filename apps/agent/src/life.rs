@@ -29,7 +29,7 @@ pub(crate) async fn guard(
     let (fence, mut guards) = watch::channel(false);
     let Some(command) = config.watchdog.clone() else { return guards };
     let docker = match &config.runtime {
-        RuntimeChoice::Docker { host } => host.clone(),
+        RuntimeChoice::Docker { host } | RuntimeChoice::DockerSwitchedOff { host } => host.clone(),
         RuntimeChoice::Sim(_) => {
             tracing::warn!("what is simulated is in this process alone: no watchdog can stop it");
             return guards;

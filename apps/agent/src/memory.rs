@@ -49,6 +49,11 @@ impl Memory {
         }
     }
 
+    /// True if it has not told what it has.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.all().is_none()
+    }
+
     /// Whether it told what it has, and this was never among it.
     pub(crate) fn lacks(&self, workload: &WorkloadId) -> bool {
         self.all().as_ref().is_some_and(|all| !all.contains(workload))

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use persys_identity::Connector;
 use persys_model::id::{NodeId, PoolName};
 use persys_model::labels::{ARCH, go_arch};
 use persys_model::node::{BY_STREAM, NodeFacts};
@@ -22,6 +23,8 @@ use crate::disks::Disks;
 use crate::host;
 use crate::runtimes::Runtimes;
 use crate::storage;
+use crate::upward::grpc::{BadAddress, Grpc};
+use crate::version::Version;
 
 /// What runs workloads here, as it was configured.
 pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
@@ -31,7 +34,7 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
         RuntimeChoice::Sim(None) => {
             Runtimes::sim(Sim::new(persys_runtime::sim::Settings::default(), clock))
         }
-        RuntimeChoice::Docker { host } => {
+        RuntimeChoice::Docker { host } | RuntimeChoice::DockerSwitchedOff { host } => {
             let logins = config.registry_auth.clone();
             let adopted = Some(config.state_dir.join("adopted"));
             let mut settings = DockerSettings { logins, adopted, ..DockerSettings::default() };
@@ -43,8 +46,12 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
             let mut stacks = ComposeSettings::in_folder(config.state_dir.join("compose"));
             stacks.program.clone_from(&config.compose.program);
             let compose = Compose::new(docker.clone(), stacks);
-            let runtimes = Runtimes::docker(docker).await;
-            let runtimes = runtimes.and_compose(compose, config.compose.enabled).await;
+            let runtimes = if matches!(config.runtime, RuntimeChoice::Docker { .. }) {
+                let runtimes = Runtimes::docker(docker).await;
+                runtimes.and_compose(compose, config.compose.enabled).await
+            } else {
+                Runtimes::without_containers(docker, compose)
+            };
             match config.machines.clone() {
                 Some(settings) => {
                     runtimes.and_machines(Machines::new(owner, settings, clock)).await
@@ -53,6 +60,17 @@ pub(crate) async fn runtimes(config: &Config, node: &NodeId) -> Runtimes {
             }
         }
     }
+}
+
+/// The way to the schedulers, who are told what this agent is and what its workloads use.
+pub(crate) fn schedulers(
+    config: &Config,
+    connector: &Connector,
+    runtimes: &Runtimes,
+    version: &Version,
+) -> Result<Grpc, BadAddress> {
+    let grpc = Grpc::new(&config.schedulers, connector, Arc::new(host::date))?;
+    Ok(grpc.telling(runtimes.usages()).of_cluster(&config.cluster).of_version(version))
 }
 
 /// What the scheduler is told of this node.

@@ -26,8 +26,8 @@ pub use finding::{Finding, Verdict};
 /// What is to be looked at: the places an agent on this host was told of.
 #[derive(Debug)]
 pub struct Host {
-    /// What runs containers.
-    pub docker: Docker,
+    /// What runs containers; none: they are not wanted.
+    pub docker: Option<Docker>,
     /// What brings stacks up; none: stacks are not wanted.
     pub compose: Option<Compose>,
     /// What runs virtual machines; none: they are not wanted.
@@ -45,7 +45,7 @@ pub struct Host {
 /// Everything that was found, in the order in which one would mend it.
 pub async fn examine(host: &Host) -> Vec<Finding> {
     let (docker, compose, machines) = tokio::join!(
-        runtimes::docker(&host.docker),
+        runtimes::docker(host.docker.as_ref()),
         runtimes::compose(host.compose.as_ref()),
         runtimes::machines(host.machines.as_ref()),
     );

@@ -40,7 +40,10 @@ fn answered(subject: &str, name: &str, health: &Health) -> Finding {
 }
 
 /// Whether containers can run.
-pub async fn docker(docker: &Docker) -> Finding {
+pub async fn docker(docker: Option<&Docker>) -> Finding {
+    let Some(docker) = docker else {
+        return Finding::good("containers", "not wanted: PERSYS_DOCKER_ENABLED is false");
+    };
     match ask(docker).await {
         Ok(health) => answered("containers", "Docker", &health),
         Err(why) => Finding::bad("containers", format!("Docker at {}: {why}", docker.host()))

@@ -12,6 +12,8 @@ pub struct AgentSettings {
     pub observe_wait_ms: u64,
     /// How often the runtimes are asked when nothing happens.
     pub observe_ms: u64,
+    /// False: the runtimes are not asked when nothing happens, only after an order, a hint or a start.
+    pub observe_periodically: bool,
     /// How soon they are asked again while they do not answer.
     pub observe_retry_ms: u64,
     /// How long an answer of the runtimes or of the scheduler is waited for.
@@ -83,6 +85,7 @@ impl Default for AgentSettings {
         Self {
             observe_wait_ms: 3_000,
             observe_ms: 30_000,
+            observe_periodically: true,
             observe_retry_ms: 1_000,
             answer_wait_ms: 10_000,
             register_base_ms: 500,

@@ -157,7 +157,7 @@ impl Watch {
     /// Whether to ask now; if so the question counts as asked.
     pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> Option<LookId> {
         let now_wanted = self.wanted && !self.open();
-        if !now_wanted && now < self.due(settings) {
+        if !now_wanted && self.due(settings).is_none_or(|due| now < due) {
             return None;
         }
         self.asked = LookId(self.asked.0.saturating_add(1));
@@ -166,16 +166,17 @@ impl Watch {
         Some(self.asked)
     }
 
-    /// When to ask if nothing happens before.
-    pub(crate) fn due(&self, settings: &AgentSettings) -> Millis {
+    /// When to ask if nothing happens before; never, where nobody wants periodic looks.
+    pub(crate) fn due(&self, settings: &AgentSettings) -> Option<Millis> {
         let wait = match self.sight {
             Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open() => {
                 settings.answer_wait_ms
             }
             Sight::New | Sight::Partial | Sight::Blind => settings.observe_retry_ms,
-            Sight::Clear => settings.observe_ms,
+            Sight::Clear if settings.observe_periodically => settings.observe_ms,
+            Sight::Clear => return None,
         };
-        self.asked_at.plus(wait.max(1))
+        Some(self.asked_at.plus(wait.max(1)))
     }
 }
 

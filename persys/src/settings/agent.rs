@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use persys_agent::app::{ComposeChoice, Config, Reach, RuntimeChoice, Security};
+use persys_agent::version::Version;
 use persys_identity::Exposure;
 use persys_node::settings::AgentSettings;
 
@@ -18,6 +19,7 @@ pub(crate) const ABOUT: &str = "The agent: runs what the scheduler places on thi
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Setting] = &[
     setting!("node-id", ["PERSYS_NODE_ID"], "", "Name of the node; the host's when not given"),
+    setting!("agent-version", ["PERSYS_VERSION"], "", "Name of this installation, shown as the agent's version; that of the program when not given"),
     setting!("cluster", ["PERSYS_CLUSTER_ID"], "persys", "Name of the cluster, as certificates carry it"),
     setting!("scheduler-addr", ["PERSYS_SCHEDULER_ADDR"], "127.0.0.1:8085", "Schedulers, host:port, several with commas; `none` is commanded directly"),
     setting!("scheduler-insecure", ["PERSYS_SCHEDULER_INSECURE"], "false", "No TLS to the schedulers; goes with `insecure`"),
@@ -36,7 +38,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("tls-names", ["PERSYS_TLS_NAMES"], "", "File that maps names of certificates made elsewhere to roles; see certificates.md"),
     setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
     setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
-    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://127.0.0.1:8200", "URL of Vault"),
     setting!("vault-auth-method", ["PERSYS_VAULT_AUTH_METHOD"], "approle", "How to log in: token or approle"),
     setting!("vault-token", ["PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
     setting!("vault-approle-role-id", ["PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),
@@ -49,13 +51,14 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("vault-retry-interval", ["PERSYS_VAULT_RETRY_INTERVAL"], "2m", "How long to wait when Vault gives no certificate"),
     setting!("external-ip", ["PERSYS_EXTERNAL_IP"], "", "A further address in certificates of Vault"),
     setting!("runtime", [], "docker", "docker, or sim, which runs nothing real"),
-    setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers; false only with the runtime `sim`"),
+    setting!("docker-enabled", ["PERSYS_DOCKER_ENABLED"], "true", "Offer containers and stacks; false: virtual machines alone, and what Docker ran before is only seen and removed"),
     setting!("docker-host", ["DOCKER_HOST"], "", "Where Docker listens; the usual place when not given"),
     setting!("compose-enabled", ["PERSYS_COMPOSE_ENABLED"], "true", "Offer Compose stacks, where Docker and a Compose program answer"),
-    setting!("compose-binary", ["PERSYS_COMPOSE_BINARY"], "", "The Compose program, docker-compose or docker; looked for in the usual folders when not given"),
+    setting!("compose-binary", ["PERSYS_COMPOSE_BINARY"], "", "The Compose program: a path, or docker-compose or docker as it is found in the usual folders; whichever answers when not given"),
     setting!("labels", ["PERSYS_NODE_LABELS"], "", "Labels of the node, name=value with commas"),
     setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
+    setting!("reconcile-enabled", ["PERSYS_RECONCILE_ENABLED"], "true", "Ask the runtime also when nothing happens; false: after orders, events of the runtime and a start alone"),
     setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens"),
     setting!("admit-percent", [], "80", "Measured use of CPU or memory from which nothing new is taken; 0: no limit"),
     setting!("admit-disk-percent", [], "90", "Share of the disk in use, as `df` tells it, from which nothing new is taken; 0: no limit"),
@@ -95,8 +98,6 @@ pub(crate) const TABLE: &[Setting] = &[
 /// Variables that are documented somewhere and have no meaning here, or not yet.
 #[rustfmt::skip]
 pub(crate) const UNUSED: &[Unused] = &[
-    ("PERSYS_RECONCILE_ENABLED", "an agent that does not repair would not do what it is for"),
-    ("PERSYS_VERSION", "the program knows its version"),
     ("PERSYS_GATEWAY_*", NO_GATEWAY),
 ];
 
@@ -122,6 +123,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let reached = Exposed::of(insecure, anywhere);
     let grpc = read.address("grpc-addr", "grpc-port", reached);
     let runtime = runtime(&mut read, values);
+    check_version(&mut read);
     let compose = compose(&mut read);
     let mut labels: std::collections::BTreeMap<_, _> = read.pairs("labels").into_iter().collect();
     for key in ["region", "env"] {
@@ -131,6 +133,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
     let admit_disk_percent = read.percent("admit-disk-percent");
     let settings = AgentSettings {
         observe_ms: read.interval_ms("reconcile-interval", LEAST_OBSERVE_MS),
+        observe_periodically: read.switch("reconcile-enabled"),
         admit_percent,
         release_percent: admit_percent.saturating_sub(HYSTERESIS_PERCENT),
         admit_disk_percent,
@@ -177,16 +180,19 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
 }
 
 fn runtime(read: &mut Reader<'_>, values: &Values) -> RuntimeChoice {
+    let containers = read.switch("docker-enabled");
     let runtime = match values.text("runtime") {
-        "docker" => RuntimeChoice::Docker { host: read.text("docker-host") },
+        "docker" if containers => RuntimeChoice::Docker { host: read.text("docker-host") },
+        "docker" => RuntimeChoice::DockerSwitchedOff { host: read.text("docker-host") },
         "sim" => RuntimeChoice::Sim(None),
         _ => {
             read.fault("runtime", "docker or sim");
             RuntimeChoice::Sim(None)
         }
     };
-    if !read.switch("docker-enabled") && matches!(runtime, RuntimeChoice::Docker { .. }) {
-        read.fault("docker-enabled", "without containers this version could run nothing");
+    let nothing = matches!(runtime, RuntimeChoice::DockerSwitchedOff { .. });
+    if nothing && !read.switch("vm-enabled") {
+        read.fault("docker-enabled", "virtual machines are off too: nothing is left to run");
     }
     runtime
 }
@@ -195,10 +201,34 @@ fn compose(read: &mut Reader<'_>) -> ComposeChoice {
     // The plugin is what is looked for first when nothing is said.
     let said = read.text("compose-binary").filter(|said| said != "docker compose");
     let program = said.map(PathBuf::from);
-    if program.as_ref().is_some_and(|path| !path.is_absolute()) {
-        read.fault("compose-binary", "an absolute path, or the words `docker compose`");
+    let is_name = |path: &PathBuf| path.components().count() == 1;
+    if program.as_ref().is_some_and(|path| !path.is_absolute() && !is_name(path)) {
+        let why = "an absolute path, a name such as docker-compose, or the words `docker compose`";
+        read.fault("compose-binary", why);
     }
     ComposeChoice { enabled: read.switch("compose-enabled"), program }
+}
+
+/// Longest name of an installation: schedulers are told it with the version of the program.
+const VERSION_BYTES: usize = 32;
+
+fn check_version(read: &mut Reader<'_>) {
+    let Some(version) = read.text("agent-version") else { return };
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'(' | b')');
+    if version.len() > VERSION_BYTES || !version.bytes().all(plain) {
+        let why = format!(
+            "up to {VERSION_BYTES} letters, digits and signs, without spaces and parentheses"
+        );
+        read.fault("agent-version", why);
+    }
+}
+
+/// Version that the agent shows.
+pub(crate) fn version(values: &Values) -> Version {
+    match values.text("agent-version").trim() {
+        "" => Version::default(),
+        name => Version::named(name),
+    }
 }
 
 /// The documents name a file; ours is a folder beside it.
@@ -238,6 +268,36 @@ mod tests {
             configured("").unwrap().state_dir
         );
         assert!(configured("--scheduler-addr none").unwrap().schedulers.is_empty());
+    }
+
+    #[test]
+    fn containers_may_be_switched_off_where_machines_are_left() {
+        let config = configured("--docker-enabled=false").unwrap();
+        assert!(matches!(config.runtime, RuntimeChoice::DockerSwitchedOff { .. }));
+        let faults = configured("--docker-enabled=false --vm-enabled=false").unwrap_err();
+        assert!(faults[0].contains("nothing is left to run"), "{faults:?}");
+    }
+
+    #[test]
+    fn a_compose_program_is_a_path_or_a_name() {
+        for (said, program) in [
+            ("docker-compose", Some("docker-compose")),
+            ("docker", Some("docker")),
+            ("/opt/dc", Some("/opt/dc")),
+        ] {
+            let compose = configured(&format!("--compose-binary {said}")).unwrap().compose;
+            assert_eq!(compose.program, program.map(PathBuf::from), "{said}");
+        }
+        assert!(configured("--compose-binary ./docker-compose").is_err());
+        assert!(configured("--compose-binary bin/docker-compose").is_err());
+    }
+
+    #[test]
+    fn a_version_is_a_word() {
+        for bad in ["a(b)", &"x".repeat(33)] {
+            assert!(configured(&format!("--agent-version {bad}")).is_err(), "{bad}");
+        }
+        assert!(configured("--agent-version v2024.11-dev").is_ok());
     }
 
     #[test]

@@ -9,11 +9,17 @@ use persys_store::{EtcdSettings, Keys, Settings as StoreSettings};
 use super::read::Reader;
 use super::{Origin, Values};
 
-/// A file of its own, or etcd: what is said, or else etcd if anybody names its endpoints.
+/// Whoever names endpoints of etcd means etcd, unless a store is named as well.
+pub(super) fn settle(values: &mut Values) {
+    let named = values.is_given("etcd-endpoints") && !values.text("etcd-endpoints").is_empty();
+    if named && !values.is_given("store") {
+        values.follows("store", "etcd", "etcd-endpoints");
+    }
+}
+
+/// A file of its own, or etcd.
 pub(super) fn place(read: &mut Reader<'_>, values: &Values) -> Place {
-    let named = values.is_given("etcd-endpoints") && read.text("etcd-endpoints").is_some();
-    let kind = if named && !values.is_given("store") { "etcd" } else { values.text("store") };
-    match kind {
+    match values.text("store") {
         "embedded" => Place::File,
         "etcd" => Place::Etcd(Box::new(etcd(read, values))),
         _ => {

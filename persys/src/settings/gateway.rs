@@ -63,7 +63,7 @@ pub(crate) const TABLE: &[Setting] = &[
     telemetry::FORMAT,
     setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
     setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
-    setting!("vault-addr", ["PERSYS_GATEWAY_VAULT_ADDR", "PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-addr", ["PERSYS_GATEWAY_VAULT_ADDR", "PERSYS_VAULT_ADDR"], "http://127.0.0.1:8200", "URL of Vault"),
     setting!("vault-auth-method", ["PERSYS_GATEWAY_VAULT_AUTH_METHOD", "PERSYS_VAULT_AUTH_METHOD"], "token", "How to log in: token or approle"),
     setting!("vault-token", ["PERSYS_GATEWAY_VAULT_TOKEN", "PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
     setting!("vault-approle-role-id", ["PERSYS_GATEWAY_VAULT_ROLE_ID", "PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),

@@ -127,6 +127,13 @@ impl Values {
         self.rows.get(key).map(|(_, origin)| origin)
     }
 
+    /// Shows a setting as it follows from another that somebody said.
+    fn follows(&mut self, key: &'static str, value: &str, from: &str) {
+        if let Some(origin) = self.origin(from).cloned() {
+            self.rows.insert(key, (value.to_owned(), origin));
+        }
+    }
+
     /// Whether anybody said it.
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.rows.get(key).is_some_and(|(_, origin)| *origin != Origin::Default)
@@ -226,6 +233,7 @@ pub(crate) fn resolve(
             .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default));
         values.rows.insert(setting.key, found);
     }
+    etcd::settle(&mut values);
     if faults.is_empty() { Ok(values) } else { Err(faults) }
 }
 

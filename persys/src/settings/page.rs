@@ -186,10 +186,14 @@ fn every_reason_is_explained() {
 #[test]
 fn every_unit_starts_what_there_is() {
     let mut seen = 0;
-    for unit in std::fs::read_dir(root("deploy/systemd")).unwrap() {
-        let path = unit.unwrap().path();
+    let folders = ["deploy/systemd", "deploy/systemd/usr-local"];
+    let units = folders.iter().flat_map(|folder| std::fs::read_dir(root(folder)).unwrap());
+    let paths = units.map(|unit| unit.unwrap().path()).filter(|path| path.is_file());
+    for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
-        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
+        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/"));
+        let start =
+            start.map(|start| start.trim_start_matches("local/").trim_start_matches("bin/"));
         let told = understood(start.unwrap_or("nothing"));
         assert!(told.is_ok() && start.is_some(), "{}: {told:?}", path.display());
         // Volumes that an agent mounts in a mount namespace of its own are not seen by Docker.
@@ -224,4 +228,52 @@ fn the_files_of_variables_name_only_what_is_read() {
             assert!(read, "{component}.env names {name}, which nobody reads");
         }
     }
+}
+
+/// The forms of starting an agent that the documents show: all they set is read, and the unit has the documented
+/// variables.
+#[test]
+fn units_and_manifests_set_only_what_is_read() {
+    let known = |name: &str| agent::TABLE.iter().any(|row| row.variables.contains(&name));
+    let unit =
+        std::fs::read_to_string(root("deploy/systemd/usr-local/persys-agent.service")).unwrap();
+    let set: Vec<_> = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("Environment=\"")?.strip_suffix('"')?.split_once('='))
+        .collect();
+    assert!(set.iter().all(|(name, _)| known(name)), "{set:?}");
+    for wanted in [
+        ("PERSYS_NODE_ID", "%H"),
+        ("PERSYS_STATE_PATH", "/var/lib/persys/state.db"),
+        ("PERSYS_TLS_CERT", "/etc/persys/certs/agent.crt"),
+        ("PERSYS_TLS_KEY", "/etc/persys/certs/agent.key"),
+        ("PERSYS_TLS_CA", "/etc/persys/certs/ca.crt"),
+    ] {
+        assert!(set.contains(&wanted), "{wanted:?}: {set:?}");
+    }
+    let wanted = ["ExecStart=/usr/local/bin/persys-agent", "Restart=always", "RestartSec=10"];
+    assert!(wanted.iter().all(|line| unit.lines().any(|one| one == *line)), "{unit}");
+
+    let text = std::fs::read_to_string(root("deploy/kubernetes/persys-agent.yaml")).unwrap();
+    let (_, text) = text.split_once("\n---\n").unwrap();
+    let manifest: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+    let pod = &manifest["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "persys/compute-agent:latest");
+    let mut before = Vec::new();
+    for variable in container["env"].as_array().unwrap() {
+        let name = variable["name"].as_str().unwrap();
+        assert!(known(name), "{name}");
+        // Kubernetes puts in only what is named above.
+        for part in variable["value"].as_str().unwrap_or_default().split("$(").skip(1) {
+            let inner = part.split(')').next().unwrap();
+            assert!(before.contains(&inner), "{name} comes before {inner}");
+        }
+        before.push(name);
+    }
+    let names = |list: &serde_json::Value| -> Vec<String> {
+        let all = list.as_array().unwrap().iter();
+        all.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&container["volumeMounts"]), names(&pod["volumes"]));
 }

@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
         let text = self.values.text(key);
         let parsed = match text.parse::<u64>() {
             Ok(seconds) => Some(Duration::from_secs(seconds)),
-            Err(_) => humantime::parse_duration(text).ok(),
+            Err(_) => humantime::parse_duration(text).ok().or_else(|| go_duration(text)),
         };
         let millis = parsed.and_then(|duration| u64::try_from(duration.as_millis()).ok());
         millis.unwrap_or_else(|| {
@@ -143,5 +143,50 @@ impl<'a> Reader<'a> {
             self.fault(key, wanted);
         }
         parsed
+    }
+}
+
+/// A duration with fractions, as Go writes it: `1.5h`, `2m0.5s`.
+fn go_duration(text: &str) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, behind) = rest.split_at_checked(number)?;
+        let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at_checked(end)?;
+        let seconds = match unit {
+            "h" => 3_600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        sum = sum.checked_add(part)?;
+        rest = behind;
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_go_have_fractions() {
+        for (text, ms) in
+            [("1.5h", 5_400_000), ("2m0.5s", 120_500), ("0.25s", 250), ("1h1ms", 3_600_001)]
+        {
+            assert_eq!(go_duration(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "1", "s", "1.5", "1.5.5s", "-1s", "1 s", "1x", "."] {
+            assert_eq!(go_duration(bad), None, "{bad}");
+        }
     }
 }

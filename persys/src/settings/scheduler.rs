@@ -43,7 +43,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("cert-ttl", ["PERSYS_ENROL_CERT_TTL"], "24h", "How long the certificates of its members last"),
     setting!("enrol-addr", ["PERSYS_ENROL_ADDR"], "", "Where the certificate is renewed, host:port, several with commas; nothing: somebody else looks after the files"),
     setting!("vault-enabled", ["PERSYS_VAULT_ENABLED"], "auto", "Certificates from Vault: true, false, or auto, when there is something to log in with"),
-    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://localhost:8200", "URL of Vault"),
+    setting!("vault-addr", ["PERSYS_VAULT_ADDR"], "http://127.0.0.1:8200", "URL of Vault"),
     setting!("vault-auth-method", ["PERSYS_VAULT_AUTH_METHOD"], "token", "How to log in: token or approle"),
     setting!("vault-token", ["PERSYS_VAULT_TOKEN"], "", "Token for Vault; not as a flag"),
     setting!("vault-approle-role-id", ["PERSYS_VAULT_APPROLE_ROLE_ID"], "", "Role id for Vault's AppRole"),
@@ -61,6 +61,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a node may lack a workload that it was told to start before that is a drift"),
     setting!("agent-down-grace", ["SCHEDULER_AGENT_DOWN_GRACE"], "1m", "How long after its lease a node keeps its work whose host lives and whose agent does not"),
+    setting!("agent-status-poll-interval", ["SCHEDULER_AGENT_STATUS_POLL_INTERVAL"], "1s", "How often an agent that only answers is asked for the state of an order; ours tell of changes at once"),
     setting!("agent-apply-timeout", ["SCHEDULER_AGENT_APPLY_TIMEOUT"], "45s", "Longest time without progress until an attempt to start a container or a stack ends"),
     setting!("agent-vm-apply-timeout", ["SCHEDULER_AGENT_VM_APPLY_TIMEOUT"], "4m", "The same for a virtual machine"),
     setting!("agent-delete-timeout", ["SCHEDULER_AGENT_DELETE_TIMEOUT"], "1m", "Longest time without progress until a stop or a removal is reported as overdue; the time a workload has to end by itself comes on top"),
@@ -108,7 +109,6 @@ pub(crate) const UNUSED: &[Unused] = &[
     ("REDIS_EVENT_MAX_ENTRIES", NO_REDIS),
     ("METER_REDIS_STREAM", NO_REDIS),
     ("SCHEDULER_RECONCILE_CONCURRENCY", "one process decides; nothing runs in rounds"),
-    ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "agents tell of changes at once; they are not polled"),
     ("SCHEDULER_AGENT_RPC_TIMEOUT", "a call to an agent has 10 s; what was not answered is sent again"),
     ("SCHEDULER_REAPPLY_GUARD", "what was decided once is not decided again"),
     ("SCHEDULER_HA_MODE", "several schedulers on one etcd always work as one that leads and others that follow"),
@@ -126,6 +126,7 @@ pub(super) const NO_GATEWAY: &str = "it is a setting of `persys gateway`";
 
 /// Shortest intervals, so that no setting makes a scheduler that is busy with itself.
 const LEAST_LOOK_MS: u64 = 50;
+const LEAST_POLL_MS: u64 = 100;
 /// Shortest timeout, so that no setting ends attempts before an agent can tell of them.
 const LEAST_TIMEOUT_MS: u64 = 1_000;
 const LEAST_DRIFT_MS: u64 = 1_000;
@@ -164,6 +165,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         failover_grace_ms: read.duration_ms("node-unavailable-grace"),
         missing_grace_ms: read.duration_ms("missing-grace-period"),
         agent_down_failover_ms: read.duration_ms("agent-down-grace"),
+        status_poll_ms: read.interval_ms("agent-status-poll-interval", LEAST_POLL_MS),
         apply_timeout_ms: read.interval_ms("agent-apply-timeout", LEAST_TIMEOUT_MS),
         vm_apply_timeout_ms: read.interval_ms("agent-vm-apply-timeout", LEAST_TIMEOUT_MS),
         delete_timeout_ms: read.interval_ms("agent-delete-timeout", LEAST_TIMEOUT_MS),

@@ -198,6 +198,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("SCHEDULER_NODE_UNAVAILABLE_GRACE", "7", "", "failover_grace_ms: 7000,"),
     ("SCHEDULER_MISSING_GRACE_PERIOD", "21s", "", "missing_grace_ms: 21000,"),
     ("SCHEDULER_AGENT_DOWN_GRACE", "25s", "", "agent_down_failover_ms: 25000,"),
+    ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "3s", "", "status_poll_ms: 3000,"),
     ("SCHEDULER_AGENT_APPLY_TIMEOUT", "33s", "", "apply_timeout_ms: 33000,"),
     ("SCHEDULER_AGENT_VM_APPLY_TIMEOUT", "5m", "", "vm_apply_timeout_ms: 300000,"),
     ("SCHEDULER_AGENT_DELETE_TIMEOUT", "90", "", "delete_timeout_ms: 90000,"),
@@ -259,9 +260,11 @@ const AGENT_CASES: &[Case] = &[
     ("PERSYS_VAULT_SERVICE_DOMAIN", "d.test", VAULT, "domain: Some(\"d.test\")"),
     ("PERSYS_VAULT_RETRY_INTERVAL", "9s", VAULT, "retry: 9s"),
     ("PERSYS_EXTERNAL_IP", "10.9.8.7", VAULT, "external_ip: Some(10.9.8.7)"),
-    ("PERSYS_DOCKER_ENABLED", "false", "", "docker-enabled = \"false\""),
+    ("PERSYS_DOCKER_ENABLED", "false", "", "runtime: DockerSwitchedOff"),
     ("DOCKER_HOST", "unix:///own.sock", "", "host: Some(\"unix:///own.sock\")"),
     ("PERSYS_COMPOSE_ENABLED", "false", "", "ComposeChoice { enabled: false"),
+    ("PERSYS_VERSION", "dev", "", "shown: \"dev\""),
+    ("PERSYS_RECONCILE_ENABLED", "false", "", "observe_periodically: false,"),
     ("PERSYS_COMPOSE_BINARY", "/opt/dc", "", "program: Some(\"/opt/dc\")"),
     ("PERSYS_NODE_LABELS", "disk=ssd,rack=2", "", "\"disk\": \"ssd\", \"rack\": \"2\""),
     ("PERSYS_NODE_REGION", "eu", "", "\"region\": \"eu\""),
@@ -379,7 +382,10 @@ fn all() -> [Told; 3] {
             unused: agent::UNUSED,
             documented: AGENT,
             cases: AGENT_CASES,
-            make: |values| shown(agent::config(values)) + &shown(renewal::member(values)),
+            make: |values| {
+                let version = format!("{:?}", agent::version(values));
+                shown(agent::config(values)) + &shown(renewal::member(values)) + &version
+            },
         },
         Told {
             name: "gateway",

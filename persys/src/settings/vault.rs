@@ -70,7 +70,7 @@ pub(super) fn secrets(read: &mut Reader<'_>, values: &Values) -> Option<VaultSet
 fn address(read: &mut Reader<'_>, values: &Values) -> String {
     let address = values.text("vault-addr").trim().trim_end_matches('/').to_owned();
     if !address.starts_with("http://") && !address.starts_with("https://") {
-        read.fault("vault-addr", "a URL such as http://localhost:8200");
+        read.fault("vault-addr", "a URL such as http://127.0.0.1:8200");
     }
     address
 }

@@ -17,7 +17,13 @@ mod agent;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod deployed;
+#[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod drift;
+#[cfg(test)]
+mod effects;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]

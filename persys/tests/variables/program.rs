@@ -71,7 +71,7 @@ impl Program {
         Self::spawn(folder, shell)
     }
 
-    fn spawn(folder: &Path, mut command: Command) -> Self {
+    pub(crate) fn spawn(folder: &Path, mut command: Command) -> Self {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = folder.join(format!("log-{count}"));

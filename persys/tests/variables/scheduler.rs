@@ -119,7 +119,9 @@ fn certificates_are_those_that_were_said() {
     for name in ["PERSYS_TLS_CA", "PERSYS_TLS_CERT", "PERSYS_TLS_KEY", "PERSYS_IDENTITY"] {
         let state = folder.at("other");
         let variables = [three.as_slice(), &[("PERSYS_STATE_DIR", &state), (name, "/nowhere/x")]];
-        let (code, _, err) = ends(&["scheduler", "--grpc-port", "0"], &variables.concat());
+        let ports = ["--grpc-port", "0", "--metrics-port", "0", "--dns-port", "0"];
+        let words = [&["scheduler"], &ports[..]].concat();
+        let (code, _, err) = ends(&words, &variables.concat());
         assert_eq!(code, 1, "{name}");
         assert!(err.contains("/nowhere/x"), "{name}: {err}");
     }

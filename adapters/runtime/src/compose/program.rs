@@ -63,7 +63,7 @@ impl Finder {
         let usual =
             || FOLDERS.iter().chain(&PLUGINS).map(|it| Path::new(it).join("docker-compose"));
         match &self.named {
-            Some(path) => path.is_file(),
+            Some(named) => places(named).iter().any(|path| path.is_file()),
             None => usual().any(|path| path.is_file()),
         }
     }
@@ -93,14 +93,25 @@ fn begin(named: Option<PathBuf>, home: PathBuf) -> Search {
     search.boxed().shared()
 }
 
+/// Paths that a name stands for: itself if it is one, else that name in the usual folders.
+fn places(named: &Path) -> Vec<PathBuf> {
+    if named.is_absolute() {
+        return vec![named.to_path_buf()];
+    }
+    FOLDERS.iter().map(|folder| Path::new(folder).join(named)).collect()
+}
+
+fn existing(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.into_iter().filter(|path| path.is_file()).collect()
+}
+
 async fn find(named: Option<PathBuf>, home: &Path) -> Result<Program, Arc<str>> {
     let candidates = match &named {
-        Some(path) => vec![path.clone()],
-        None => ["docker", "docker-compose"]
-            .into_iter()
-            .flat_map(|name| FOLDERS.iter().map(move |folder| Path::new(folder).join(name)))
-            .filter(|path| path.is_file())
-            .collect(),
+        Some(named) if named.is_absolute() => vec![named.clone()],
+        Some(named) => existing(places(named)),
+        None => existing(
+            ["docker", "docker-compose"].iter().flat_map(|name| places(Path::new(name))).collect(),
+        ),
     };
     let mut seen = Vec::new();
     for path in candidates {
@@ -122,6 +133,10 @@ async fn find(named: Option<PathBuf>, home: &Path) -> Result<Program, Arc<str>> 
         }
     }
     let tried = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join("; ")) };
+    let searched = named
+        .filter(|named| !named.is_absolute())
+        .map(|named| format!(" ({} is not in {})", named.display(), FOLDERS.join(", ")));
+    let tried = searched.filter(|_| seen.is_empty()).unwrap_or(tried);
     Err(Arc::from(format!(
         "no Compose program answers{tried}; install one with `apt-get install docker-compose`, or \
          name it with PERSYS_COMPOSE_BINARY"
@@ -190,5 +205,17 @@ mod tests {
         let finder = Finder::new(Some(PathBuf::from("/bin/echo")));
         let program = finder.program(Path::new("/")).await.unwrap();
         assert_eq!(program.version, "version --short");
+    }
+
+    #[tokio::test]
+    async fn a_bare_name_is_looked_for_in_the_usual_folders() {
+        let finder = Finder::new(Some(PathBuf::from("echo")));
+        assert!(finder.is_there());
+        let program = finder.program(Path::new("/")).await.unwrap();
+        assert!(program.path.is_absolute() && program.path.ends_with("echo"), "{program:?}");
+        let missing = Finder::new(Some(PathBuf::from("no-such-compose")));
+        assert!(!missing.is_there());
+        let why = missing.program(Path::new("/")).await.unwrap_err();
+        assert!(why.contains("no-such-compose"), "{why}");
     }
 }

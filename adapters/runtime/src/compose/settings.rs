@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The Compose program, absolute; `None` looks for one in the usual folders. A program named
-    /// `docker` is asked for its `compose` command.
+    /// The Compose program: a path, or a name such as `docker-compose` that is looked for in the usual
+    /// folders; `None` looks for any there. A program named `docker` is asked for its `compose` command.
     pub program: Option<PathBuf>,
     /// Where the agent keeps what it knows of each stack. Nobody else may read it: documents carry
     /// passwords.

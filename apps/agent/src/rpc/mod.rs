@@ -41,6 +41,7 @@ use crate::host::Meter;
 use crate::operations;
 use crate::runtimes::Runtimes;
 use crate::storage;
+use crate::version::Version;
 
 /// Largest message taken.
 pub const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -56,6 +57,7 @@ pub struct Service {
     runtimes: Runtimes,
     volumes: Volumes,
     meter: Arc<Meter>,
+    version: Version,
     /// Orders without tokens are taken one at a time: each draws its epoch from what is held.
     one_at_a_time: Mutex<()>,
 }
@@ -68,10 +70,11 @@ pub type Behind = Guarded<AgentServiceServer<Service>>;
 pub fn service(
     handle: Handle,
     (runtimes, volumes): (Runtimes, Volumes),
-    meter: Arc<Meter>,
+    (meter, version): (Arc<Meter>, Version),
     alone: bool,
 ) -> Behind {
-    let service = Service { handle, runtimes, volumes, meter, one_at_a_time: Mutex::default() };
+    let one_at_a_time = Mutex::default();
+    let service = Service { handle, runtimes, volumes, meter, version, one_at_a_time };
     let server = AgentServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
     Guarded::new(server, alone)
 }
@@ -220,7 +223,7 @@ impl AgentService for Service {
         Ok(Response::new(wire::HealthCheckResponse {
             // The agent answers; how its runtimes are is said beside it.
             healthy: true,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: self.version.shown().to_owned(),
             runtime_status,
             memory_utilization: percent(load.memory_permille),
             cpu_utilization: percent(load.cpu_permille),

@@ -51,16 +51,22 @@ struct Part {
 }
 
 impl Part {
-    /// The answer of a runtime about one workload. For one that is away and never had it, it is so.
+    /// The answer of a runtime about one workload. For one that is away and never had it, it is so; also for
+    /// one that is switched off and never answered: without it, nothing else on the node could be started.
+    /// What it may still have is found as a leftover when it comes.
     fn about<T: Default>(
         &self,
         workload: &WorkloadId,
         answer: Result<T, Error>,
     ) -> Result<T, Error> {
         match answer {
-            Err(error) if error.is_unknown() && self.memory.lacks(workload) => Ok(T::default()),
+            Err(error) if error.is_unknown() && self.passed_over(workload) => Ok(T::default()),
             answer => answer,
         }
+    }
+
+    fn passed_over(&self, workload: &WorkloadId) -> bool {
+        self.memory.lacks(workload) || (self.types.is_empty() && self.memory.is_untold())
     }
 
     fn new<R>(types: BTreeSet<WorkloadType>, runtime: R) -> Self
@@ -213,14 +219,6 @@ impl Runtimes {
             self.lacks().insert(kind, Arc::from(why));
         }
         self.parts.push(Part::new([kind].into(), machines.clone()).with_console(machines));
-        self
-    }
-
-    /// No virtual machines, by the operator's wish.
-    #[must_use]
-    pub fn without_machines(self) -> Self {
-        let why = "virtual machines are switched off on this node; see PERSYS_VM_ENABLED";
-        self.lacks().insert(WorkloadType::Vm, Arc::from(why));
         self
     }
 
@@ -488,5 +486,6 @@ impl Runtime for Runtimes {
     }
 }
 
+mod switched_off;
 #[cfg(test)]
 mod tests;

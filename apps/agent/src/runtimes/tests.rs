@@ -104,3 +104,38 @@ async fn one_that_is_away_holds_up_only_what_it_may_have() {
     // What is brought over another revision may have been of another type.
     both.start(&start("box", machine())).await.unwrap();
 }
+
+#[tokio::test]
+async fn containers_that_are_switched_off_are_not_offered_and_still_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = persys_runtime::Owner {
+        cluster: Arc::from("test"),
+        node: persys_model::id::NodeId::fixed("n1"),
+    };
+    let settings = persys_runtime::docker::settings::Settings {
+        host: format!("unix://{}", folder.path().join("none.sock").display()),
+        ..persys_runtime::docker::settings::Settings::default()
+    };
+    let docker = Docker::new(owner, settings, Clock::since_boot());
+    let stacks =
+        persys_runtime::compose::settings::Settings::in_folder(folder.path().join("compose"));
+    let mut runtimes = Runtimes::without_containers(docker.clone(), Compose::new(docker, stacks));
+    let machines = Sim::new(Settings::default(), Clock::since_boot());
+    runtimes.parts.push(Part::new([WorkloadType::Vm].into(), machines));
+    runtimes.lacks().remove(&WorkloadType::Vm);
+
+    assert_eq!(runtimes.offered(), [WorkloadType::Vm].into());
+    for kind in [WorkloadType::Container, WorkloadType::Compose] {
+        assert!(runtimes.missing()[&kind].contains("PERSYS_DOCKER_ENABLED"), "{kind:?}");
+    }
+    let refused = runtimes.start(&start("web", container())).await;
+    assert!(matches!(refused, Err(Error::WrongKind { .. })), "{refused:?}");
+    runtimes.start(&start("box", machine())).await.unwrap();
+    runtimes.stop(&WorkloadId::fixed("box"), Duration::ZERO).await.unwrap();
+    // Docker does not answer: nobody concludes that a container is gone.
+    let Observation::Partial { seen, blind } = runtimes.observe().await else { panic!("whole") };
+    assert_eq!(seen.len(), 1);
+    assert_eq!(blind, [WorkloadType::Container, WorkloadType::Compose].into());
+    // It is not missed either: whether it comes is no matter to what is offered.
+    assert_eq!(runtimes.arrived(Duration::from_millis(1)).await, (false, true));
+}

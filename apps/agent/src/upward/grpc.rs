@@ -32,6 +32,7 @@ use super::lease::{Lease, Named};
 use super::messages::Talk;
 use super::{Scheduler, ToldMode, Unreachable, cause};
 use crate::usage::Usages;
+use crate::version::Version;
 
 /// Longest wait for one scheduler.
 pub(super) const CALL: Duration = Duration::from_secs(5);
@@ -71,6 +72,8 @@ pub struct Grpc {
     sessions: Sessions,
     /// Name of the cluster the node belongs to; empty is not sent.
     cluster: String,
+    /// Version that is told with registrations and beats.
+    version: String,
     /// The lease an old scheduler gave.
     lease: Lease,
     /// What an old scheduler is to be told with each beat; `None` with one of ours.
@@ -118,6 +121,7 @@ impl Grpc {
             sessions: Sessions::since(date()),
             date,
             cluster: String::new(),
+            version: Version::default().told(),
             lease: Lease::default(),
             legacy: Mutex::default(),
             usages: Arc::default(),
@@ -143,6 +147,12 @@ impl Grpc {
     #[must_use]
     pub fn of_cluster(self, cluster: &str) -> Self {
         Self { cluster: cluster.to_owned(), ..self }
+    }
+
+    /// Tells schedulers this version.
+    #[must_use]
+    pub fn of_version(self, version: &Version) -> Self {
+        Self { version: version.told(), ..self }
     }
 
     /// Asks one scheduler after the other until one answers.
@@ -299,7 +309,7 @@ impl Scheduler for Grpc {
         registration: Registration,
     ) -> Result<RegistrationAnswer, Unreachable> {
         let mut message = register::to_wire(&registration, (self.date)());
-        env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
+        message.agent_version.clone_from(&self.version);
         message.cluster_id.clone_from(&self.cluster);
         let answer = self
             .ask(CALL, |mut client| {
@@ -337,7 +347,7 @@ impl Scheduler for Grpc {
         message.workload_statuses = self.statuses(&beat);
         message.workload_usage = self.usages.news(Instant::now());
         message.denied_digest = self.denied_digest();
-        env!("CARGO_PKG_VERSION").clone_into(&mut message.agent_version);
+        message.agent_version.clone_from(&self.version);
         let answer = match self.said_on_stream(&message).await {
             Some(answer) => Some(answer),
             // Set apart: without it, every beat on a stream would have the size of a call.

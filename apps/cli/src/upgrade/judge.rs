@@ -96,8 +96,15 @@ enum Step {
     Unknown,
 }
 
+/// Version of the program behind what an agent tells: `0.1.0`, or `name(0.1.0)` where an operator named
+/// the installation.
+fn program_of(told: &str) -> &str {
+    let named = told.strip_suffix(')').and_then(|told| told.rsplit_once('('));
+    named.map_or(told, |(_, program)| program)
+}
+
 fn step(from: &str, to: &Version) -> Step {
-    let Ok(from) = Version::parse(from) else { return Step::Unknown };
+    let Ok(from) = Version::parse(program_of(from)) else { return Step::Unknown };
     if from == *to {
         return Step::Same;
     }

@@ -87,6 +87,17 @@ fn nothing_stands_in_the_way_of_one_step() {
     assert!(text.ends_with("\nNothing stands in the way of 1.5.0.\n"), "{text}");
 }
 
+#[test]
+fn an_installation_with_a_name_is_judged_by_its_program() {
+    let mut facts = well();
+    facts.nodes = Ok(vec![node("n1", "dev(1.4.2)"), node("n2", "9.9.9(1.5.0)")]);
+    assert_eq!(found(&facts, "agents").verdict, Verdict::Ok);
+    facts.nodes = Ok(vec![node("n1", "dev")]);
+    assert_eq!(found(&facts, "agents").verdict, Verdict::Warn);
+    facts.nodes = Ok(vec![node("n1", "1.5.0(1.2.0)")]);
+    assert_eq!(found(&facts, "agents").verdict, Verdict::Blocking);
+}
+
 /// What is looked at, how bad it is, a part of the sentence, and what brings it about.
 type Fault = (&'static str, Verdict, &'static str, fn(&mut Facts));
 

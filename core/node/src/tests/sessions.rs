@@ -295,3 +295,34 @@ fn a_large_fleet_is_told_to_beat_less_often_but_not_where_exclusive_work_is() {
         assert_eq!(rig.beats.len(), beats, "{spec:?}");
     }
 }
+
+/// Looks that an agent asks for by itself within ten minutes in which nothing happens.
+fn quiet_looks(settings: AgentSettings) -> u32 {
+    let mut rig = Rig::new(Ledger::default(), settings);
+    rig.observe(Vec::new());
+    rig.step(accepted(TERM, SESSION));
+    let mut looks = 0;
+    for _ in 0..600 {
+        rig.wait(1_000);
+        if rig.last.observe.is_some() {
+            looks += 1;
+            rig.observe(Vec::new());
+        }
+    }
+    looks
+}
+
+#[test]
+fn the_runtime_is_asked_periodically_unless_that_is_off() {
+    assert_eq!(quiet_looks(AgentSettings::default()), 20);
+    let off = AgentSettings { observe_periodically: false, ..AgentSettings::default() };
+    assert_eq!(quiet_looks(off.clone()), 0);
+    // A hint, and a runtime that does not answer, are looked into all the same.
+    let mut rig = Rig::new(Ledger::default(), off);
+    rig.observe(Vec::new());
+    rig.step(Input::Stirred(None));
+    assert!(rig.last.observe.is_some());
+    rig.say(Observation::Unknown);
+    rig.wait(1_000);
+    assert!(rig.last.observe.is_some());
+}

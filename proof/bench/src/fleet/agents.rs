@@ -15,6 +15,7 @@ use persys_agent::runtimes::Runtimes;
 use persys_agent::upward::grpc::Grpc;
 use persys_agent::upward::messages;
 use persys_agent::usage;
+use persys_agent::version::Version;
 use persys_identity::{Connector, Expected, Incoming, Role};
 use persys_model::id::NodeId;
 use persys_model::node::NodeFacts;
@@ -148,7 +149,12 @@ impl One {
         tasks.spawn(usage::sample(runtimes.clone()));
         // Nothing here has a volume.
         let volumes = Volumes::of(Vec::new(), PathBuf::new());
-        let service = rpc::service(handle, (runtimes, volumes), Arc::clone(meter), false);
+        let service = rpc::service(
+            handle,
+            (runtimes, volumes),
+            (Arc::clone(meter), Version::default()),
+            false,
+        );
         tasks.spawn(async move {
             let server = Server::builder()
                 .layer(spans)
