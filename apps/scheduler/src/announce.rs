@@ -82,6 +82,10 @@ impl Nodes {
                 tracing::info!(node, workload, kind, resolved, "drift");
             }
             // Modes are told from the standing, which knows of them although nothing can be stored.
+            Happening::Shadow { namespace, on, workloads } => {
+                let namespace = namespace.as_ref().map(|name| name.as_str());
+                tracing::info!(namespace, on, workloads, "shadow mode changed");
+            }
             Happening::ModeChanged { .. }
             | Happening::Workload { .. }
             | Happening::Volume { .. }

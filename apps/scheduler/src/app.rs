@@ -268,6 +268,7 @@ pub async fn start_with(
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
+    let shadow = config.settings.shadow;
     let replica = replica(&config, &reached_at.to_string(), known, clock.as_ref())?;
     let secrets = or_close(secrets_of(&config, &metrics), &*store).await?;
     let parts = between(Parts {
@@ -292,6 +293,7 @@ pub async fn start_with(
             logins: config.logins.map(Verifier::new).transpose()?,
             settings: config.settings,
             cluster: &config.cluster,
+            zones: config.discovery.zones.clone(),
         },
         &stopping,
     );
@@ -301,7 +303,7 @@ pub async fn start_with(
         .extend(credentials.clone().map(|known| Task::spawn(follow_denied(handle.clone(), known))));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let names = config.discovery.with_names_in(names);
-    let naming = discovery::start(names, &handle, reached_at, stopping.clone()).await;
+    let naming = discovery::start(names, &handle, reached_at, shadow, stopping.clone()).await;
     let shown = Pages { handle: handle.clone(), metrics, credentials: credentials.clone() };
     let showing = serve_pages(pages, http::router(shown), stopping);
     Ok(Running {

@@ -82,6 +82,8 @@ zoo! {
     RetainedNotFound = "retained-not-found",
     /// What the runtimes say counts as the answer to the last question, however late it comes.
     LateLookBelieved = "late-look-believed",
+    /// A workload in shadow is announced under its name as any other.
+    ShadowAnnounced = "shadow-announced",
 }
 
 /// The bugs that are switched on.

@@ -159,6 +159,7 @@ fn settings(rng: &mut Rng) -> Settings {
         look_ms: 5_000,
         pending_limit: *rng.pick(&[3, 1_000]).unwrap_or(&1_000),
         brake_window_ms: rng.between(5_000, 15_000),
+        shadow: false,
         zoo: Zoo::NONE,
     }
 }
