@@ -246,6 +246,14 @@ async fn or_close<T>(started: Result<T, Error>, store: &dyn Store) -> Result<T, 
     started
 }
 
+/// The file with what this host remembers of the store, and what is in it. The folder is made.
+fn remembered(folder: &Path) -> Result<(PathBuf, Option<HighWater>), Error> {
+    make_folder(folder)?;
+    let path = folder.join("known.json");
+    let known = known::read(&path)?;
+    Ok((path, known))
+}
+
 /// Starts a scheduler whose driver works with what `between` makes of its parts: a proof puts
 /// something between the scheduler and the outside.
 pub async fn start_with(
@@ -256,9 +264,7 @@ pub async fn start_with(
     let door = Door::open(&config.security, cluster.clone())?;
     let (grpc, grpc_at) = listen(config.grpc).await?;
     let (pages, http_at) = listen_for_pages(config.http, cluster).await?;
-    make_folder(&config.state_dir)?;
-    let known_path = config.state_dir.join("known.json");
-    let known = known::read(&known_path)?;
+    let (known_path, known) = remembered(&config.state_dir)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::new(&health));
     let incoming = or_close(door.incoming(grpc, metrics.report(logged())), &*store).await?;

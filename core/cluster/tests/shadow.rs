@@ -1,6 +1,6 @@
 //! Stories about shadow mode: workloads that run without ports and names, beside another system.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop")]
 
 mod support;
 

@@ -205,7 +205,7 @@ fn in_shadow(kind: impl Into<Kind>) -> Vec<String> {
 #[test]
 fn in_shadow_nothing_is_touched_that_another_system_may_use() {
     assert_eq!(in_shadow(with_bind("/srv/data", false)), ["container.volumes[0].host_path"]);
-    assert_eq!(in_shadow(with_bind("/srv/data", true)), [] as [&str; 0]);
+    assert_eq!(in_shadow(with_bind("/srv/data", true)), Vec::<String>::new());
     assert_eq!(in_shadow(privileged()), ["container.privileged"]);
     for (service, field) in [
         ("network_mode: host", "services.a.network_mode"),
@@ -220,7 +220,7 @@ fn in_shadow_nothing_is_touched_that_another_system_may_use() {
     let read = "volumes: [{type: bind, source: /srv/data, target: /data, read_only: true, bind: \
                 {create_host_path: false}}]";
     for service in ["ports: ['80:80']", "volumes: ['/data']", read] {
-        assert_eq!(in_shadow(stack(service)), [] as [&str; 0], "{service}");
+        assert_eq!(in_shadow(stack(service)), Vec::<String>::new(), "{service}");
     }
 }
 
@@ -230,7 +230,7 @@ fn a_machine_in_shadow_has_disks_and_addresses_of_its_own() {
         machine("/var/lib/libvirt/images/a.qcow2", Attach::Network(Arc::from("default")));
     assert_eq!(in_shadow(guest.clone()), ["vm.disks[vda]"]);
     guest.disks[0].cdrom = true;
-    assert_eq!(in_shadow(guest.clone()), [] as [&str; 0]);
+    assert_eq!(in_shadow(guest.clone()), Vec::<String>::new());
     guest.disks[0].cdrom = false;
     guest.disks[0].source = DiskSource::Pool { pool: None, size_gib: 1 };
     guest.networks[0].address = Address::Static { ip: [10, 0, 0, 5].into(), prefix: Some(24) };

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, VERSION, is_false, name};
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "fields of a record, each on its own")]
 pub(crate) struct NamespaceShape {
     v: u32,
     name: Arc<str>,
