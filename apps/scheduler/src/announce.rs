@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use persys_model::event::{Event, Happening, NodeChange};
-use persys_model::id::NodeId;
+use persys_model::id::{NamespaceName, NodeId};
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use tokio::sync::watch;
@@ -82,6 +82,10 @@ impl Nodes {
                 tracing::info!(node, workload, kind, resolved, "drift");
             }
             // Modes are told from the standing, which knows of them although nothing can be stored.
+            Happening::Shadow { namespace, on, workloads } => {
+                let namespace = namespace.as_ref().map(NamespaceName::as_str);
+                tracing::info!(namespace, on, workloads, "shadow mode changed");
+            }
             Happening::ModeChanged { .. }
             | Happening::Workload { .. }
             | Happening::Volume { .. }

@@ -246,6 +246,14 @@ async fn or_close<T>(started: Result<T, Error>, store: &dyn Store) -> Result<T, 
     started
 }
 
+/// The file with what this host remembers of the store, and what is in it. The folder is made.
+fn remembered(folder: &Path) -> Result<(PathBuf, Option<HighWater>), Error> {
+    make_folder(folder)?;
+    let path = folder.join("known.json");
+    let known = known::read(&path)?;
+    Ok((path, known))
+}
+
 /// Starts a scheduler whose driver works with what `between` makes of its parts: a proof puts
 /// something between the scheduler and the outside.
 pub async fn start_with(
@@ -256,9 +264,7 @@ pub async fn start_with(
     let door = Door::open(&config.security, cluster.clone())?;
     let (grpc, grpc_at) = listen(config.grpc).await?;
     let (pages, http_at) = listen_for_pages(config.http, cluster).await?;
-    make_folder(&config.state_dir)?;
-    let known_path = config.state_dir.join("known.json");
-    let known = known::read(&known_path)?;
+    let (known_path, known) = remembered(&config.state_dir)?;
     let Opened { store, health, names } = config.store.open(&config.state_dir)?;
     let metrics = Arc::new(Metrics::new(&health));
     let incoming = or_close(door.incoming(grpc, metrics.report(logged())), &*store).await?;
@@ -268,6 +274,7 @@ pub async fn start_with(
     let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
+    let shadow = config.settings.shadow;
     let replica = replica(&config, &reached_at.to_string(), known, clock.as_ref())?;
     let secrets = or_close(secrets_of(&config, &metrics), &*store).await?;
     let parts = between(Parts {
@@ -292,6 +299,7 @@ pub async fn start_with(
             logins: config.logins.map(Verifier::new).transpose()?,
             settings: config.settings,
             cluster: &config.cluster,
+            zones: config.discovery.zones.clone(),
         },
         &stopping,
     );
@@ -301,7 +309,7 @@ pub async fn start_with(
         .extend(credentials.clone().map(|known| Task::spawn(follow_denied(handle.clone(), known))));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
     let names = config.discovery.with_names_in(names);
-    let naming = discovery::start(names, &handle, reached_at, stopping.clone()).await;
+    let naming = discovery::start(names, &handle, reached_at, shadow, stopping.clone()).await;
     let shown = Pages { handle: handle.clone(), metrics, credentials: credentials.clone() };
     let showing = serve_pages(pages, http::router(shown), stopping);
     Ok(Running {

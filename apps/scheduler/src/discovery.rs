@@ -90,8 +90,16 @@ pub(crate) async fn start(
     wanted: Discovery,
     handle: &Handle,
     own: SocketAddr,
+    shadow: bool,
     stopping: watch::Receiver<bool>,
 ) -> Naming {
+    let mut wanted = wanted;
+    if shadow {
+        tracing::warn!("the cluster is in shadow: no port is published and no name announced");
+    }
+    // In shadow the scheduler of another system may have the same names, here and in etcd.
+    let announced = (!shadow).then_some(own);
+    wanted.sink = wanted.sink.filter(|_| !shadow);
     let server = bind(wanted.dns).await;
     let dns = server.as_ref().map(|server| server.address);
     if server.is_none() && wanted.sink.is_none() {
@@ -99,7 +107,7 @@ pub(crate) async fn start(
     }
     let book = Arc::new(Book::new(wanted.zones.clone()));
     let follower = Follower {
-        directory: Directory::new(wanted.zones.clone(), Some(own)),
+        directory: Directory::new(wanted.zones.clone(), announced),
         book: Arc::clone(&book),
         publish: None,
         handle: handle.clone(),

@@ -33,7 +33,10 @@ const REASON_BYTES: usize = 512;
 /// does not read the store for a probe.
 pub(crate) async fn summary(handle: &Handle) -> Value {
     let standing = handle.standing().borrow().clone();
-    let nodes = timeout(PATIENCE, handle.glance(count_nodes)).await.ok().flatten();
+    let counted = handle.glance(|world| (count_nodes(world), shadow(world)));
+    let counted = timeout(PATIENCE, counted).await.ok().flatten();
+    let (nodes, shadow) =
+        counted.map_or((None, None), |(nodes, shadow)| (Some(nodes), Some(shadow)));
     json!({
         "mode": standing.word(),
         "reason": &*standing.why,
@@ -41,7 +44,12 @@ pub(crate) async fn summary(handle: &Handle) -> Value {
         "role": standing.role().word(),
         "leader": standing.leader.as_deref(),
         "nodes": nodes,
+        "shadow": shadow,
     })
+}
+
+fn shadow(world: &World) -> Value {
+    json!({ "cluster": world.is_shadow(), "workloads": world.shadow_count() })
 }
 
 fn count_nodes(world: &World) -> Value {

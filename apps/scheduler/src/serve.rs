@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::serve::Listener;
 use futures::StreamExt as _;
+use persys_cluster::discovery::Zones;
 use persys_cluster::settings::Settings;
 use persys_git::Fetcher;
 use persys_identity::{Connection, Incoming};
@@ -67,6 +68,7 @@ pub(crate) struct Told<'a> {
     pub(crate) logins: Option<Verifier>,
     pub(crate) settings: Settings,
     pub(crate) cluster: &'a str,
+    pub(crate) zones: Zones,
 }
 
 /// What is served, and what stands before it.
@@ -93,7 +95,7 @@ impl Services {
                 .serving(told.cluster);
         let logging = LoggingService { handle: same(), links: Arc::clone(&links) };
         Self {
-            compute: Compute::new(&control, links, told.cluster),
+            compute: Compute::new(&control, links, told.cluster, told.zones),
             control,
             rights: Rights::new(same(), at()),
             tokens: Tokens { handle: same(), clock: at(), enrolment: told.enrolment },

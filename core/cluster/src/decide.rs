@@ -34,6 +34,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) volume_free: bool,
     /// The node says that it runs something of it by an earlier decision.
     pub(crate) runs_older: bool,
+    /// It entered or left shadow since the present decision was made.
+    pub(crate) shadow_differs: bool,
     /// The present attempt made no progress for longer than it may.
     pub(crate) overdue: bool,
     /// The node took in the present decision.
@@ -180,7 +182,7 @@ fn unplaced(now: &Situation<'_>) -> Action {
 
 /// It should run, and its node is fine.
 fn here(now: &Situation<'_>, place: &Place) -> Action {
-    if place.generation != now.generation && !now.update_blocked {
+    if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;
     }
     match now.phase {

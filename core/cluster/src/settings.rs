@@ -64,6 +64,8 @@ pub struct Settings {
     pub look_ms: u64,
     /// Most workloads that may wait for a node; beyond it submissions are refused.
     pub pending_limit: usize,
+    /// True while no workload of the cluster has ports or names: a rollout beside another system.
+    pub shadow: bool,
     /// Known bugs that are switched on; always none outside the proofs.
     pub zoo: Zoo,
 }
@@ -98,6 +100,7 @@ impl Default for Settings {
             campaign_ms: 1_500,
             look_ms: 5_000,
             pending_limit: 100_000,
+            shadow: false,
             zoo: Zoo::NONE,
         }
     }

@@ -44,7 +44,7 @@ fn a_record_is_kept_changed_and_forgotten_each_with_one_event() {
     assert_eq!(c.store.snapshot.entries, [Arc::clone(&web)]);
     let name = NamespaceName::fixed("web");
     let allowance = Allowance { privileged: true, ..Allowance::default() };
-    let wider = Arc::new(Entry::Namespace(Namespace { name, allowance }));
+    let wider = Arc::new(Entry::Namespace(Namespace { name, allowance, shadow: false }));
     c.ask(Ask::Keep(Arc::clone(&wider)));
     assert_eq!(c.store.snapshot.entries, [Arc::clone(&wider)]);
     assert_eq!(c.world.entries().get(&web.key()), Some(&wider));

@@ -20,17 +20,19 @@ use persys_cluster::record::{Snapshot, Write};
 use persys_cluster::settings::Settings;
 use persys_cluster::world::World;
 use persys_model::command::{Answer, Refusal};
+use persys_model::entry::{Entry, Namespace};
 use persys_model::event::Author;
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{NamespaceName, NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::link::{Beat, Registration, Usage};
 use persys_model::mode::Mode;
 use persys_model::phase::{Phase, owner_of};
 use persys_model::resources::Compute;
+use persys_model::spec::container::Port;
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
-use persys_model::spec::{Class, Kind, OnNodeLoss, Spec};
+use persys_model::spec::{Class, Kind, OnNodeLoss, Protocol, Spec};
 use persys_model::time::{Millis, Now};
 use persys_model::token::{Epoch, Session, Term};
 use persys_model::volume::VolumeKey;
@@ -73,7 +75,7 @@ fn moves() -> impl Strategy<Value = Move> {
             |(workload, size, revision, desired, class)| Move::Apply { workload, size, revision, desired, class }),
         2 => (0..6_u8).prop_map(|workload| Move::Delete { workload }),
         1 => (0..6_u8).prop_map(|workload| Move::Retry { workload }),
-        2 => (0..4_usize, 0..12_u8, 0..6_u8)
+        2 => (0..4_usize, 0..14_u8, 0..6_u8)
             .prop_map(|(node, kind, workload)| Move::Operate { node, kind, workload }),
         1 => Just(Move::StoreLost),
         1 => prop::bool::weighted(0.2).prop_map(|empty| Move::Reload { empty }),
@@ -391,6 +393,11 @@ impl Trial {
             8 => Ask::Orphan(id, name(workload), OrphanVerdict::Adopt),
             10 => Ask::CreateVolume(Arc::new(volume(workload)), None),
             11 => Ask::DeleteVolume(VolumeKey::of(&volume(workload))),
+            12 | 13 => {
+                let namespace = Namespace::new(NamespaceName::default_one());
+                let namespace = Namespace { shadow: kind == 12, ..namespace };
+                Ask::Keep(Arc::new(Entry::Namespace(namespace)))
+            }
             _ => Ask::Orphan(id, name(workload), OrphanVerdict::Delete),
         };
         self.step(Input::Ask(request, ann(), ask));
@@ -431,6 +438,10 @@ fn spec(size: u8, class: u8) -> Spec {
     };
     if let Kind::Container(container) = &mut spec.kind {
         container.managed_volumes = names.into_iter().map(volume).collect();
+        if class == 3 {
+            let port = Port { host: Some(8080), container: 80, protocol: Protocol::Tcp };
+            container.ports.push(port);
+        }
     }
     spec
 }

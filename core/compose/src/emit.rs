@@ -97,11 +97,15 @@ impl Document {
 
     /// The document itself, every value as it is held.
     fn to_json(&self) -> String {
+        self.to_value().to_string()
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
         let mut top = Map::new();
         put_map(&mut top, "services", &self.services, service);
         put_map(&mut top, "networks", &self.networks, network);
         put_map(&mut top, "volumes", &self.volumes, volume);
-        Value::Object(top).to_string()
+        Value::Object(top)
     }
 }
 

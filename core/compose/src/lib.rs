@@ -13,6 +13,7 @@
 
 mod document;
 mod emit;
+mod file;
 mod finding;
 pub mod grammar;
 mod interpolate;

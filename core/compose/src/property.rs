@@ -10,7 +10,7 @@ use crate::document::{Document, Network, Subnet, Volume};
 use crate::emit::Marks;
 use crate::service::{
     Attachment, Condition, Endpoint, Health, Identity, Limits, Mount, MountSource, Names,
-    Namespace, Port, Powers, Process, Protocol, Restart, Service,
+    Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
 };
 
 fn name() -> impl Strategy<Value = String> {
@@ -290,6 +290,14 @@ fn document() -> impl Strategy<Value = Document> {
     )
 }
 
+/// The same, each service with its mounts by where they are seen.
+fn sorted(mut document: Document) -> Document {
+    for service in document.services.values_mut() {
+        service.mounts.sort_by(|a, b| a.target.cmp(&b.target));
+    }
+    document
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -307,5 +315,23 @@ proptest! {
         let expected = document.as_run(&marks);
         prop_assert!(reading.document.as_ref() == Some(&expected), "{emitted}\n{}",
             reading.document.map(|again| again.emit(&marks)).unwrap_or_default());
+    }
+
+    #[test]
+    fn what_is_written_as_a_file_is_read_as_the_same(
+        mut document in document(), cpu in of(1_u64..64_000), mode in 0_u32..0o777,
+    ) {
+        for service in document.services.values_mut() {
+            let most = service.limits.cpu_millicores.unwrap_or(u64::MAX);
+            service.limits.reserved_cpu_millicores = cpu.map(|cpu| cpu.min(most));
+            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4 };
+            let source = MountSource::Secret(secret);
+            let target = "/run/secrets/of the $stack".to_owned();
+            service.mounts.push(Mount { source, target, read_only: true });
+        }
+        let file = document.to_file();
+        let reading = crate::read(&file, &BTreeMap::new());
+        let again = reading.document.map(sorted);
+        prop_assert!(again == Some(sorted(document)), "{file}\n{:?}", reading.findings);
     }
 }

@@ -44,6 +44,8 @@ pub struct Place {
     pub ports: Vec<HostPort>,
     /// What it carries out, once the user wants something newer for which there is no room yet.
     pub version: Option<Version>,
+    /// True if this decision was made in shadow: what is ordered has no published ports.
+    pub shadow: bool,
 }
 
 /// One version of a workload: its name and what runs.

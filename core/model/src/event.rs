@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::assignment::ReasonCode;
 use crate::drift::DriftKind;
-use crate::id::{NodeId, RevisionId, WorkloadId};
+use crate::id::{NamespaceName, NodeId, RevisionId, WorkloadId};
 use crate::mode::Mode;
 use crate::node::Condition;
 use crate::phase::Phase;
@@ -164,6 +164,15 @@ pub enum Happening {
         workload: Option<WorkloadId>,
         /// About which node, if about one.
         node: Option<NodeId>,
+    },
+    /// A namespace, or the whole cluster, entered or left shadow.
+    Shadow {
+        /// The namespace; `None` is the whole cluster.
+        namespace: Option<NamespaceName>,
+        /// True when it entered shadow.
+        on: bool,
+        /// Number of workloads that are decided about anew.
+        workloads: usize,
     },
     /// The scheduler changed its mode.
     ModeChanged {

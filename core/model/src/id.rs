@@ -362,6 +362,15 @@ impl RevisionId {
         Self(Arc::from(format!("{name}+{hash}")))
     }
 
+    /// The revision of what is ordered in shadow in place of this one: this name, and `digits` digits of
+    /// `content`, as in `rev-1~0a1b2c3d`. No client's name for another content is taken for it.
+    #[must_use]
+    pub fn in_shadow(&self, content: &Self, digits: usize) -> Self {
+        let named = self.for_content(content, digits);
+        let (name, hash) = named.0.rsplit_once('+').unwrap_or((&named.0, ""));
+        Self(Arc::from(format!("{name}~{hash}")))
+    }
+
     /// The text itself.
     pub fn as_str(&self) -> &str {
         &self.0

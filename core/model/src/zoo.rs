@@ -84,6 +84,8 @@ zoo! {
     LateLookBelieved = "late-look-believed",
     /// Work whose order may have arrived moves on before its node has proved that it has no copy.
     ProofNotAwaited = "proof-not-awaited",
+    /// A workload in shadow is announced under its name as any other.
+    ShadowAnnounced = "shadow-announced",
 }
 
 /// The bugs that are switched on.

@@ -62,6 +62,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a node may lack a workload that it was told to start before that is a drift"),
     setting!("agent-down-grace", ["SCHEDULER_AGENT_DOWN_GRACE"], "1m", "How long after its lease a node keeps its work whose host lives and whose agent does not"),
     setting!("agent-status-poll-interval", ["SCHEDULER_AGENT_STATUS_POLL_INTERVAL"], "1s", "How often an agent that only answers is asked for the state of an order; ours tell of changes at once"),
+    setting!("shadow", ["SCHEDULER_SHADOW"], "false", "Place, order and report, but publish no ports and announce no names; the same on every scheduler"),
     setting!("agent-apply-timeout", ["SCHEDULER_AGENT_APPLY_TIMEOUT"], "45s", "Longest time without progress until an attempt to start a container or a stack ends"),
     setting!("agent-vm-apply-timeout", ["SCHEDULER_AGENT_VM_APPLY_TIMEOUT"], "4m", "The same for a virtual machine"),
     setting!("agent-delete-timeout", ["SCHEDULER_AGENT_DELETE_TIMEOUT"], "1m", "Longest time without progress until a stop or a removal is reported as overdue; the time a workload has to end by itself comes on top"),
@@ -169,6 +170,7 @@ pub(crate) fn config(values: &Values) -> Result<Config, Vec<String>> {
         apply_timeout_ms: read.interval_ms("agent-apply-timeout", LEAST_TIMEOUT_MS),
         vm_apply_timeout_ms: read.interval_ms("agent-vm-apply-timeout", LEAST_TIMEOUT_MS),
         delete_timeout_ms: read.interval_ms("agent-delete-timeout", LEAST_TIMEOUT_MS),
+        shadow: read.switch("shadow"),
         ..Settings::default()
     };
     let discovery = discovery(&mut read);

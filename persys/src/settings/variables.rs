@@ -199,6 +199,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("SCHEDULER_MISSING_GRACE_PERIOD", "21s", "", "missing_grace_ms: 21000,"),
     ("SCHEDULER_AGENT_DOWN_GRACE", "25s", "", "agent_down_failover_ms: 25000,"),
     ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "3s", "", "status_poll_ms: 3000,"),
+    ("SCHEDULER_SHADOW", "true", "", "shadow: true,"),
     ("SCHEDULER_AGENT_APPLY_TIMEOUT", "33s", "", "apply_timeout_ms: 33000,"),
     ("SCHEDULER_AGENT_VM_APPLY_TIMEOUT", "5m", "", "vm_apply_timeout_ms: 300000,"),
     ("SCHEDULER_AGENT_DELETE_TIMEOUT", "90", "", "delete_timeout_ms: 90000,"),

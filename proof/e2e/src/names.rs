@@ -28,6 +28,8 @@ use persys_scheduler::driver::Parts;
 use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable};
 use persys_scheduler::place::Place;
 use persys_scheduler::standing::Standing;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tonic::transport::Channel;
 
 /// How long a name may take to be as it should: less than until everything is looked at anyway, so
@@ -75,6 +77,16 @@ pub async fn scheduler(
     dns: Dns,
     sink: Option<Arc<MemorySink>>,
 ) -> scheduler::Running {
+    scheduler_with(folder, dns, sink, false).await
+}
+
+/// The same, with the whole cluster in shadow or not.
+async fn scheduler_with(
+    folder: &Path,
+    dns: Dns,
+    sink: Option<Arc<MemorySink>>,
+    shadow: bool,
+) -> scheduler::Running {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = scheduler::Config {
         grpc: any,
@@ -88,6 +100,7 @@ pub async fn scheduler(
             lease_ms: 4_000,
             failover_grace_ms: 500,
             probe_interval_ms: 200,
+            shadow,
             ..Settings::default()
         },
         logins: None,
@@ -250,4 +263,69 @@ pub async fn story(asks: &dyn Asks) {
     drop(client);
     scheduler.stop().await;
     assert!(sink.records().is_empty(), "a clean end leaves no record");
+}
+
+/// Tells of a cluster in shadow: nothing of it has a name until its scheduler is started without.
+pub async fn shadow_story(asks: &dyn Asks) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = Arc::new(MemorySink::default());
+    let dns = Dns::At(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let hidden = scheduler_with(folder.path(), dns, Some(Arc::clone(&sink)), true).await;
+    let told = Telling { asks, server: hidden.dns.expect("a server") };
+    let first = agent(folder.path(), "n1", 2, hidden.grpc).await;
+    let mut client = AgentControlClient::new(connected(hidden.grpc).await);
+    client.apply_workload(web()).await.expect("accepted");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let wanted = wire::GetWorkloadRequest { workload_id: "web".to_owned() };
+        let found = client.get_workload(wanted).await.ok();
+        let view = found.and_then(|found| found.into_inner().workload);
+        if view.as_ref().is_some_and(|view| view.status == "Running") {
+            assert!(view.is_some_and(|view| view.shadow));
+            break;
+        }
+        assert!(Instant::now() < deadline, "{view:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for name in [
+        "persys-scheduler.persys.local",
+        "_persys-scheduler._tcp.persys.local",
+        "n1.default.agents.persys.cloud",
+        "web.workloads.persys.local",
+    ] {
+        told.becomes(name, "A", "NXDOMAIN", &[]).await;
+    }
+    assert!(sink.records().is_empty(), "nothing is written for other servers");
+    let health = health(hidden.http).await;
+    assert!(health.contains(r#""shadow":{"cluster":true,"workloads":1}"#), "{health}");
+    first.stop().await;
+    drop(client);
+    hidden.stop().await;
+
+    let shown = scheduler_with(folder.path(), dns, Some(Arc::clone(&sink)), false).await;
+    let told = Telling { asks, server: shown.dns.expect("a server") };
+    let first = agent(folder.path(), "n1", 2, shown.grpc).await;
+    told.becomes("persys-scheduler.persys.local", "A", "NOERROR", &["A 192.0.2.7"]).await;
+    let ports = [
+        "SRV 10 100 8081 web.workloads.persys.local.",
+        "SRV 10 100 8443 web.workloads.persys.local.",
+    ];
+    told.becomes("web.workloads.persys.local", "SRV", "NOERROR", &ports).await;
+    first.stop().await;
+    shown.stop().await;
+}
+
+/// What `/health` says.
+async fn health(at: SocketAddr) -> String {
+    let mut connection = TcpStream::connect(at).await.expect("a connection");
+    let request = b"GET /health HTTP/1.0\r\nhost: here\r\n\r\n";
+    connection.write_all(request).await.expect("a request");
+    let mut text = String::new();
+    connection.read_to_string(&mut text).await.expect("an answer");
+    text
+}
+
+async fn connected(to: SocketAddr) -> Channel {
+    let channel = Channel::from_shared(format!("http://{to}")).expect("an address");
+    channel.connect().await.expect("a connection")
 }

@@ -44,6 +44,11 @@ async fn names_follow_what_runs() {
     names::story(&Plain).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_in_shadow_has_no_names() {
+    names::shadow_story(&Plain).await;
+}
+
 /// Trouble with DNS is never trouble with the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_taken_port_leaves_a_scheduler_without_names_or_with_another_port() {

@@ -43,6 +43,8 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "user: refused",
     "user: unavailable",
     "user: no answer",
+    "user: shadow entered",
+    "user: shadow left",
     "run: recovered from agents",
     "run: recovered from a snapshot",
     "run: recovered by accepting an empty store",

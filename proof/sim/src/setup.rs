@@ -49,6 +49,11 @@ impl Setup {
         self.seed % 5 == 2
     }
 
+    /// True if an operator puts the namespace in shadow and takes it out again, for the same reason.
+    pub(crate) fn has_shadow(&self) -> bool {
+        self.seed % 11 == 6
+    }
+
     /// The run of this seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed, Concern::Setup);
@@ -160,6 +165,7 @@ fn settings(rng: &mut Rng) -> Settings {
         look_ms: 5_000,
         pending_limit: *rng.pick(&[3, 1_000]).unwrap_or(&1_000),
         brake_window_ms: rng.between(5_000, 15_000),
+        shadow: false,
         zoo: Zoo::NONE,
     }
 }

@@ -13,6 +13,7 @@ use persys_model::labels::{Taint, TaintEffect};
 use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
+use crate::check::shadow;
 use crate::net::Peer;
 use crate::rng::{Concern, Rng};
 use crate::setup::{Setup, node_id};
@@ -119,7 +120,9 @@ impl Sim {
         let gap = self.users.rng.gap(self.setup.user_gap_ms);
         self.queue.push(self.now + if young { gap / 4 + 1 } else { gap }, Event::UserAct);
         let mut rng = Rng::new(self.users.rng.next(), Concern::Users);
-        let ask = if young || rng.chance(850) {
+        let ask = if self.setup.has_shadow() && rng.chance(60) {
+            self.choose_shadow(&mut rng)
+        } else if young || rng.chance(850) {
             self.choose_for_workload(&mut rng)
         } else {
             self.choose_for_node(&mut rng)
@@ -166,6 +169,15 @@ impl Sim {
             85..=94 => Ask::Retry(workload),
             _ => return owned.apply(Desired::Stopped),
         })
+    }
+
+    fn choose_shadow(&mut self, rng: &mut Rng) -> Option<Ask> {
+        if self.users.is_busy(&Subject::Cluster) {
+            return None;
+        }
+        let on = rng.chance(600);
+        self.cover.hit(if on { "user: shadow entered" } else { "user: shadow left" });
+        Some(Ask::Keep(Arc::new(shadow::namespace(on))))
     }
 
     fn choose_for_node(&mut self, rng: &mut Rng) -> Option<Ask> {

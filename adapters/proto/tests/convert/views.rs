@@ -162,6 +162,7 @@ fn a_workload() {
         uncertain: true,
         admitted: None,
         task: None,
+        shadow: false,
     };
     let view = view::workload::to_wire(&shown, 5, None);
     assert_eq!(view.status, "RetryPending");
@@ -190,6 +191,7 @@ fn a_workload_whose_new_revision_waits() {
         reserved: workload.spec.resources.clone(),
         ports: Vec::new(),
         version: Some(version),
+        shadow: false,
     };
     let shown = WorkloadView {
         workload: &workload,
@@ -199,6 +201,7 @@ fn a_workload_whose_new_revision_waits() {
         uncertain: false,
         admitted: None,
         task: None,
+        shadow: false,
     };
     let nowhere = Explanation::default();
     let view = view::workload::to_wire(&shown, 5, Some(&nowhere));
@@ -217,6 +220,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         reserved: workload.spec.resources.clone(),
         ports: Vec::new(),
         version: None,
+        shadow: false,
     };
     let report = |epoch| persys_model::inventory::Report {
         workload: WorkloadId::fixed("web"),
@@ -238,6 +242,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
             uncertain: false,
             admitted: None,
             task: None,
+            shadow: false,
         };
         let view = view::workload::to_wire(&view, 5, None);
         (view.status, view.reason.unwrap().message)
@@ -267,6 +272,7 @@ fn a_summary_counts_each_once() {
         uncertain: false,
         admitted: None,
         task: None,
+        shadow: false,
     };
     let views =
         assignments.iter().map(|one| show(one, &wish)).chain([show(&assignments[2], &gone)]);

@@ -66,6 +66,9 @@ struct PlaceShape {
     ports: Vec<HostPortShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<VersionShape>,
+    /// Records of earlier versions know no shadow: their decisions were made outside of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -194,7 +197,7 @@ impl From<ReasonShape> for Reason {
 
 impl From<&Place> for PlaceShape {
     fn from(place: &Place) -> Self {
-        let Place { node, epoch, generation, reserved, ports, version } = place;
+        let Place { node, epoch, generation, reserved, ports, version, shadow } = place;
         Self {
             node: Arc::from(node.as_str()),
             epoch: epoch.0,
@@ -202,6 +205,7 @@ impl From<&Place> for PlaceShape {
             reserved: reserved.into(),
             ports: ports.iter().map(|port| HostPortShape::from(*port)).collect(),
             version: version.as_ref().map(VersionShape::from),
+            shadow: *shadow,
         }
     }
 }
@@ -216,6 +220,7 @@ impl PlaceShape {
             reserved: self.reserved.read()?,
             ports: ports?,
             version: self.version.map(VersionShape::read).transpose()?,
+            shadow: self.shadow,
         })
     }
 }

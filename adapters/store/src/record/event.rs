@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
-use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
+use persys_model::id::{NamespaceName, NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::mode::Mode;
 use persys_model::spec::WorkloadType;
 use persys_model::task::{Task, TaskAction, TaskStatus};
@@ -102,6 +102,12 @@ enum HappeningShape {
         workload: Option<Arc<str>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<Arc<str>>,
+    },
+    Shadow {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<Arc<str>>,
+        on: bool,
+        workloads: usize,
     },
     ModeChanged {
         from: ModeShape,
@@ -261,6 +267,11 @@ impl From<&Happening> for HappeningShape {
                 workload: workload.as_ref().map(|id| text(id.as_str())),
                 node: node.as_ref().map(|id| text(id.as_str())),
             },
+            Happening::Shadow { namespace, on, workloads } => Self::Shadow {
+                namespace: namespace.as_ref().map(|name| text(name.as_str())),
+                on: *on,
+                workloads: *workloads,
+            },
             Happening::ModeChanged { from, to, why } => {
                 Self::ModeChanged { from: (*from).into(), to: (*to).into(), why: Arc::clone(why) }
             }
@@ -327,6 +338,13 @@ impl HappeningShape {
                 what,
                 workload: workload.map(|id| workload_id(&id)).transpose()?,
                 node: node.map(|id| node_id(&id)).transpose()?,
+            },
+            Self::Shadow { namespace, on, workloads } => Happening::Shadow {
+                namespace: namespace
+                    .map(|text| name("namespace", &text, NamespaceName::new))
+                    .transpose()?,
+                on,
+                workloads,
             },
             Self::ModeChanged { from, to, why } => {
                 Happening::ModeChanged { from: from.into(), to: to.into(), why }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::sizes;
 
@@ -16,12 +16,29 @@ pub(crate) enum NamespaceCommand {
     Create(NamespaceAllows),
     /// Say anew what is allowed in a namespace; what is not said is not allowed.
     Set(NamespaceAllows),
+    /// Put a namespace in shadow, or take it out: in shadow its workloads run without ports and names.
+    Shadow {
+        /// Which.
+        name: String,
+        /// on or off.
+        #[arg(value_enum)]
+        to: Switch,
+    },
     /// Delete a namespace that nothing is in.
     #[command(visible_alias = "rm")]
     Delete {
         /// Which.
         name: String,
     },
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
 }
 
 /// What workloads of a namespace may have of their nodes.
@@ -45,6 +62,9 @@ pub(crate) struct NamespaceAllows {
     /// write it: kv/team-a, or secret/data/team-a for version 2.
     #[arg(long = "allow-vault-path", value_name = "PATH")]
     pub(crate) allow_vault_paths: Vec<String>,
+    /// In shadow, or not; stays as it is when not said.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) shadow: Option<bool>,
 }
 
 /// What to do with roles and tokens.

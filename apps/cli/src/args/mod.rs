@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub(crate) use access::{
-    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, UserTokenCommand, Where,
+    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, Switch, UserTokenCommand, Where,
 };
 pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};

@@ -5,7 +5,7 @@ use persys_proto::convert::time::wall;
 use serde_json::Value;
 
 use crate::args::{
-    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, UserTokenCommand, Where,
+    AccessCommand, Bind, NamespaceAllows, NamespaceCommand, Switch, UserTokenCommand, Where,
 };
 use crate::problem::Problem;
 use crate::shell::Shell;
@@ -18,6 +18,7 @@ pub(super) async fn namespace(shell: &Shell, command: NamespaceCommand) -> Resul
         NamespaceCommand::List => list_namespaces(shell).await,
         NamespaceCommand::Create(allows) => put_namespace(shell, allows, true).await,
         NamespaceCommand::Set(allows) => put_namespace(shell, allows, false).await,
+        NamespaceCommand::Shadow { name, to } => put_shadow(shell, name, to == Switch::On).await,
         NamespaceCommand::Delete { name } => {
             let client = shell.client()?;
             let request = compute::DeleteNamespaceRequest { name: name.clone() };
@@ -39,8 +40,11 @@ async fn list_namespaces(shell: &Shell) -> Result<u8, Problem> {
         shell.data(&Value::Array(all))?;
         return Ok(0);
     }
-    let row = |one: &compute::AccessNamespace| vec![one.name.clone(), allowed(one)];
-    shell.print(&table(&["NAMESPACE", "ALLOWS"], found.iter().map(row).collect()))?;
+    let row = |one: &compute::AccessNamespace| {
+        let shadow = if one.shadow() { "yes" } else { "no" };
+        vec![one.name.clone(), shadow.to_owned(), allowed(one)]
+    };
+    shell.print(&table(&["NAMESPACE", "SHADOW", "ALLOWS"], found.iter().map(row).collect()))?;
     Ok(0)
 }
 
@@ -75,12 +79,35 @@ async fn put_namespace(
         host_paths: allows.allow_host_paths,
         open: false,
         vault_paths: allows.allow_vault_paths,
+        shadow: allows.shadow,
     });
     let verb = if only_new { "made" } else { "set" };
     let what = format!("the namespace {name} cannot be {verb}");
-    let request = compute::PutNamespaceRequest { namespace, only_new };
+    let request = compute::PutNamespaceRequest { namespace, only_new, only_shadow: false };
     client.ask(&what, client.access().put_namespace(request)).await?;
     shell.line(&format!("{verb} the namespace {name}"))?;
+    Ok(0)
+}
+
+async fn put_shadow(shell: &Shell, name: String, on: bool) -> Result<u8, Problem> {
+    let client = shell.client()?;
+    let namespace = compute::AccessNamespace {
+        name: name.clone(),
+        shadow: Some(on),
+        ..compute::AccessNamespace::default()
+    };
+    let request = compute::PutNamespaceRequest {
+        namespace: Some(namespace),
+        only_shadow: true,
+        ..compute::PutNamespaceRequest::default()
+    };
+    let what = format!("shadow of the namespace {name} cannot be changed");
+    client.ask(&what, client.access().put_namespace(request)).await?;
+    shell.line(&if on {
+        format!("the namespace {name} is in shadow: its workloads have no ports and no names")
+    } else {
+        format!("the namespace {name} is out of shadow: its workloads get their ports and names")
+    })?;
     Ok(0)
 }
 

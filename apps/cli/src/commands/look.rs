@@ -134,14 +134,18 @@ pub(super) async fn summary(shell: &Shell) -> Result<u8, Problem> {
         shell.data(&show::control("GetClusterSummaryResponse", &found))?;
         return Ok(0);
     }
-    shell.print(&pairs(&[
+    let mut rows = vec![
         ("nodes", format!("{} ({} ready)", found.total_nodes, found.ready_nodes)),
         ("workloads", found.total_workloads.to_string()),
         ("running", found.running_workloads.to_string()),
         ("pending", found.pending_workloads.to_string()),
         ("failed", found.failed_workloads.to_string()),
         ("leaving", found.deleted_workloads.to_string()),
-    ]))?;
+    ];
+    if found.shadow_workloads > 0 {
+        rows.push(("shadow", found.shadow_workloads.to_string()));
+    }
+    shell.print(&pairs(&rows))?;
     Ok(0)
 }
 

@@ -16,6 +16,9 @@ pub(crate) fn status(view: &WorkloadView) -> String {
     if view.uncertain {
         status.push_str(" (node silent)");
     }
+    if view.shadow {
+        status.push_str(" (shadow)");
+    }
     if view.restarts > 0 && ["Running", "Restarting"].contains(&view.status.as_str()) {
         status.extend([format!(" ({} restarts)", view.restarts)]);
     }

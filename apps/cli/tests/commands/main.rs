@@ -29,6 +29,8 @@ mod run;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod shadow;
+#[cfg(test)]
 mod snapshot;
 #[cfg(test)]
 mod trouble;

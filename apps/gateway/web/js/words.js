@@ -90,7 +90,7 @@ export const STATES = [
 
 export function workloadStatus(view) {
   const restarts = view.restarts > 0 && ['Running', 'Restarting'].includes(view.status);
-  return { word: view.status || 'Unknown', notes: [view.uncertain && 'node silent', restarts && count(view.restarts, 'restart')].filter(Boolean) };
+  return { word: view.status || 'Unknown', notes: [view.uncertain && 'node silent', view.shadow && 'shadow', restarts && count(view.restarts, 'restart')].filter(Boolean) };
 }
 
 const SETTLED = ['Running', 'Stopped', 'Completed'];

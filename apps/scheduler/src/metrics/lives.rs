@@ -94,6 +94,7 @@ impl Lives {
             | Happening::Drift { .. }
             | Happening::Volume { .. }
             | Happening::Asked { .. }
+            | Happening::Shadow { .. }
             | Happening::ModeChanged { .. } => {}
         }
     }
@@ -153,6 +154,7 @@ fn kind(what: &Happening) -> &'static str {
         Happening::Drift { .. } => "drift",
         Happening::Volume { .. } => "volume",
         Happening::Asked { .. } => "asked",
+        Happening::Shadow { .. } => "shadow",
         Happening::ModeChanged { .. } => "mode_changed",
     }
 }

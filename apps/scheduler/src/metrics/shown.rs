@@ -87,6 +87,7 @@ pub(super) struct Shown {
     dirty: Gauge,
     waiting: Gauge,
     volumes: Gauge,
+    shadow: Gauge,
     mode: Gauges<1>,
     mode_since: Gauge,
     leads: Gauge,
@@ -146,6 +147,10 @@ impl Shown {
             ),
             waiting: all.gauge("waiting_workloads", "Workloads that want room on a node"),
             volumes: all.gauge("volumes", "Managed volumes"),
+            shadow: all.gauge(
+                "workloads_shadow",
+                "Workloads in shadow: placed, ordered and reported, without ports and names",
+            ),
             mode: all.gauges("mode", "1 for the mode this process is in", ["mode"]),
             mode_since: all.gauge(
                 "mode_changed_timestamp_seconds",
@@ -181,6 +186,7 @@ impl Shown {
             (&self.dirty, tally.dirty),
             (&self.waiting, tally.waiting),
             (&self.volumes, tally.volumes),
+            (&self.shadow, tally.shadow),
             (&self.busy, tally.busy),
             (&self.unreachable, tally.unreachable),
             (&self.runtimes_down, tally.runtimes_down),

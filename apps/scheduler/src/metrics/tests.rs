@@ -78,6 +78,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
             reserved: resources(),
             ports: Vec::new(),
             version: None,
+            shadow: false,
         }),
         former: BTreeMap::new(),
         data_on: None,

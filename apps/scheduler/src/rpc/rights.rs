@@ -84,8 +84,18 @@ impl Access for Rights {
         &self,
         request: Request<api::PutNamespaceRequest>,
     ) -> Answer<api::PutNamespaceResponse> {
-        let api::PutNamespaceRequest { namespace, only_new } = request.into_inner();
-        let namespace = namespace_of(namespace.ok_or_else(|| missing("namespace"))?)?;
+        let api::PutNamespaceRequest { namespace, only_new, only_shadow } = request.into_inner();
+        let said = namespace.ok_or_else(|| missing("namespace"))?;
+        let shadow = said.shadow;
+        let mut namespace = namespace_of(said)?;
+        let entries = self.handle.entries();
+        let before = entries.namespace(&namespace.name);
+        // Those who do not know of shadow neither enter nor leave it.
+        namespace.shadow = shadow.or(before.map(|before| before.shadow)).unwrap_or_default();
+        if only_shadow {
+            let Some(before) = before else { return Err(no_record(&namespace.name)) };
+            namespace.allowance = before.allowance.clone();
+        }
         if only_new && self.handle.entries().namespace(&namespace.name).is_some() {
             let why = format!("there is a namespace {} already", namespace.name);
             return Err(Status::already_exists(why));
@@ -254,7 +264,20 @@ fn namespace_of(said: api::AccessNamespace) -> Result<Namespace, Status> {
     Ok(Namespace {
         name: NamespaceName::new(&name).map_err(|why| bad("name", &why))?,
         allowance: Allowance { privileged, host_network, devices, host_paths, vault_paths },
+        shadow: said.shadow.unwrap_or_default(),
     })
+}
+
+fn no_record(name: &NamespaceName) -> Status {
+    let usual = *name == NamespaceName::default_one();
+    // A record that nobody wrote would take away what the default namespace gives without one.
+    let why = if usual {
+        " has no record, and gives whatever can be given; write one with `persys namespace set default` \
+         and what it is to allow, or use another namespace"
+    } else {
+        " is not there; make it with `persys namespace create`"
+    };
+    Status::not_found(format!("the namespace {name}{why}"))
 }
 
 fn namespace_to_wire(namespace: &Namespace) -> api::AccessNamespace {
@@ -268,6 +291,7 @@ fn namespace_to_wire(namespace: &Namespace) -> api::AccessNamespace {
         host_paths: host_paths.iter().map(ToString::to_string).collect(),
         open: false,
         vault_paths: vault_paths.iter().map(ToString::to_string).collect(),
+        shadow: Some(namespace.shadow),
     }
 }
 

@@ -41,7 +41,11 @@ impl Site {
             vault_paths: vec!["secret/data/team-a".to_owned(), "kv/team-a".to_owned()],
             ..Default::default()
         };
-        let request = api::PutNamespaceRequest { namespace: Some(namespace), only_new: true };
+        let request = api::PutNamespaceRequest {
+            namespace: Some(namespace),
+            only_new: true,
+            ..Default::default()
+        };
         AccessClient::new(channel).put_namespace(request).await.unwrap();
         let agent = FakeAgent::start(None).await;
         let mut as_agent = bench.client(Role::Agent, "n1").await;
@@ -242,7 +246,11 @@ async fn a_namespace_reads_only_what_it_was_allowed() {
     // What was allowed and is not any more is not given out, whatever was read before.
     site.set("team-a", at("team-a/db", "password")).await.unwrap();
     let namespace = api::AccessNamespace { name: "team-a".to_owned(), ..Default::default() };
-    let request = api::PutNamespaceRequest { namespace: Some(namespace), only_new: false };
+    let request = api::PutNamespaceRequest {
+        namespace: Some(namespace),
+        only_new: false,
+        ..Default::default()
+    };
     let channel = site.bench.channel(Role::Operator, "alice").await;
     AccessClient::new(channel).put_namespace(request).await.unwrap();
     site.until("denied", |view| !view.readable && view.problem.contains("may not read")).await;

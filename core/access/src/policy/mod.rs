@@ -6,6 +6,8 @@
 //! namespace: the default one gives it unless its record says otherwise, every other gives nothing
 //! but what its record says.
 
+mod shadow;
+
 use std::fmt;
 
 use persys_compose::policy::{Judgement, Power, judge};
@@ -14,6 +16,8 @@ use persys_model::entry::{Allowance, Entries};
 use persys_model::id::NamespaceName;
 use persys_model::spec::vm::{Attach, DiskSource, VmSpec};
 use persys_model::spec::{ContainerSpec, Kind, Spec};
+
+pub use shadow::shadow_refusals;
 
 /// Why a spec may not be run where it is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,39 +87,7 @@ impl Bench<'_> {
     }
 
     fn service(&mut self, at: &str, service: &Service) {
-        let powers = &service.powers;
-        let mut wanted = Vec::new();
-        let mut want = |key: &str, power| wanted.push((format!("{at}.{key}"), power));
-        if powers.privileged {
-            want("privileged", Power::Privileged);
-        }
-        if service.network == Attachment::Host {
-            want("network_mode", Power::HostNetwork);
-        }
-        if powers.pid == Some(Whose::Host) {
-            want("pid", Power::HostProcesses);
-        }
-        if powers.ipc == Some(Whose::Host) {
-            want("ipc", Power::HostMemory);
-        }
-        if powers.host_users {
-            want("userns_mode", Power::HostUsers);
-        }
-        for capability in &powers.cap_add {
-            want("cap_add", Power::Capability(capability));
-        }
-        for option in powers.security_opt.iter().filter(|one| *one != "no-new-privileges=true") {
-            want("security_opt", Power::Unconfined(option));
-        }
-        for device in &powers.devices {
-            want("devices", Power::Device(device));
-        }
-        for mount in &service.mounts {
-            if let MountSource::Bind { path, .. } = &mount.source {
-                want("volumes", Power::HostPath { path, read_only: mount.read_only });
-            }
-        }
-        for (field, power) in wanted {
+        for (field, power) in powers_of(at, service) {
             self.ask(&field, power);
         }
     }
@@ -196,6 +168,43 @@ impl Bench<'_> {
     fn refuse(&mut self, field: &str, rule: &'static str, why: String) {
         self.refusals.push(Refusal { field: field.to_owned(), rule, why });
     }
+}
+
+/// Every power over its node that a service asks for, and where it does.
+fn powers_of<'a>(at: &str, service: &'a Service) -> Vec<(String, Power<'a>)> {
+    let powers = &service.powers;
+    let mut wanted = Vec::new();
+    let mut want = |key: &str, power| wanted.push((format!("{at}.{key}"), power));
+    if powers.privileged {
+        want("privileged", Power::Privileged);
+    }
+    if service.network == Attachment::Host {
+        want("network_mode", Power::HostNetwork);
+    }
+    if powers.pid == Some(Whose::Host) {
+        want("pid", Power::HostProcesses);
+    }
+    if powers.ipc == Some(Whose::Host) {
+        want("ipc", Power::HostMemory);
+    }
+    if powers.host_users {
+        want("userns_mode", Power::HostUsers);
+    }
+    for capability in &powers.cap_add {
+        want("cap_add", Power::Capability(capability));
+    }
+    for option in powers.security_opt.iter().filter(|one| *one != "no-new-privileges=true") {
+        want("security_opt", Power::Unconfined(option));
+    }
+    for device in &powers.devices {
+        want("devices", Power::Device(device));
+    }
+    for mount in &service.mounts {
+        if let MountSource::Bind { path, .. } = &mount.source {
+            want("volumes", Power::HostPath { path, read_only: mount.read_only });
+        }
+    }
+    wanted
 }
 
 /// Where disk images are kept.

@@ -24,7 +24,7 @@ fn spec(namespace: &str, kind: impl Into<Kind>) -> Spec {
 }
 
 fn entries(name: &'static str, allowance: Allowance) -> Entries {
-    let namespace = Namespace { name: NamespaceName::fixed(name), allowance };
+    let namespace = Namespace { name: NamespaceName::fixed(name), allowance, shadow: false };
     [Arc::new(Entry::Namespace(namespace))].into_iter().collect()
 }
 
@@ -194,4 +194,47 @@ fn a_refusal_names_the_field_the_rule_and_the_next_step() {
              privileged)"
         )
     );
+}
+
+fn in_shadow(kind: impl Into<Kind>) -> Vec<String> {
+    let refused = shadow_refusals(&spec("default", kind));
+    assert!(refused.iter().all(|one| one.rule == "shadow" && one.why.starts_with("shadow: ")));
+    refused.into_iter().map(|one| one.field).collect()
+}
+
+#[test]
+fn in_shadow_nothing_is_touched_that_another_system_may_use() {
+    assert_eq!(in_shadow(with_bind("/srv/data", false)), ["container.volumes[0].host_path"]);
+    assert_eq!(in_shadow(with_bind("/srv/data", true)), Vec::<String>::new());
+    assert_eq!(in_shadow(privileged()), ["container.privileged"]);
+    for (service, field) in [
+        ("network_mode: host", "services.a.network_mode"),
+        ("volumes: ['/srv/data:/data']", "services.a.volumes"),
+        // Compose would make the path where it is not there.
+        ("volumes: ['/srv/data:/data:ro']", "services.a.volumes"),
+        ("devices: ['/dev/fuse:/dev/fuse']", "services.a.devices"),
+        ("cap_add: [SYS_ADMIN]", "services.a.cap_add"),
+    ] {
+        assert_eq!(in_shadow(stack(service)), [field], "{service}");
+    }
+    let read = "volumes: [{type: bind, source: /srv/data, target: /data, read_only: true, bind: \
+                {create_host_path: false}}]";
+    for service in ["ports: ['80:80']", "volumes: ['/data']", read] {
+        assert_eq!(in_shadow(stack(service)), Vec::<String>::new(), "{service}");
+    }
+}
+
+#[test]
+fn a_machine_in_shadow_has_disks_and_addresses_of_its_own() {
+    let mut guest =
+        machine("/var/lib/libvirt/images/a.qcow2", Attach::Network(Arc::from("default")));
+    assert_eq!(in_shadow(guest.clone()), ["vm.disks[vda]"]);
+    guest.disks[0].cdrom = true;
+    assert_eq!(in_shadow(guest.clone()), Vec::<String>::new());
+    guest.disks[0].cdrom = false;
+    guest.disks[0].source = DiskSource::Pool { pool: None, size_gib: 1 };
+    guest.networks[0].address = Address::Static { ip: [10, 0, 0, 5].into(), prefix: Some(24) };
+    guest.networks[0].mac = Some([2, 0, 0, 0, 0, 1]);
+    let both = ["vm.networks[0].ip_address", "vm.networks[0].mac_address"];
+    assert_eq!(in_shadow(guest), both);
 }

@@ -66,8 +66,9 @@ impl News {
     /// Everything.
     #[must_use]
     pub fn whole(world: &World) -> Self {
-        let nodes = world.nodes().map(|view| (view.node.facts.id.clone(), host(&view)));
-        let workloads = world.workloads().map(|view| (view.workload.id.clone(), served(&view)));
+        let nodes = world.nodes().map(|view| (view.node.facts.id.clone(), host(world, &view)));
+        let workloads =
+            world.workloads().map(|view| (view.workload.id.clone(), served(world, &view)));
         Self {
             whole: true,
             nodes: nodes.filter(|(_, host)| host.is_some()).collect(),
@@ -81,8 +82,10 @@ impl News {
         if touched.whole {
             return Self::whole(world);
         }
-        let node = |id: &NodeId| (id.clone(), world.node(id).as_ref().and_then(host));
-        let workload = |id: &WorkloadId| (id.clone(), world.workload(id).as_ref().and_then(served));
+        let node = |id: &NodeId| (id.clone(), world.node(id).and_then(|view| host(world, &view)));
+        let workload = |id: &WorkloadId| {
+            (id.clone(), world.workload(id).and_then(|view| served(world, &view)))
+        };
         Self {
             whole: false,
             nodes: touched.nodes.iter().map(node).collect(),
@@ -93,14 +96,22 @@ impl News {
 
 /// A silent node keeps its names until it is known to be lost: its work goes on as far as anybody
 /// knows, and a blip must not take it off the map.
-fn host(view: &NodeView<'_>) -> Option<Host> {
+///
+/// A cluster in shadow announces nothing: its nodes may have the same names in another system.
+fn host(world: &World, view: &NodeView<'_>) -> Option<Host> {
+    if world.is_shadow() {
+        return None;
+    }
     match view.node.condition {
         Condition::Ready | Condition::NotReady => Host::of_endpoint(&view.node.facts.endpoint),
         Condition::Lost => None,
     }
 }
 
-fn served(view: &WorkloadView<'_>) -> Option<Served> {
+fn served(world: &World, view: &WorkloadView<'_>) -> Option<Served> {
+    if view.shadow && !world.announces_shadow() {
+        return None;
+    }
     let runs = view.assignment.phase == Phase::Running && view.workload.desired == Desired::Running;
     let place = view.assignment.place.as_ref().filter(|_| runs)?;
     Some(Served { node: place.node.clone(), ports: place.ports.clone() })
@@ -142,8 +153,9 @@ impl Touched {
                 self.workloads.extend(workload.clone());
                 self.nodes.extend(node.clone());
             }
-            // The store was read anew: what it holds may be another cluster.
-            Happening::ModeChanged { .. } => self.whole = true,
+            // The store was read anew: what it holds may be another cluster. And of workloads that
+            // enter or leave shadow some wait for their nodes, and have no event of their own yet.
+            Happening::ModeChanged { .. } | Happening::Shadow { .. } => self.whole = true,
             Happening::MassFailureBrake { .. }
             | Happening::NodeTrouble { .. }
             | Happening::WorkloadDelayed { .. }

@@ -1,6 +1,8 @@
 //! Under which names everything is found.
 
-use super::name::{Name, NameFault};
+use persys_model::id::WorkloadId;
+
+use super::name::{Label, Name, NameFault, digest};
 
 /// The domains we answer for. No name of one kind can be a name of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +101,12 @@ impl Zones {
     #[must_use]
     pub fn workloads(&self) -> &Name {
         &self.workloads
+    }
+
+    /// The name of one workload.
+    #[must_use]
+    pub fn workload(&self, id: &WorkloadId) -> Name {
+        self.workloads.child(&Label::of(id.as_str(), digest))
     }
 
     /// The scheduler's address.

@@ -124,7 +124,7 @@ impl World {
         if let Some(why) = self.case_conflict(id) {
             return Some((RefusalCode::Conflict, why));
         }
-        if let Some(unfit) = self.unfit(spec) {
+        if let Some(unfit) = self.unfit(id, spec) {
             return Some(unfit);
         }
         if let Some(node) = self.orphans.get(id).and_then(|nodes| nodes.first()) {
@@ -170,7 +170,7 @@ impl World {
             return Some((RefusalCode::Conflict, why));
         }
         let conflict = || Some((RefusalCode::Conflict, self.volume_conflict(&current.id, spec)?));
-        self.unfit(spec).or_else(conflict)
+        self.unfit(&current.id, spec).or_else(conflict)
     }
 
     /// Puts a new workload into memory and into the open unit.

@@ -159,8 +159,9 @@ impl World {
             // What is updated in place may run on in its last good version, as the record says too, if
             // both speak of the same attempt.
             State::Failed(_) => {
+                let wanted = slot.assignment.place.as_ref().map(|place| slot.ordered(place).0);
                 slot.workload.spec.kind.updates_in_place()
-                    && held.revision != slot.workload.revision
+                    && wanted.is_none_or(|wanted| held.revision != wanted)
             }
             State::Stopped | State::Completed | State::Unknown => false,
         };

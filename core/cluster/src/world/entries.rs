@@ -5,7 +5,7 @@ use std::sync::Arc;
 use persys_access::policy;
 use persys_model::entry::{Entries, Entry, EntryKey, EntryKind, Scope};
 use persys_model::event::Happening;
-use persys_model::id::NamespaceName;
+use persys_model::id::{NamespaceName, WorkloadId};
 use persys_model::join::{Admission, Claim, JoinRefused};
 use persys_model::spec::Spec;
 
@@ -46,6 +46,9 @@ impl World {
         if let Some((code, why)) = self.dangling(&entry) {
             return self.refuse(request, code, why);
         }
+        if let Some(why) = self.cannot_enter_shadow(&entry) {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         let before = self.entries.get(&key);
         let what = if before.is_some() { "change" } else { "make" };
         let secret = match &*entry {
@@ -77,7 +80,7 @@ impl World {
     }
 
     /// Why a spec may not be run in its namespace, whoever asks for it.
-    pub(super) fn unfit(&self, spec: &Spec) -> Option<(RefusalCode, String)> {
+    pub(super) fn unfit(&self, id: &WorkloadId, spec: &Spec) -> Option<(RefusalCode, String)> {
         let namespace = spec.namespace();
         if !self.has_namespace(&namespace) {
             let why = format!(
@@ -87,10 +90,11 @@ impl World {
             return Some((RefusalCode::NotFound, why));
         }
         let refused = policy::refusals(spec, &self.entries);
-        if refused.is_empty() {
+        let mut told: Vec<_> = refused.iter().map(ToString::to_string).collect();
+        told.extend(self.shadow_refusal(id, spec));
+        if told.is_empty() {
             return None;
         }
-        let told: Vec<_> = refused.iter().map(ToString::to_string).collect();
         Some((RefusalCode::Forbidden, told.join("; ")))
     }
 
@@ -172,8 +176,10 @@ impl World {
     /// Puts a record into memory and into the open unit. Whoever judges by it hears of it once it is
     /// durable.
     pub(super) fn put_entry(&mut self, entry: Arc<Entry>) {
+        let kind = entry.key().kind;
         Arc::make_mut(&mut self.entries).insert(Arc::clone(&entry));
         self.write(Write::PutEntry(entry));
+        self.entry_changed(kind);
         self.tell_entries();
     }
 
@@ -185,6 +191,7 @@ impl World {
         }
         Arc::make_mut(&mut self.entries).remove(key);
         self.write(Write::DeleteEntry(key.clone()));
+        self.entry_changed(key.kind);
         self.tell_entries();
         true
     }

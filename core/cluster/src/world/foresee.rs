@@ -86,7 +86,7 @@ impl World {
     /// The node that would be picked, were everything else to stay as it is.
     fn would_go_to(&self, slot: &WorkloadSlot) -> Option<NodeId> {
         let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
         let verdicts = self.index.verdicts(&request, self.own(slot));
         let fits = |node: &NodeId| {

@@ -8,8 +8,12 @@ use persys_model::spec::HostPort;
 
 use super::World;
 use super::place::{demands, request};
-use super::slots::WorkloadSlot;
+use super::slots::{WorkloadIndex, WorkloadSlot};
 use crate::placement::{Explanation, NodeIndex, Own, Reason, Suggestion};
+
+/// Above this many nodes a waiting workload's reason is a word only; the full explanation is
+/// worked out when somebody asks.
+const EXPLAIN_AT_ONCE: usize = 256;
 
 /// How the fleet judges one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +52,7 @@ impl World {
 
     pub(super) fn judge_slot(&self, slot: &WorkloadSlot, most: usize) -> Judged {
         let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
         let explanation = self.index.explain(&request);
         let homes = self.homes(slot);
@@ -74,6 +78,18 @@ impl World {
         });
         let suggestions = explanation.suggestions.iter().map(|one| self.suggestion(one)).collect();
         Judged { suggestions, verdicts: verdicts.collect(), explanation }
+    }
+
+    /// The reason no node takes a workload, in a sentence.
+    pub(super) fn why_no_node(&self, at: WorkloadIndex) -> String {
+        let Some(slot) = self.workloads.get(at.0) else { return String::new() };
+        if let Some(why) = self.says_home(slot) {
+            return why;
+        }
+        if self.node_by_id.len() > EXPLAIN_AT_ONCE {
+            return "no node fits".to_owned();
+        }
+        self.explain_spec(&slot.workload.spec).to_string()
     }
 
     fn fault_of(&self, at: NodeIndex, fault: &Reason, asks: &WorkloadSlot) -> String {

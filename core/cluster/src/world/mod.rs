@@ -36,6 +36,7 @@ mod register;
 mod retry;
 mod secrets;
 mod settle;
+mod shadow;
 mod slots;
 mod tally;
 mod tasks;
@@ -110,6 +111,7 @@ pub struct World {
     capital_ids: CapitalIds,
     /// Records that are neither workloads nor nodes; shared with those who judge by them.
     entries: Arc<Entries>,
+    shadow: shadow::Shadow,
     index: Index,
     waiting: WaitingRoom,
     /// Room may have appeared since the waiting room was last looked at.

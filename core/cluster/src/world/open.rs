@@ -53,6 +53,7 @@ impl World {
             world.mode_why = why;
         } else {
             world.look_at_all_volumes();
+            world.tell_shadow();
             world.settle_dirty();
             world.place_waiting();
         }
@@ -97,6 +98,7 @@ impl World {
             workload_by_id: BTreeMap::new(),
             capital_ids: CapitalIds::default(),
             entries: Arc::default(),
+            shadow: super::shadow::Shadow::new(settings.shadow),
             index: Index::new(),
             waiting: WaitingRoom::default(),
             room_changed: true,
@@ -241,6 +243,7 @@ impl World {
             }
         }
         self.entries = Arc::new(snapshot.entries.into_iter().collect());
+        self.shadow.refresh(&self.entries);
         self.fill_volumes(snapshot.volumes, snapshot.attachments);
         self.timers.set(self.now.mono.plus(self.settings.drift_interval_ms), Timer::DriftSweep);
     }

@@ -269,11 +269,15 @@ impl World {
             let why = format!("node {node} has no unknown workload {id}");
             return self.refuse(request, RefusalCode::NotFound, why);
         };
+        let left_alone = self.orphan_in_shadow(id, held.spec.as_deref());
         match verdict {
+            OrphanVerdict::Adopt | OrphanVerdict::Delete if left_alone.is_some() => {
+                self.refuse(request, RefusalCode::Conflict, left_alone.unwrap_or_default());
+            }
             OrphanVerdict::Adopt => {
                 let elsewhere = |spec| self.had_elsewhere(id, spec, node);
                 let taken = |spec| elsewhere(spec).map(|why| (RefusalCode::Conflict, why));
-                let unfit = |spec| self.unfit(spec).or_else(|| taken(spec));
+                let unfit = |spec| self.unfit(id, spec).or_else(|| taken(spec));
                 match held.spec.as_deref().and_then(unfit) {
                     Some((code, why)) => self.refuse(request, code, why),
                     None => self.adopt(request, at, id, held),
@@ -330,6 +334,7 @@ impl World {
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
+            shadow: false,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let reason = Reason {

@@ -46,14 +46,11 @@ impl World {
             // What ended stays as it is: telling a node that forgot would start it again.
             (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
             (desired, _) => {
-                let (revision, spec) = match &place.version {
-                    Some(version) => (&version.revision, &version.spec),
-                    None => (&slot.workload.revision, &slot.workload.spec),
-                };
+                let (revision, spec) = slot.ordered(place);
                 Order::Apply(Apply {
-                    revision: revision.clone(),
+                    revision,
                     run: desired == Desired::Running,
-                    spec: Arc::clone(spec),
+                    spec,
                     secrets: Arc::default(),
                 })
             }

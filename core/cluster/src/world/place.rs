@@ -15,14 +15,11 @@ use persys_model::zoo::Bug;
 use super::World;
 use super::delivery::Attempt;
 use super::open::FENCE_LABEL;
+use super::shadow::remark;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::effects::Mark;
 use crate::placement::{NodeIndex, Request};
 use crate::record::Write;
-
-/// Above this many nodes a waiting workload's reason is a word only; the full explanation is
-/// worked out when somebody asks.
-const EXPLAIN_AT_ONCE: usize = 256;
 
 /// Why a new decision is made about what was over.
 const RAN_EARLIER: &str = ", which ran it by an earlier decision";
@@ -56,7 +53,7 @@ impl World {
             .flat_map(|retry| retry.avoid.iter())
             .filter_map(|node| self.node_at(node))
             .collect();
-        let ports = spec.host_ports();
+        let ports = self.ports_of(&spec);
         let drivers = spec.drivers();
         let demands = demands(&spec);
         let request = request(&spec, &demands, &ports, &drivers, &avoid);
@@ -87,14 +84,17 @@ impl World {
         }
         self.drop_grave(node, at);
         let epoch = self.draw_epoch(previous);
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let (shadow, ports) = self.shadow_and_ports(slot);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let place = Place {
             node: node_id.clone(),
             epoch,
             generation: slot.workload.generation,
             reserved: slot.workload.spec.resources.clone(),
-            ports: slot.workload.spec.host_ports(),
+            ports,
             version: None,
+            shadow,
         };
         if !self.settings.zoo.has(Bug::NoReservation) {
             self.index.take(node, &place.reserved, &place.ports);
@@ -110,7 +110,8 @@ impl World {
         }
         self.waiting.leave(at, &mut self.workloads);
         self.touch_decision(at);
-        self.set_phase(at, Phase::Starting, code, &format!("on {node_id}"), None);
+        let message = format!("on {node_id}{}", remark(false, shadow));
+        self.set_phase(at, Phase::Starting, code, &message, None);
     }
 
     /// Makes a new decision for the present intent: here if it fits, else elsewhere. Tells whether
@@ -123,12 +124,18 @@ impl World {
         }
         let Some(place) = slot.assignment.place.clone() else { return false };
         let code = why_anew(slot);
-        let may_run = may_run_unseen(slot);
+        let (enters, runs) = (self.enters_shadow(slot), slot.assignment.phase.holds_compute());
+        if enters && runs && place.generation == slot.workload.generation {
+            // It asks for less than it has: whatever else changed meanwhile does not matter.
+            self.renew_place(at, Some(code));
+            return true;
+        }
+        let may_run = may_run_unseen(slot) || (enters && !runs);
         let exclusive = self.at_most_once(&slot.workload.spec);
         let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
         let Some(node) = self.node_at(&place.node) else { return false };
-        if code == ReasonCode::Placed {
-            // What failed is not what its node has: this begins anew.
+        if code == ReasonCode::Placed || (enters && !runs) {
+            // What failed is not what its node has, or is to have: this begins anew.
             self.forget_failures(at);
         }
         self.index.give(node, &place.reserved, &place.ports);
@@ -160,6 +167,9 @@ impl World {
                 true
             }
             None => {
+                if enters {
+                    self.hide_place(at);
+                }
                 self.update_waits(at);
                 false
             }
@@ -176,7 +186,7 @@ impl World {
             return false;
         }
         let open = self.nodes.get(node.0).is_some_and(NodeSlot::is_open);
-        let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
+        let (demands, ports, drivers) = (demands(&spec), self.ports_of(&spec), spec.drivers());
         let request = request(&spec, &demands, &ports, &drivers, &[]);
         if !open {
             self.index.set_open(node, true);
@@ -193,6 +203,7 @@ impl World {
     fn renew_place(&mut self, at: WorkloadIndex, run: Option<ReasonCode>) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(before) = slot.assignment.place.clone() else { return };
+        let (shadow, ports) = self.shadow_and_ports(slot);
         let epoch = self.draw_epoch(Some(before.epoch));
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let (generation, spec) = (slot.workload.generation, Arc::clone(&slot.workload.spec));
@@ -201,7 +212,8 @@ impl World {
         place.generation = generation;
         if run.is_some() {
             place.reserved = spec.resources.clone();
-            place.ports = spec.host_ports();
+            place.ports = ports;
+            place.shadow = shadow;
         }
         // What rests keeps its disk. A newer version that wants another amount has no room yet: its node
         // counts by what it is told, and must not count more than is reserved here.
@@ -223,7 +235,8 @@ impl World {
         if let Some(code) = run {
             self.waiting.leave(at, &mut self.workloads);
             let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
-            let message = format!("on {}{earlier}", after.node);
+            let shadow = remark(before.shadow, after.shadow);
+            let message = format!("on {}{earlier}{shadow}", after.node);
             self.set_phase(at, Phase::Starting, code, &message, None);
         }
     }
@@ -404,20 +417,12 @@ impl World {
             | Phase::Deleting => false,
         };
         if runs && !said {
-            let message = format!("{}; the earlier revision goes on", self.why_no_node(at));
+            let differs = self.shadow_differs(slot);
+            let goes_on =
+                if differs { "it goes on in shadow" } else { "the earlier revision goes on" };
+            let message = format!("{}; {goes_on}", self.why_no_node(at));
             self.set_reason(at, ReasonCode::UpdateWaits, &message);
         }
-    }
-
-    fn why_no_node(&self, at: WorkloadIndex) -> String {
-        let Some(slot) = self.workloads.get(at.0) else { return String::new() };
-        if let Some(why) = self.says_home(slot) {
-            return why;
-        }
-        if self.node_by_id.len() > EXPLAIN_AT_ONCE {
-            return "no node fits".to_owned();
-        }
-        self.explain_spec(&slot.workload.spec).to_string()
     }
 
     /// Writes that remove all records of a workload.

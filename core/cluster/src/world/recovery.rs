@@ -378,6 +378,7 @@ impl World {
             reserved: if holds { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
+            shadow: false,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let wall = self.now.wall;

@@ -139,6 +139,7 @@ impl World {
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
+            shadow_differs: self.shadow_differs(slot),
             overdue: self.is_overdue(at),
             accepted: seen.is_some() || self.has_accepted(at),
             order_open: slot.attempt.is_open(),

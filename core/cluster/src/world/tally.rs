@@ -62,6 +62,8 @@ pub struct Tally {
     pub waiting: u64,
     /// Managed volumes.
     pub volumes: u64,
+    /// Workloads in shadow.
+    pub shadow: u64,
 }
 
 impl World {
@@ -71,6 +73,7 @@ impl World {
             dirty: count(self.dirty.len()),
             waiting: count(self.waiting.len()),
             volumes: count(self.volumes.all().count()),
+            shadow: count(self.shadow_count()),
             ..Tally::default()
         };
         for slot in self.workloads.iter() {

@@ -67,6 +67,8 @@ pub struct WorkloadView<'a> {
     pub admitted: Option<WallMillis>,
     /// The node's last action for the present decision.
     pub task: Option<&'a Task>,
+    /// True if it has no ports and no name: it is in shadow, or its present decision was made there.
+    pub shadow: bool,
 }
 
 impl World {
@@ -161,6 +163,7 @@ impl World {
                 .filter(|(epoch, _)| place.is_some_and(|place| place.epoch == *epoch))
                 .map(|(_, at)| at),
             task: slot.task().map(Arc::as_ref),
+            shadow: self.is_hidden(slot),
         })
     }
 
@@ -173,7 +176,7 @@ impl World {
 
     /// Why no node takes this.
     pub(super) fn explain_spec(&self, spec: &Spec) -> Explanation {
-        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
         let mut why = self.index.explain(&request(spec, &demands, &ports, &drivers, &[]));
         let kind = spec.workload_type();
         if why.refusals.iter().any(|refusal| refusal.reason == Reason::WorkloadType(kind)) {

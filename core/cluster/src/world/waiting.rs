@@ -96,7 +96,7 @@ impl World {
         let spec = &slot.workload.spec;
         let shape = Shape {
             resources: spec.resources.clone(),
-            ports: spec.host_ports(),
+            ports: self.ports_of(spec),
             workload_type: spec.workload_type(),
             placement: spec.placement.clone(),
             drivers: spec.drivers(),

@@ -13,13 +13,15 @@ pub struct Namespace {
     pub name: NamespaceName,
     /// What is allowed there beyond what every workload may have.
     pub allowance: Allowance,
+    /// True while its workloads are placed, ordered and reported, but have no ports and no names.
+    pub shadow: bool,
 }
 
 impl Namespace {
     /// A namespace that allows nothing out of the ordinary.
     #[must_use]
     pub fn new(name: NamespaceName) -> Self {
-        Self { name, allowance: Allowance::default() }
+        Self { name, allowance: Allowance::default(), shadow: false }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod container;
 pub mod draft;
 pub mod fill;
 pub mod secret;
+pub mod shadow;
 pub mod vm;
 pub mod volume;
 

@@ -221,6 +221,34 @@ async fn a_check_says_what_would_happen_and_then_it_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_enters_and_leaves_shadow_by_its_route() {
+    let site = Site::start().await;
+    let put = async |body: Value| {
+        let put = site.http.put(site.url("/v1/namespaces/shop")).json(&body);
+        told(put.send().await.unwrap()).await
+    };
+    let made = json!({"namespace": {"host_paths": ["/srv"], "shadow": true}});
+    assert_eq!(put(made).await.0, 200);
+    let mut wanted = container("web");
+    wanted["spec"]["metadata"] = json!({"persys.io/namespace": "shop"});
+    let (status, said) = site.post("/v1/workloads", &wanted).await;
+    assert_eq!((status, said), (200, json!({"success": true})));
+    let runs = |shown: &Value| shown["workload"]["status"] == "Running";
+    let web = site.until("/v1/workloads/web", |shown| runs(shown)).await;
+    assert_eq!(web["workload"]["shadow"], true, "{web}");
+    // Without a word about it, it stays in shadow; and shadow alone changes nothing else.
+    assert_eq!(put(json!({"namespace": {"host_paths": ["/srv", "/data"]}})).await.0, 200);
+    assert_eq!(put(json!({"namespace": {"shadow": false}, "only_shadow": true})).await.0, 200);
+    let seen = |shown: &Value| runs(shown) && shown["workload"]["shadow"] != true;
+    site.until("/v1/workloads/web", |shown| seen(shown)).await;
+    let (_, list) = site.get("/v1/namespaces").await;
+    let all = list["namespaces"].as_array().unwrap();
+    let shop = all.iter().find(|one| one["name"] == "shop").unwrap();
+    assert_eq!(shop["host_paths"], json!(["/data", "/srv"]), "{shop}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_audit_and_joining_have_their_routes_and_no_value_is_told() {
     let site = Site::start().await;
     let put = site.http.put(site.url("/v1/secrets/db")).json(&json!({"value": "aHVudGVyMg=="}));

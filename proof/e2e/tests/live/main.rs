@@ -28,6 +28,8 @@ mod restarts;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod shadow;
+#[cfg(test)]
 mod stacks;
 #[cfg(test)]
 mod typed;

@@ -11,7 +11,7 @@ use persys_model::phase::Phase;
 use persys_model::resources::Compute;
 use persys_model::workload::{Desired, Workload};
 
-use super::{Counts, room};
+use super::{Counts, room, shadow};
 use crate::net::Peer;
 use crate::runtime::{image, image_of};
 use crate::setup::node_id;
@@ -112,6 +112,9 @@ impl Sim {
         }
         if let Some(why) = self.unsettled() {
             self.check.violate(self.now, "I15", || format!("it did not stay settled: {why}"));
+        }
+        if let Some(why) = self.seen_in_shadow() {
+            self.check.violate(self.now, "I22", || why);
         }
     }
 
@@ -256,12 +259,20 @@ impl Sim {
                 if !self.holds_decision(assignment) {
                     return Some("runs by another decision than the recorded one".to_owned());
                 }
-                if place.is_some_and(|place| place.generation != workload.generation) {
+                let hidden = shadow::in_shadow(&self.store.contents, &workload.spec);
+                if place.is_some_and(|place| {
+                    place.generation != workload.generation || (place.shadow && !hidden)
+                }) {
                     return self.room_for(workload, assignment);
+                }
+                if place.is_some_and(|place| place.shadow != hidden) {
+                    return Some("is in shadow, and its decision is not".to_owned());
                 }
                 let thing =
                     runs_on.first().and_then(|node| self.hosts.get(*node)?.runtime.things.get(id));
-                if thing.is_some_and(|thing| thing.revision != workload.revision) {
+                if thing
+                    .is_some_and(|thing| thing.revision != shadow::ordered(workload, assignment))
+                {
                     return Some("runs another revision".to_owned());
                 }
                 None
@@ -294,7 +305,8 @@ impl Sim {
         }
         let intent = self.hosts.get(here)?.disk.ledger.intents.get(&workload.id);
         let tried = intent.is_some_and(|intent| {
-            let same = intent.epoch == home.epoch || intent.revision == workload.revision;
+            let wanted = shadow::ordered(workload, assignment);
+            let same = intent.epoch == home.epoch || intent.revision == wanted;
             same && intent.gave_up.is_some()
         });
         let room = home.reserved.compute != Compute::ZERO;

@@ -116,6 +116,8 @@ fn ports(contents: &Contents, node: &NodeId, except: &WorkloadId) -> BTreeSet<Ho
         if here
             && assignment.workload != *except
             && let Some(workload) = contents.workloads.get(&assignment.workload)
+            // A decision made in shadow holds no port.
+            && assignment.place.as_ref().is_none_or(|place| !place.shadow)
         {
             taken.extend(workload.spec.host_ports());
         }
@@ -129,6 +131,8 @@ pub(crate) fn home_for(contents: &Contents, id: &WorkloadId, spec: &Spec) -> Opt
     let data_on = without.assignments.remove(id).and_then(|assignment| assignment.data_on.clone());
     let sums = sums(&without);
     let homes = super::volumes::homes(contents, id, spec);
+    let hidden = super::shadow::in_shadow(contents, spec);
+    let wanted = if hidden { Vec::new() } else { spec.host_ports() };
     contents
         .nodes
         .values()
@@ -144,7 +148,7 @@ pub(crate) fn home_for(contents: &Contents, id: &WorkloadId, spec: &Spec) -> Opt
             !orphans
                 && unsuited(spec, node).is_none()
                 && taken.excess(node).is_none()
-                && spec.host_ports().iter().all(|port| !ports.contains(port))
+                && wanted.iter().all(|port| !ports.contains(port))
         })
         .map(|node| node.facts.id.clone())
 }

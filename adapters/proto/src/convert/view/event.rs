@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::ReasonCode;
 use persys_model::event::{Event, Happening, NodeChange, NodePart};
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::{NamespaceName, NodeId, WorkloadId};
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::task::Task;
@@ -76,6 +76,9 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
             "ChangeRequested".clone_into(&mut view.r#type);
             about(&mut view, workload.as_ref(), node.as_ref(), what);
         }
+        Happening::Shadow { namespace, on, workloads } => {
+            shadow(&mut view, namespace.as_ref(), *on, *workloads);
+        }
         Happening::ModeChanged { from, to, why } => {
             "SchedulerModeChanged".clone_into(&mut view.r#type);
             view.reason = why.to_string();
@@ -113,6 +116,23 @@ fn drift(view: &mut SchedulerEventView, happened: &str, at: &NodeId, id: &Worklo
     node(view, happened, at, kind);
     view.workload_id = id.to_string();
     view.details = details([("drift", kind)]);
+}
+
+fn shadow(
+    view: &mut SchedulerEventView,
+    namespace: Option<&NamespaceName>,
+    on: bool,
+    workloads: usize,
+) {
+    let (kind, verb) = if on { ("ShadowEntered", "entered") } else { ("ShadowLeft", "left") };
+    kind.clone_into(&mut view.r#type);
+    let what =
+        namespace.map_or_else(|| "the cluster".to_owned(), |name| format!("namespace {name}"));
+    view.reason = format!("{what} {verb} shadow; workloads in it: {workloads}");
+    view.details = details([("workloads", &workloads.to_string())]);
+    if let Some(name) = namespace {
+        view.details.insert("namespace".to_owned(), name.to_string());
+    }
 }
 
 fn details<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {

@@ -1,4 +1,4 @@
-//! The cluster in nine numbers.
+//! The cluster in ten numbers.
 //!
 //! Each workload is counted under one heading or none: `deleted` is what is on its way out, and
 //! what rests or has completed is in the total alone.
@@ -31,6 +31,9 @@ pub fn to_wire<'a>(
     }
     for view in workloads {
         more(&mut summary.total_workloads);
+        if view.shadow {
+            more(&mut summary.shadow_workloads);
+        }
         match view.assignment.phase {
             _ if view.workload.desired == Desired::Deleted => more(&mut summary.deleted_workloads),
             Phase::Deleting => more(&mut summary.deleted_workloads),

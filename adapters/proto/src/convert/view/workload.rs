@@ -61,6 +61,7 @@ pub fn to_wire(
             .unwrap_or_default(),
         admitted_on_node: view.admitted.is_some(),
         admitted_at: view.admitted.map(timestamp),
+        shadow: view.shadow,
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }

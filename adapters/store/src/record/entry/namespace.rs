@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, VERSION, is_false, name};
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "fields of a record, each on its own")]
 pub(crate) struct NamespaceShape {
     v: u32,
     name: Arc<str>,
@@ -22,13 +23,15 @@ pub(crate) struct NamespaceShape {
     host_paths: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vault_paths: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    shadow: bool,
 }
 
 impl Record for Namespace {
     type Shape = NamespaceShape;
 
     fn shape(&self) -> NamespaceShape {
-        let Self { name, allowance } = self;
+        let Self { name, allowance, shadow } = self;
         let Allowance { privileged, host_network, devices, host_paths, vault_paths } = allowance;
         NamespaceShape {
             v: VERSION,
@@ -38,6 +41,7 @@ impl Record for Namespace {
             devices: *devices,
             host_paths: host_paths.iter().cloned().collect(),
             vault_paths: vault_paths.iter().cloned().collect(),
+            shadow: *shadow,
         }
     }
 
@@ -53,6 +57,7 @@ impl Record for Namespace {
         Ok(Self {
             name: name("name", &shape.name, NamespaceName::new)?,
             allowance: Allowance { privileged, host_network, devices, host_paths, vault_paths },
+            shadow: shape.shadow,
         })
     }
 }

@@ -172,6 +172,7 @@ fn place() -> impl Strategy<Value = Place> {
         .prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) });
     (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
         |(node, (epoch, generation), reserved, ports, version)| Place {
+            shadow: epoch % 2 == 1,
             node,
             epoch: Epoch(epoch),
             generation: Generation(generation),
@@ -335,6 +336,10 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
         (node_id(), workload_id(), drift_kind(), any::<bool>())
             .prop_map(|(node, id, kind, resolved)| Happening::Drift { node, id, kind, resolved }),
+        (of(name()), any::<bool>(), any::<u16>()).prop_map(|(name, on, workloads)| {
+            let namespace = name.and_then(|name| NamespaceName::new(&name).ok());
+            Happening::Shadow { namespace, on, workloads: usize::from(workloads) }
+        }),
         (text(), of(workload_id()), of(node_id()))
             .prop_map(|(what, workload, node)| Happening::Asked { what, workload, node }),
         (volume_key(), of(select(VOLUME_PHASES.to_vec())), of(node_id()))

@@ -60,8 +60,10 @@ fn vault() -> impl Strategy<Value = Option<VaultSource>> {
 }
 
 pub(super) fn entry() -> impl Strategy<Value = Entry> {
-    let namespaces = (namespace(), allowance())
-        .prop_map(|(name, allowance)| Entry::Namespace(Namespace { name, allowance }));
+    let namespaces =
+        (namespace(), allowance(), any::<bool>()).prop_map(|(name, allowance, shadow)| {
+            Entry::Namespace(Namespace { name, allowance, shadow })
+        });
     let bindings = (entry_name(), subject(), any::<bool>(), role(), scope()).prop_map(
         |(name, who, group, role, scope)| {
             let subject = if group { Subject::Group(who) } else { Subject::User(who) };

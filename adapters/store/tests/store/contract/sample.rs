@@ -149,6 +149,7 @@ pub fn assignment(number: u64) -> Arc<Assignment> {
             reserved: resources(),
             ports: Vec::new(),
             version: None,
+            shadow: false,
         }),
         former: BTreeMap::new(),
         data_on: None,
@@ -218,7 +219,7 @@ pub fn entries(number: u64) -> Vec<Arc<Entry>> {
     let user = SubjectName::new("ada@example.com").unwrap();
     let name = |kind: &str| EntryName::new(&format!("{kind}-{number:05}")).unwrap();
     vec![
-        Arc::new(Entry::Namespace(Namespace { name: namespace, allowance })),
+        Arc::new(Entry::Namespace(Namespace { name: namespace, allowance, shadow: true })),
         Arc::new(Entry::Binding(Binding {
             name: name("bind"),
             subject: Subject::Group(user.clone()),

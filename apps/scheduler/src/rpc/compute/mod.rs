@@ -33,6 +33,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use persys_cluster::discovery::Zones;
 use persys_cluster::settings::Settings;
 use persys_model::time::WallMillis;
 use persys_proto::compute::v1 as api;
@@ -63,6 +64,7 @@ pub(crate) struct Compute {
     agents: Arc<Agents>,
     links: Arc<GrpcLinks>,
     cluster: String,
+    zones: Zones,
     streams: Arc<Semaphore>,
     copies: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
@@ -70,7 +72,12 @@ pub(crate) struct Compute {
 
 impl Compute {
     /// Beside `control`, on the same cluster.
-    pub(crate) fn new(control: &Control, links: Arc<GrpcLinks>, cluster: &str) -> Self {
+    pub(crate) fn new(
+        control: &Control,
+        links: Arc<GrpcLinks>,
+        cluster: &str,
+        zones: Zones,
+    ) -> Self {
         Self {
             handle: control.handle.clone(),
             store: Arc::clone(&control.store),
@@ -79,6 +86,7 @@ impl Compute {
             agents: Arc::clone(&control.agents),
             links,
             cluster: cluster.to_owned(),
+            zones,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             copies: Arc::new(Semaphore::new(MOST_COPIES)),
             stop: control.stop.clone(),

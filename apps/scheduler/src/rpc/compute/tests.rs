@@ -181,7 +181,7 @@ impl Rig {
     }
 
     fn why(&self) -> api::WhyResponse {
-        why_workload::explain(&self.world, &web(), 5, self.now.wall).unwrap()
+        why_workload::explain(&self.world, &web(), 5, self.now.wall, &Zones::default()).unwrap()
     }
 
     fn why_node(&self, id: &str) -> api::WhyResponse {
@@ -404,7 +404,9 @@ fn rest_completion_and_deletion_are_told() {
     assert!(matches!(last.order, Order::Remove { .. }));
     let epoch: Epoch = last.epoch;
     rig.beat(&node("n1"), Vec::new(), vec![Tombstone { workload: web(), epoch, purged: true }]);
-    assert!(why_workload::explain(&rig.world, &web(), 5, rig.now.wall).is_none());
+    assert!(
+        why_workload::explain(&rig.world, &web(), 5, rig.now.wall, &Zones::default()).is_none()
+    );
 }
 
 #[test]

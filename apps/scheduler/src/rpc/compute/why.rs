@@ -35,9 +35,10 @@ impl Compute {
         let id = workload_id(id)?;
         permit::workload(&self.handle, &id, Who::Viewers).await?;
         let (wanted, attempts, now) = (id.clone(), self.settings.retry_attempts, self.now());
+        let zones = self.zones.clone();
         let found = self
             .handle
-            .read(move |world| why_workload::explain(world, &wanted, attempts, now))
+            .read(move |world| why_workload::explain(world, &wanted, attempts, now, &zones))
             .await?;
         let mut why =
             found.ok_or_else(|| Status::not_found(format!("there is no workload {id}")))?;

@@ -1,5 +1,6 @@
 //! Why a workload is as it is: told from the cluster in memory, without asking anybody.
 
+use persys_cluster::discovery::Zones;
 use persys_cluster::placement::{Explanation, Reason as Filter};
 use persys_cluster::world::{Judged, WorkloadView, World};
 use persys_model::assignment::{Place, ReasonCode};
@@ -25,10 +26,11 @@ pub(super) fn explain(
     id: &WorkloadId,
     attempts: u32,
     now: WallMillis,
+    zones: &Zones,
 ) -> Option<api::WhyResponse> {
     let view = world.workload(id)?;
     let judged = if wants_room(&view) { world.judge(id, MOST_VERDICTS) } else { None };
-    let asked = Asked { world, view, judged: judged.as_ref(), attempts, now };
+    let asked = Asked { world, view, judged: judged.as_ref(), attempts, now, zones };
     let mut why = api::WhyResponse {
         summary: asked.summary(),
         facts: asked.facts(),
@@ -76,6 +78,7 @@ struct Asked<'a> {
     judged: Option<&'a Judged>,
     attempts: u32,
     now: WallMillis,
+    zones: &'a Zones,
 }
 
 impl Asked<'_> {
@@ -246,6 +249,7 @@ impl Asked<'_> {
         });
         let (desired, revision) = (workload.desired.word(), &workload.revision);
         facts.push(format!("wanted: {desired}, in revision {revision}"));
+        facts.extend(self.shadow_facts());
         facts.extend(self.place_facts());
         facts.extend(self.attempt_facts());
         facts.push(format!("asks for {}", amounts(workload.spec.resources.compute)));
@@ -263,6 +267,17 @@ impl Asked<'_> {
             facts.push(text.to_owned());
         }
         facts
+    }
+
+    /// Everything that is held back because it is in shadow.
+    fn shadow_facts(&self) -> Option<String> {
+        if !self.view.shadow {
+            return None;
+        }
+        let mut held = self.world.held_back(self.id());
+        let name = self.zones.workload(self.id()).dotted();
+        held.push(format!("name {} is not announced", name.trim_end_matches('.')));
+        Some(format!("shadow: {}", held.join(", ")))
     }
 
     /// What keeps it where it is.
