@@ -246,7 +246,7 @@ fn a_machine_has_longer_to_start_than_a_container() {
         cloud_init: CloudInit::default(),
         os_image: None,
         managed_volumes: Vec::new(),
-        metadata: std::collections::BTreeMap::new(),
+        metadata: BTreeMap::new(),
     };
     let machine = Spec { kind: Kind::Vm(machine), ..container(500, 512) };
     for (spec, seconds) in [(container(500, 512), 45), (machine, 240)] {

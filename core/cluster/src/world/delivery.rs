@@ -502,7 +502,7 @@ impl World {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let Some(place) = &slot.assignment.place else { return };
         let message = format!("on {}, by the decision that timed out", place.node);
-        slot.attempt.begin_anew(self.now.mono);
+        slot.attempt.moved(self.now.mono);
         self.set_phase(at, Phase::Starting, ReasonCode::RetryDue, &message, None);
         self.join_waiting(at);
     }

@@ -152,7 +152,7 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
-        slot.attempt.begin_anew(now);
+        slot.attempt.begin_anew(slot.workload.spec.stop_grace_ms(), now);
         self.touch_decision(at);
         if let Some(node) = self.node_at(&before.node) {
             self.index.give(node, &before.reserved, &before.ports);
