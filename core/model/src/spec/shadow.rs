@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(quiet_body.read().document, plain_body.read().document);
         assert_eq!((quiet.host_ports(), &quiet.resources), (Vec::new(), &spec.resources));
-        assert_eq!(held_back(&spec), ["80/tcp", "9000/tcp of the container"]);
+        assert_eq!(held_back(&spec), ["9000/tcp of the container", "80/tcp"]);
         assert_eq!(in_shadow(&plain, &revision()), None);
     }
 }
