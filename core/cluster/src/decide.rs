@@ -98,6 +98,8 @@ pub(crate) enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     Runs,
+    Pauses,
+    Unresponsive,
     StartsAgain,
     Rests,
     Completed,
@@ -123,8 +125,8 @@ pub(crate) fn decide(now: &Situation<'_>) -> Action {
             NodeState::Lost if now.volume_free && !now.stays => Action::Release,
             NodeState::NotReady | NodeState::Lost => Action::Rest,
         },
-        (Desired::Running, None) => unplaced(now),
-        (Desired::Running, Some(place)) => match now.node {
+        (Desired::Running | Desired::Paused, None) => unplaced(now),
+        (Desired::Running | Desired::Paused, Some(place)) => match now.node {
             NodeState::Ready => here(now, place),
             NodeState::Draining => draining(now, place),
             NodeState::NotReady => Action::Rest,
@@ -141,9 +143,15 @@ fn renew_or(now: &Situation<'_>, place: &Place, otherwise: Action) -> Action {
 fn at_rest(now: &Situation<'_>) -> Action {
     let ended = match now.seen {
         Some(State::Stopped | State::Completed | State::Failed(_)) => true,
-        Some(State::Pending | State::Running | State::Restarting(_) | State::Unknown) | None => {
-            false
-        }
+        Some(
+            State::Pending
+            | State::Running
+            | State::Paused
+            | State::Unresponsive
+            | State::Restarting(_)
+            | State::Unknown,
+        )
+        | None => false,
     };
     if ended && now.phase == Phase::Stopping {
         Action::Believe(Word::Rests)
@@ -162,6 +170,8 @@ fn unplaced(now: &Situation<'_>) -> Action {
         Phase::Pending
         | Phase::Starting
         | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
         | Phase::Restarting
         | Phase::Stopping
         | Phase::Stopped
@@ -187,11 +197,16 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
         Phase::Failed | Phase::Completed => Action::Rest,
         // The attempt that timed out came to its end after all.
         Phase::Backoff if now.seen == Some(&State::Running) => Action::Believe(Word::Runs),
+        Phase::Backoff if now.seen == Some(&State::Paused) => Action::Believe(Word::Pauses),
         Phase::Backoff if now.retry_due && !now.update_blocked => Action::Reissue,
         Phase::Backoff => Action::Rest,
         Phase::Pending | Phase::Stopped if now.update_blocked => Action::Rest,
         Phase::Pending | Phase::Stopped => Action::Reissue,
-        Phase::Starting | Phase::Running | Phase::Restarting => listen(now),
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => listen(now),
         // A workload that should run is never being stopped or deleted for the same decision.
         Phase::Stopping | Phase::Deleting => Action::Order,
     }
@@ -209,11 +224,16 @@ fn listen(now: &Situation<'_>) -> Action {
         (Some(State::Unknown), _) => Action::Order,
         (Some(State::Running), Phase::Running) => Action::Order,
         (Some(State::Running), _) => Action::Believe(Word::Runs),
+        (Some(State::Paused), Phase::Paused) => Action::Order,
+        (Some(State::Paused), _) => Action::Believe(Word::Pauses),
+        (Some(State::Unresponsive), Phase::Unresponsive) => Action::Order,
+        (Some(State::Unresponsive), _) => Action::Believe(Word::Unresponsive),
         (Some(State::Restarting(_)), Phase::Restarting) => Action::Order,
         (Some(State::Restarting(_)), _) => Action::Believe(Word::StartsAgain),
-        (Some(State::Pending | State::Stopped), Phase::Running) => {
-            Action::Believe(Word::StartsAgain)
-        }
+        (
+            Some(State::Pending | State::Stopped),
+            Phase::Running | Phase::Paused | Phase::Unresponsive,
+        ) => Action::Believe(Word::StartsAgain),
         (Some(State::Pending | State::Stopped), _) => Action::Order,
         (Some(State::Completed), _) => Action::Believe(Word::Completed),
         (Some(State::Failed(_)), _) => Action::Believe(Word::Failed),

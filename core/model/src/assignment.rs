@@ -111,6 +111,14 @@ pub enum ReasonCode {
     StopRequested,
     /// The node says it stopped.
     Stopped,
+    /// The user wants it paused.
+    PauseRequested,
+    /// Its node says that it is paused, as the user wants.
+    Paused,
+    /// It was found paused, and its user does not want that; its agent resumes it.
+    FoundPaused,
+    /// It is stuck, or its runtime does not answer for it; its agent stops and starts it.
+    NotResponding,
     /// The user wants it to run again.
     StartRequested,
     /// It ended as it should.
@@ -143,7 +151,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::Submitted,
         Self::NoNodeFits,
         Self::Placed,
@@ -153,6 +161,10 @@ impl ReasonCode {
         Self::UpdateWaits,
         Self::StopRequested,
         Self::Stopped,
+        Self::PauseRequested,
+        Self::Paused,
+        Self::FoundPaused,
+        Self::NotResponding,
         Self::StartRequested,
         Self::Completed,
         Self::Restarting,
@@ -182,6 +194,10 @@ impl ReasonCode {
             Self::UpdateWaits => "UpdateWaits",
             Self::StopRequested => "StopRequested",
             Self::Stopped => "Stopped",
+            Self::PauseRequested => "PauseRequested",
+            Self::Paused => "Paused",
+            Self::FoundPaused => "FoundPaused",
+            Self::NotResponding => "NotResponding",
             Self::StartRequested => "StartRequested",
             Self::Completed => "Completed",
             Self::Restarting => "Restarting",

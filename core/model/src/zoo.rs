@@ -82,6 +82,10 @@ zoo! {
     RetainedNotFound = "retained-not-found",
     /// What the runtimes say counts as the answer to the last question, however late it comes.
     LateLookBelieved = "late-look-believed",
+    /// What is paused or stuck counts as running: nobody sees it, and nobody resumes it.
+    PausedIsRunning = "paused-is-running",
+    /// An agent resumes whatever is paused, also what its user paused.
+    ResumesAllPaused = "resumes-all-paused",
 }
 
 /// The bugs that are switched on.

@@ -22,11 +22,14 @@ pub mod fence;
 pub mod input;
 mod journal;
 pub mod ledger;
+mod outcomes;
 pub mod restart;
 mod session;
 pub mod settings;
 mod slot;
+mod standstill;
 mod sweep;
+mod view;
 
 #[cfg(test)]
 mod tests;

@@ -181,6 +181,8 @@ impl World {
             Phase::Starting | Phase::Stopping | Phase::Deleting => true,
             Phase::Pending
             | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
             | Phase::Restarting
             | Phase::Stopped
             | Phase::Completed
@@ -287,6 +289,8 @@ impl World {
             Phase::Stopping | Phase::Deleting => Some(self.settings.delete_timeout_ms),
             Phase::Pending
             | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
             | Phase::Restarting
             | Phase::Stopped
             | Phase::Completed

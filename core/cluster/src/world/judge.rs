@@ -7,7 +7,8 @@ use persys_model::node::Condition;
 use persys_model::spec::HostPort;
 
 use super::World;
-use super::place::{demands, request};
+use super::demands::{demands, request};
+use super::open::PAUSE_LABEL;
 use super::slots::WorkloadSlot;
 use crate::placement::{Explanation, NodeIndex, Own, Reason, Suggestion};
 
@@ -48,7 +49,8 @@ impl World {
 
     pub(super) fn judge_slot(&self, slot: &WorkloadSlot, most: usize) -> Judged {
         let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), spec.host_ports(), spec.drivers());
+        let demands = demands(spec, slot.workload.desired);
+        let (ports, drivers) = (spec.host_ports(), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
         let explanation = self.index.explain(&request);
         let homes = self.homes(slot);
@@ -89,6 +91,9 @@ impl World {
                     slot.down.get(kind).or_else(|| slot.node.facts.missing.get(kind))
                 });
                 lacks.map_or_else(|| fault.of_one(), |why| format!("{}: {why}", fault.of_one()))
+            }
+            Reason::Constraint(_, asked) if &*asked.key == PAUSE_LABEL => {
+                "runs an agent that cannot pause".to_owned()
             }
             Reason::Driver(_)
             | Reason::Constraint(..)

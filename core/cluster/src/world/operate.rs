@@ -14,6 +14,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::recovery::desired_of;
 use crate::effects::{Mark, RefusalCode};
 use crate::input::{Ask, OrphanVerdict, Probe, RequestId};
 use crate::placement::NodeIndex;
@@ -63,6 +64,7 @@ impl World {
             Ask::Apply { .. }
             | Ask::Delete(_)
             | Ask::Retry(_)
+            | Ask::Resume(_)
             | Ask::Keep(_)
             | Ask::Forget(_)
             | Ask::Redeem(_)
@@ -318,7 +320,7 @@ impl World {
         self.forget_orphan(at, id);
         let epoch = self.draw_epoch(Some(held.report.epoch));
         let (desired, phase) = if held.run {
-            (Desired::Running, Phase::Starting)
+            (desired_of(&held), Phase::Starting)
         } else {
             (Desired::Stopped, Phase::Stopped)
         };

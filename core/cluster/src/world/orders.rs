@@ -52,7 +52,8 @@ impl World {
                 };
                 Order::Apply(Apply {
                     revision: revision.clone(),
-                    run: desired == Desired::Running,
+                    run: desired.is_up(),
+                    pause: desired == Desired::Paused,
                     spec: Arc::clone(spec),
                     secrets: Arc::default(),
                 })

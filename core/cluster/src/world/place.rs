@@ -1,23 +1,19 @@
 //! Giving a workload its place, changing it, and taking it away. Reservations move with it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use persys_model::assignment::{FormerCopy, Place, ReasonCode};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::labels::{Constraint, Rule};
 use persys_model::phase::Phase;
 use persys_model::resources::Resources;
-use persys_model::spec::{Class, Spec};
-use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
 use super::delivery::Attempt;
-use super::open::FENCE_LABEL;
+use super::demands::{demands, request};
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::effects::Mark;
-use crate::placement::{NodeIndex, Request};
+use crate::placement::NodeIndex;
 use crate::record::Write;
 
 /// Above this many nodes a waiting workload's reason is a word only; the full explanation is
@@ -49,7 +45,7 @@ impl World {
     /// The node a workload should go to now, if any fits.
     pub(super) fn pick(&mut self, at: WorkloadIndex) -> Option<NodeIndex> {
         let slot = self.workloads.get(at.0)?;
-        let spec = Arc::clone(&slot.workload.spec);
+        let (spec, desired) = (Arc::clone(&slot.workload.spec), slot.workload.desired);
         let avoid: Vec<_> = slot
             .retry
             .iter()
@@ -58,7 +54,7 @@ impl World {
             .collect();
         let ports = spec.host_ports();
         let drivers = spec.drivers();
-        let demands = demands(&spec);
+        let demands = demands(&spec, desired);
         let request = request(&spec, &demands, &ports, &drivers, &avoid);
         let homes = self.homes(slot);
         if let Some(home) = homes.keys().next() {
@@ -117,7 +113,7 @@ impl World {
     /// that was possible; if not, the old decision stands.
     pub(super) fn reissue(&mut self, at: WorkloadIndex) -> bool {
         let Some(slot) = self.workloads.get(at.0) else { return false };
-        if slot.workload.desired != Desired::Running {
+        if !slot.workload.desired.is_up() {
             self.renew_place(at, None);
             return true;
         }
@@ -168,16 +164,17 @@ impl World {
 
     /// Whether the present spec fits on the node it is on, whether or not that takes new work.
     fn fits_here(&mut self, at: WorkloadIndex, node: NodeIndex) -> bool {
-        let Some(spec) = self.workloads.get(at.0).map(|slot| Arc::clone(&slot.workload.spec))
-        else {
+        let Some(workload) = self.workloads.get(at.0).map(|slot| Arc::clone(&slot.workload)) else {
             return false;
         };
+        let spec = &workload.spec;
         if !self.homes_allow(at, node) {
             return false;
         }
         let open = self.nodes.get(node.0).is_some_and(NodeSlot::is_open);
-        let (demands, ports, drivers) = (demands(&spec), spec.host_ports(), spec.drivers());
-        let request = request(&spec, &demands, &ports, &drivers, &[]);
+        let demands = demands(spec, workload.desired);
+        let (ports, drivers) = (spec.host_ports(), spec.drivers());
+        let request = request(spec, &demands, &ports, &drivers, &[]);
         if !open {
             self.index.set_open(node, true);
         }
@@ -218,8 +215,11 @@ impl World {
         }
         if let Some(code) = run {
             self.waiting.leave(at, &mut self.workloads);
-            let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
-            let message = format!("on {}{earlier}", after.node);
+            let message = match code {
+                ReasonCode::Placed => format!("on {}{RAN_EARLIER}", after.node),
+                ReasonCode::PauseRequested => self.pause_author(at),
+                _ => format!("on {}", after.node),
+            };
             self.set_phase(at, Phase::Starting, code, &message, None);
         }
     }
@@ -388,7 +388,12 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let said = slot.assignment.reason.code == ReasonCode::UpdateWaits;
         let runs = match slot.assignment.phase {
-            Phase::Starting | Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting
+            | Phase::Stopping => true,
             Phase::Pending
             | Phase::Stopped
             | Phase::Completed
@@ -410,7 +415,7 @@ impl World {
         if self.node_by_id.len() > EXPLAIN_AT_ONCE {
             return "no node fits".to_owned();
         }
-        self.explain_spec(&slot.workload.spec).to_string()
+        self.explain_wish(&slot.workload).to_string()
     }
 
     /// Writes that remove all records of a workload.
@@ -441,7 +446,24 @@ fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
         // Nobody asked: its node does not have what is recorded, and is to have it.
         Phase::Completed | Phase::Failed if slot.runs_older => ReasonCode::Placed,
         Phase::Backoff => ReasonCode::RetryDue,
-        Phase::Running | Phase::Starting | Phase::Restarting => ReasonCode::Updated,
+        // The user's last word, and not a change of the spec.
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting
+            if slot.assignment.reason.code == ReasonCode::PauseRequested =>
+        {
+            ReasonCode::PauseRequested
+        }
+        Phase::Paused if slot.assignment.reason.code == ReasonCode::StartRequested => {
+            ReasonCode::StartRequested
+        }
+        Phase::Running
+        | Phase::Starting
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => ReasonCode::Updated,
         Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
         Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
         Phase::Deleting => ReasonCode::DeleteRequested,
@@ -453,43 +475,14 @@ fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
 fn may_run_unseen(slot: &WorkloadSlot) -> bool {
     match slot.assignment.phase {
         Phase::Stopping => true,
-        Phase::Starting | Phase::Running | Phase::Restarting | Phase::Deleting => false,
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting
+        | Phase::Deleting => false,
         Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
             slot.runs_older
         }
-    }
-}
-
-/// What a workload asks of its node: what its user says, and a working fence if it must never run
-/// twice.
-pub(super) fn demands(spec: &Spec) -> Cow<'_, [Constraint]> {
-    let said = &spec.placement.constraints;
-    match spec.placement.class {
-        Class::Default => Cow::Borrowed(said),
-        Class::Exclusive => {
-            let fence = Constraint { key: Arc::from(FENCE_LABEL), rule: Rule::Exists };
-            Cow::Owned(said.iter().cloned().chain([fence]).collect())
-        }
-    }
-}
-
-/// A spec as placement looks at it.
-pub(super) fn request<'a>(
-    spec: &'a Spec,
-    demands: &'a [Constraint],
-    ports: &'a [persys_model::spec::HostPort],
-    drivers: &'a [persys_model::id::DriverName],
-    avoid: &'a [NodeIndex],
-) -> Request<'a> {
-    Request {
-        compute: spec.resources.compute,
-        disk: &spec.resources.disk,
-        ports,
-        constraints: demands,
-        tolerations: &spec.placement.tolerations,
-        workload_type: spec.workload_type(),
-        drivers,
-        strategy: spec.placement.strategy,
-        avoid,
     }
 }

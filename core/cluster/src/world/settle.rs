@@ -53,6 +53,7 @@ impl World {
                 Action::Rest => return self.conclude(at, tried),
                 Action::Order => {
                     self.forget_after_health(at);
+                    self.say_standstill(at);
                     self.order(at);
                     return self.conclude(at, tried);
                 }
@@ -217,6 +218,8 @@ impl World {
     fn believe(&mut self, at: WorkloadIndex, word: Word) {
         match word {
             Word::Runs => self.believe_running(at),
+            Word::Pauses => self.believe_paused(at),
+            Word::Unresponsive => self.believe_unresponsive(at),
             Word::StartsAgain => {
                 let failure = self.seen_failure(at);
                 let message = failure.as_ref().map_or_else(String::new, |f| f.message.to_string());
@@ -238,7 +241,12 @@ impl World {
     }
 
     fn believe_running(&mut self, at: WorkloadIndex) {
-        self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        if self.is_to_be_paused(at) {
+            let author = self.pause_author(at);
+            self.set_phase(at, Phase::Running, ReasonCode::PauseRequested, &author, None);
+        } else {
+            self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        }
         self.settle_state_drift(at);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.amiss_since = None;
@@ -261,6 +269,8 @@ impl World {
             State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
             State::Pending
             | State::Running
+            | State::Paused
+            | State::Unresponsive
             | State::Stopped
             | State::Completed
             | State::Unknown => None,

@@ -8,6 +8,7 @@ mod props;
 mod restarts;
 mod rig;
 mod sessions;
+mod standstill;
 mod updates;
 #[cfg(feature = "zoo")]
 mod zoo;
