@@ -20,6 +20,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
+        Verb::Pause => "pause",
         Verb::Stop => "stop",
         Verb::Remove { .. } => "remove",
     }
@@ -78,6 +79,7 @@ async fn carry_out(
                 started => started,
             }
         }
+        Verb::Pause => runtime.pause(workload).await,
         Verb::Stop => runtime.stop(workload, STOP_GRACE).await,
         Verb::Remove { purge } => runtime.remove(workload, purge).await,
     }
@@ -87,7 +89,7 @@ async fn carry_out(
 async fn with_what_runs(runtime: &dyn Runtime, start: &Start, error: Error) -> Error {
     let Ok(Some(thing)) = runtime.inspect(&start.workload).await else { return error };
     let Seen { revision: runs, state, .. } = thing.seen;
-    if state != Existing::Running || runs == start.revision {
+    if !state.is_alive() || runs == start.revision {
         return error;
     }
     Error::Kept { tried: start.revision.clone(), cause: Box::new(error), runs }

@@ -246,6 +246,9 @@ impl Agent {
         let confirmed = slot.confirmed || act_early;
         let settings = &self.settings;
         slot.standstill.plan(settings);
+        if slot.standstill.is_due(now.mono) && !slot.standstill.is_confirmed() {
+            self.watch.want();
+        }
         let at = now.mono;
         let mut case = slot.case(intent, &Circumstances { confirmed, hold, leave, at, settings });
         if case.goal == Goal::Pause && self.settings.zoo.has(Bug::ResumesAllPaused) {

@@ -25,6 +25,8 @@ pub(crate) struct Standstill {
     since: Option<Millis>,
     /// Moment of its repair.
     due: Option<Millis>,
+    /// When it was last seen.
+    seen: Option<Millis>,
     /// Repairs since it last ran long enough to count as well.
     repairs: u32,
     /// Since when it runs, as far as this life knows.
@@ -42,6 +44,7 @@ impl Standstill {
         match view {
             View::There { state: Existing::Paused { .. } | Existing::Stuck { .. }, .. } => {
                 self.since.get_or_insert(now);
+                self.seen = Some(now);
             }
             View::There {
                 state: Existing::Created | Existing::Running | Existing::Exited { .. },
@@ -49,6 +52,7 @@ impl Standstill {
             }
             | View::Absent => {
                 self.since = None;
+                self.seen = None;
                 self.due = None;
             }
             View::Unknown => {}
@@ -66,6 +70,7 @@ impl Standstill {
     pub(crate) fn repaired(&mut self) {
         self.repairs = self.repairs.saturating_add(1);
         self.since = None;
+        self.seen = None;
         self.due = None;
     }
 
@@ -84,17 +89,31 @@ impl Standstill {
     /// The repair of what is there. Only what a fault paused is given up: what somebody paused, and what
     /// is stuck, is tried again for as long as it is wanted, each time after a longer wait.
     pub(crate) fn repair(&self, view: &View, now: Millis, settings: &AgentSettings) -> Repair {
-        let by_fault = match view {
-            View::There { state: Existing::Paused { fault }, .. } => fault.is_some(),
-            View::There { .. } | View::Unknown | View::Absent => false,
+        let (by_fault, stuck) = match view {
+            View::There { state: Existing::Paused { fault }, .. } => (fault.is_some(), false),
+            View::There { state: Existing::Stuck { .. }, .. } => (false, true),
+            View::There { .. } | View::Unknown | View::Absent => (false, false),
         };
         if by_fault && self.repairs >= settings.resume_attempts {
             Repair::UsedUp
-        } else if self.due.is_some_and(|due| due <= now) {
+        } else if stuck && !self.is_confirmed() {
+            Repair::Waits
+        } else if self.is_due(now) {
             Repair::Due
         } else {
             Repair::Waits
         }
+    }
+
+    /// True if the moment of its repair has come.
+    pub(crate) fn is_due(&self, now: Millis) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// True if it was seen again when its repair was due. What is stuck is ended then, so it must not have
+    /// come to itself in the meantime.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.due.is_some_and(|due| self.seen >= Some(due))
     }
 
     /// The cause of a standstill, for the scheduler. What was paused by order has none.

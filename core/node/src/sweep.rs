@@ -366,7 +366,7 @@ impl Agent {
         };
         let leave = self.fence.leave(is_exclusive(intent), now.mono);
         slot.conclude(intent, leave);
-        news || slot.ran != ran
+        news || slot.ran != ran || slot.standstill.is_due(now.mono)
     }
 
     /// Writes down what was found without an intent, unless a decision removed it.

@@ -263,6 +263,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         drivers: BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
+        pauses: true,
         missing: BTreeMap::new(),
     }
 }

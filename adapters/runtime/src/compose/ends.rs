@@ -42,8 +42,7 @@ impl Compose {
         pieces: &[Piece],
         grace: Duration,
     ) -> Result<(), Error> {
-        let running: Vec<&Piece> =
-            pieces.iter().filter(|piece| piece.state == Existing::Running).collect();
+        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
         if running.is_empty() {
             return Ok(());
         }

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | a service that must run has ended, or a one-shot has ended badly | exited, with that code |
 //! | one is missing, or was never started | created |
+//! | one is paused | paused: it is resumed as a whole |
+//! | one is stuck | stuck |
 //! | one runs | running |
 //! | all have ended well and none must run | exited with 0: it has done its work |
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bollard::models::{ContainerInspectResponse, ContainerSummary};
 use persys_model::id::{RevisionId, WorkloadId};
@@ -53,6 +56,15 @@ impl Compose {
                 pieces.push(Piece { id, mark, state });
             } else if let Some(state) = self.state_of(&id).await? {
                 pieces.push(Piece { id, mark, state });
+            }
+        }
+        if of.is_none() {
+            let running = pieces.iter().filter(|piece| piece.state == Existing::Running);
+            let stuck = self.docker.stuck(running.map(|piece| piece.id.clone()).collect()).await?;
+            for piece in &mut pieces {
+                if let Some(why) = stuck.get(&piece.id) {
+                    piece.state = Existing::Stuck { why: Arc::clone(why) };
+                }
             }
         }
         // By service, and by the number in the name.
@@ -107,7 +119,7 @@ impl Compose {
         }
         thing.addresses.sort_unstable();
         thing.ports.sort_unstable();
-        if thing.seen.state == Existing::Running {
+        if thing.seen.state.is_alive() {
             thing.finished_at = None;
         }
         Ok(Some(thing))
@@ -168,7 +180,10 @@ pub(super) fn judge<'a>(
         match piece.state {
             Existing::Exited { code: 0 } if one_shot(piece) => {}
             Existing::Exited { code } => return (Existing::Exited { code }, Some(piece)),
-            Existing::Created | Existing::Running => {}
+            Existing::Created
+            | Existing::Running
+            | Existing::Paused { .. }
+            | Existing::Stuck { .. } => {}
         }
     }
     let started = |piece: &&Piece| piece.state != Existing::Created;
@@ -180,6 +195,11 @@ pub(super) fn judge<'a>(
     });
     if !whole || pieces.iter().any(|piece| piece.state == Existing::Created) {
         return (Existing::Created, None);
+    }
+    let still = |piece: &&Piece| matches!(piece.state, Existing::Stuck { .. });
+    let held = |piece: &&Piece| matches!(piece.state, Existing::Paused { .. });
+    if let Some(piece) = pieces.iter().find(still).or_else(|| pieces.iter().find(held)) {
+        return (piece.state.clone(), None);
     }
     if pieces.iter().any(|piece| piece.state == Existing::Running) {
         return (Existing::Running, None);
@@ -196,7 +216,7 @@ pub(super) fn lacking(version: &Version, pieces: &[Piece]) -> Vec<String> {
         let whole = u32::try_from(mine.len()).is_ok_and(|count| count >= shape.replicas);
         whole
             && mine.iter().all(|piece| match piece.state {
-                Existing::Running => true,
+                Existing::Running | Existing::Paused { .. } | Existing::Stuck { .. } => true,
                 Existing::Exited { code } => shape.one_shot && code == 0,
                 Existing::Created => false,
             })
@@ -213,6 +233,7 @@ mod tests {
     const DONE: Existing = Existing::Exited { code: 0 };
     const DIED: Existing = Existing::Exited { code: 3 };
     const MADE: Existing = Existing::Created;
+    const HELD: Existing = Existing::PAUSED;
 
     fn version(services: &[(&str, bool, u32)]) -> Version {
         let shape = |one_shot, replicas| Shape { one_shot, replicas, after: Vec::new() };
@@ -248,6 +269,9 @@ mod tests {
             (DONE, DIED, DIED, Some("web")),
             (MADE, RUNS, MADE, None),
             (DONE, MADE, MADE, None),
+            (RUNS, HELD, HELD, None),
+            (DONE, HELD, HELD, None),
+            (HELD, DIED, DIED, Some("web")),
         ];
         for (job, web, wanted, blamed) in rows {
             let pieces = [piece("job", job.clone()), piece("web", web.clone())];

@@ -419,6 +419,17 @@ impl Runtime for Runtimes {
         part.runtime.start(start).await
     }
 
+    /// Only what has it can pause it.
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        for part in &self.parts {
+            let there = part.runtime.inspect(workload).await;
+            if part.about(workload, there)?.is_some() {
+                return part.runtime.pause(workload).await;
+            }
+        }
+        Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() })
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         for part in &self.parts {
             part.about(workload, part.runtime.stop(workload, grace).await)?;

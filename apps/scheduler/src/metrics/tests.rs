@@ -34,6 +34,7 @@ fn node(nth: usize) -> Arc<Node> {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: true,
+            pauses: true,
             missing: BTreeMap::new(),
         },
         session: Session(1),

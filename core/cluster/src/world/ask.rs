@@ -301,7 +301,7 @@ impl World {
             }
             (Desired::Paused, _) => {
                 let by = self.audit.as_ref().map_or("", |audit| &*audit.author.who).to_owned();
-                let message = if by.is_empty() { by } else { format!("by {by}") };
+                let message = if by.is_empty() { by } else { format!("paused by {by}") };
                 self.set_reason(at, ReasonCode::PauseRequested, &message);
             }
             (Desired::Running, Phase::Paused) => {

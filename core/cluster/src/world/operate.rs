@@ -299,6 +299,7 @@ impl World {
 
     /// Takes over what a node runs without us: same version, new decision.
     fn adopt(&mut self, request: RequestId, at: NodeIndex, id: &WorkloadId, held: Held) {
+        let wanted = desired_of(&held);
         let Some(spec) = held.spec else {
             let why =
                 format!("the node knows {id} only by its labels; delete it and apply its spec");
@@ -319,11 +320,8 @@ impl World {
         self.mark(Mark::OrphanAdopted);
         self.forget_orphan(at, id);
         let epoch = self.draw_epoch(Some(held.report.epoch));
-        let (desired, phase) = if held.run {
-            (desired_of(&held), Phase::Starting)
-        } else {
-            (Desired::Stopped, Phase::Stopped)
-        };
+        let (desired, phase) =
+            if held.run { (wanted, Phase::Starting) } else { (Desired::Stopped, Phase::Stopped) };
         let (resources, node) = (spec.resources.clone(), self.node_id(at));
         let place = Place {
             node: node.clone(),

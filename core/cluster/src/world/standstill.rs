@@ -67,7 +67,7 @@ impl World {
         self.workloads.get(at.0).is_some_and(|slot| slot.workload.desired == Desired::Paused)
     }
 
-    /// Who paused it, "by NAME", as far as its reason still tells.
+    /// "paused by NAME", as far as its reason still tells.
     pub(super) fn pause_author(&self, at: WorkloadIndex) -> String {
         let reason = self.workloads.get(at.0).map(|slot| &slot.assignment.reason);
         let told = reason.filter(|reason| {

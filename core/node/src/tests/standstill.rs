@@ -194,14 +194,18 @@ fn what_is_stuck_is_ended_and_started_again_by_its_policy() {
     assert_eq!(rig.state(), Some(State::Unresponsive));
     assert!(rig.trouble().unwrap().message.contains("state D"));
     rig.wait(9_999);
+    shows(&mut rig, 5, stuck());
     assert!(rig.verbs.is_empty());
     rig.wait(1);
+    assert!(rig.verbs.is_empty(), "it may have come to itself since it was last seen");
+    shows(&mut rig, 5, stuck());
     assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
     assert_eq!(rig.disk.intents[&id("web")].restarts, 1);
     starts(&mut rig);
     let mut once = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
     shows(&mut once, 5, stuck());
     once.wait(LONG_MS);
+    shows(&mut once, 5, stuck());
     assert_eq!(once.finish(Outcome::Done), Verb::Stop);
     let Some(State::Failed(failure)) = once.state() else { panic!("{:?}", once.state()) };
     assert!(failure.message.contains("did not respond"), "{failure:?}");
@@ -216,6 +220,7 @@ fn what_cannot_be_ended_is_tried_again_and_never_started_beside_itself() {
         rig.wait(5_000);
         assert!(rig.verbs.is_empty(), "not before its grace, each time anew");
         rig.wait(LONG_MS);
+        shows(&mut rig, 5, stuck());
         assert_eq!(rig.finish(outcome), Verb::Stop);
         assert!(rig.verbs.is_empty());
     }

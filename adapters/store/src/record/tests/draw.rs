@@ -112,6 +112,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 drivers,
                 labels,
                 fence,
+                pauses: fence,
                 missing,
             }
         },

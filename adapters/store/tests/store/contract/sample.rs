@@ -94,6 +94,7 @@ pub fn node(number: u64) -> Arc<Node> {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: false,
+            pauses: true,
             missing: BTreeMap::new(),
         },
         session: Session(number),
