@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use persys_model::id::WorkloadId;
 use persys_node::effects::{Run, Verb};
-use persys_node::input::{Existing, Input, Outcome, Seen};
+use persys_node::input::{Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime, Start};
 

@@ -12,7 +12,6 @@ use bollard::query_parameters::{
 };
 use futures::future::{join_all, try_join3};
 use persys_model::id::WorkloadId;
-use persys_node::input::Existing;
 use tokio::time::Instant;
 
 use crate::docker::call::{self, No, Reply};
@@ -177,6 +176,8 @@ fn ranks<'a>(version: Option<&Version>, pieces: &[&'a Piece]) -> Vec<Vec<&'a Pie
 mod tests {
     use super::super::book::Shape;
     use super::super::names::Mark;
+    use persys_node::input::Existing;
+
     use super::*;
 
     #[test]
