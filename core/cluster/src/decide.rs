@@ -70,6 +70,8 @@ pub(crate) enum Action {
     AwaitFormers,
     /// Make a new decision for the present intent: here if it fits, else elsewhere.
     Reissue,
+    /// Make a new decision for what runs here, because only its pause changes: it needs no room.
+    Repause,
     /// See to it that the node has been told.
     Order,
     /// Report that a stop or a removal takes too long.
@@ -191,6 +193,10 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     if place.generation != now.generation && !now.update_blocked {
         return Action::Reissue;
     }
+    if has_processes(now.phase) && place.paused != (now.desired == Desired::Paused) {
+        // The new version waits for room; what runs meanwhile is paused and resumed all the same.
+        return Action::Repause;
+    }
     match now.phase {
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
@@ -209,6 +215,24 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
         | Phase::Restarting => listen(now),
         // A workload that should run is never being stopped or deleted for the same decision.
         Phase::Stopping | Phase::Deleting => Action::Order,
+    }
+}
+
+/// True in the phases in which it is on its node with its processes, or about to be.
+fn has_processes(phase: Phase) -> bool {
+    match phase {
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => true,
+        Phase::Pending
+        | Phase::Stopping
+        | Phase::Stopped
+        | Phase::Completed
+        | Phase::Backoff
+        | Phase::Failed
+        | Phase::Deleting => false,
     }
 }
 

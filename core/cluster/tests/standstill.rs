@@ -7,7 +7,6 @@ mod support;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_model::assignment::ReasonCode;
-use persys_model::command::Order;
 use persys_model::drift::DriftKind;
 use persys_model::event::Happening;
 use persys_model::failure::{Failure, FailureReason};
@@ -34,14 +33,11 @@ fn free(c: &Cluster, n: usize) -> u64 {
     c.world.node(&node_id(n)).unwrap().free.cpu_millicores
 }
 
-/// The orders that were sent last for a workload: whether it is to run, and to be paused.
+/// The last order for a workload, as its node keeps it: whether it is to run, and to be paused.
 fn last_order(c: &Cluster, name: &str) -> (bool, bool) {
-    let ours = c.commands.iter().rev().filter(|(_, command)| command.workload == workload_id(name));
-    let mut applies = ours.filter_map(|(_, command)| match &command.order {
-        Order::Apply(apply) => Some((apply.run, apply.pause)),
-        Order::Remove { .. } => None,
-    });
-    applies.next().unwrap()
+    let node = c.node_of(name).unwrap();
+    let held = &c.agents[&node].held[&workload_id(name)];
+    (held.run, held.pause)
 }
 
 #[test]
@@ -122,12 +118,9 @@ fn what_does_not_respond_is_shown_with_its_cause_and_is_a_drift() {
         (ReasonCode::NotResponding, "its main process is in state D")
     );
     assert_eq!(drifts(&c), [DriftKind::StateMismatch]);
+    let epoch = c.assignment("web").place.unwrap().epoch;
     c.pass(600_000);
-    assert_eq!(
-        c.commands.iter().filter(|(_, command)| command.workload == workload_id("web")).count(),
-        1,
-        "it is its agent's to repair"
-    );
+    assert_eq!(c.assignment("web").place.unwrap().epoch, epoch, "it is its agent's to repair");
     let failure =
         Failure::new(FailureReason::RuntimeError, "was stopped because it did not respond");
     c.say(&node_id(0), "web", State::Restarting(failure));

@@ -38,6 +38,8 @@ pub struct Place {
     pub epoch: Epoch,
     /// The version of the intent it carries out.
     pub generation: Generation,
+    /// True if its node is told to pause it.
+    pub paused: bool,
     /// What is held for it there.
     pub reserved: Resources,
     /// Ports that are held for it there.

@@ -83,6 +83,8 @@ struct PlaceShape {
     node: Arc<str>,
     epoch: u64,
     generation: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
     reserved: ResourcesShape,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ports: Vec<HostPortShape>,
@@ -217,11 +219,12 @@ impl From<ReasonShape> for Reason {
 
 impl From<&Place> for PlaceShape {
     fn from(place: &Place) -> Self {
-        let Place { node, epoch, generation, reserved, ports, version } = place;
+        let Place { node, epoch, generation, paused, reserved, ports, version } = place;
         Self {
             node: Arc::from(node.as_str()),
             epoch: epoch.0,
             generation: generation.0,
+            paused: *paused,
             reserved: reserved.into(),
             ports: ports.iter().map(|port| HostPortShape::from(*port)).collect(),
             version: version.as_ref().map(VersionShape::from),
@@ -236,6 +239,7 @@ impl PlaceShape {
             node: name("place.node", &self.node, NodeId::new)?,
             epoch: Epoch(self.epoch),
             generation: Generation(self.generation),
+            paused: self.paused,
             reserved: self.reserved.read()?,
             ports: ports?,
             version: self.version.map(VersionShape::read).transpose()?,

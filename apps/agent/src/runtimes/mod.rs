@@ -419,11 +419,9 @@ impl Runtime for Runtimes {
         part.runtime.start(start).await
     }
 
-    /// Only what has it can pause it.
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
         for part in &self.parts {
-            let there = part.runtime.inspect(workload).await;
-            if part.about(workload, there)?.is_some() {
+            if part.about(workload, part.runtime.inspect(workload).await)?.is_some() {
                 return part.runtime.pause(workload).await;
             }
         }
@@ -447,8 +445,7 @@ impl Runtime for Runtimes {
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
         for part in &self.parts {
-            let there = part.runtime.inspect(workload).await;
-            if let Some(thing) = part.about(workload, there)? {
+            if let Some(thing) = part.about(workload, part.runtime.inspect(workload).await)? {
                 return Ok(Some(thing));
             }
         }

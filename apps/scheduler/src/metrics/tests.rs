@@ -76,6 +76,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
             node: node.facts.id.clone(),
             epoch: Epoch(1),
             generation: Generation(1),
+            paused: false,
             reserved: resources(),
             ports: Vec::new(),
             version: None,

@@ -327,6 +327,7 @@ impl World {
             node: node.clone(),
             epoch,
             generation: Generation(1),
+            paused: wanted == Desired::Paused,
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,

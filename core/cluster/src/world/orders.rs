@@ -53,7 +53,7 @@ impl World {
                 Order::Apply(Apply {
                     revision: revision.clone(),
                     run: desired.is_up(),
-                    pause: desired == Desired::Paused,
+                    pause: place.paused,
                     spec: Arc::clone(spec),
                     secrets: Arc::default(),
                 })

@@ -6,6 +6,7 @@ use persys_model::assignment::{FormerCopy, Place, ReasonCode};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::resources::Resources;
+use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
@@ -88,6 +89,7 @@ impl World {
             node: node_id.clone(),
             epoch,
             generation: slot.workload.generation,
+            paused: slot.workload.desired == Desired::Paused,
             reserved: slot.workload.spec.resources.clone(),
             ports: slot.workload.spec.host_ports(),
             version: None,
@@ -193,9 +195,11 @@ impl World {
         let epoch = self.draw_epoch(Some(before.epoch));
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let (generation, spec) = (slot.workload.generation, Arc::clone(&slot.workload.spec));
+        let paused = slot.workload.desired == Desired::Paused;
         let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() else { return };
         place.epoch = epoch;
         place.generation = generation;
+        place.paused = paused;
         place.version = None;
         if run.is_some() {
             place.reserved = spec.resources.clone();

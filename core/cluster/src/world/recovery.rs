@@ -375,6 +375,7 @@ impl World {
             node: node.clone(),
             epoch: held.report.epoch,
             generation: Generation(1),
+            paused: held.run && held.pause,
             reserved: if holds { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,

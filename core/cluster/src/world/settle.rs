@@ -75,6 +75,7 @@ impl World {
                 }
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
+                Action::Repause => self.repause(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.

@@ -1,6 +1,8 @@
 //! Workloads whose processes exist and do nothing: paused by their user, paused by somebody else, or
 //! stuck. What nobody asked for is a drift until the node says that the workload runs again.
 
+use std::sync::Arc;
+
 use persys_model::assignment::ReasonCode;
 use persys_model::drift::DriftKind;
 use persys_model::phase::Phase;
@@ -88,6 +90,29 @@ impl World {
     fn trouble_of(&self, at: WorkloadIndex) -> Option<String> {
         let seen = self.workloads.get(at.0)?.seen.as_ref()?;
         seen.trouble.as_ref().map(|failure| failure.message.to_string())
+    }
+
+    /// A new decision for what its place runs, in which only the pause differs.
+    pub(super) fn repause(&mut self, at: WorkloadIndex) {
+        let Some(before) =
+            self.workloads.get(at.0).and_then(|slot| Some(slot.assignment.place.as_ref()?.epoch))
+        else {
+            return;
+        };
+        let epoch = self.draw_epoch(Some(before));
+        let now = self.now.mono;
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let paused = slot.workload.desired == Desired::Paused;
+        if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
+            place.epoch = epoch;
+            place.paused = paused;
+        }
+        slot.told = None;
+        slot.seen = None;
+        slot.amiss_since = None;
+        slot.runs_older = false;
+        slot.attempt.begin_anew(now);
+        self.touch_decision(at);
     }
 
     /// Why a workload cannot be paused, if so.

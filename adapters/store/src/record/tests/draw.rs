@@ -176,6 +176,7 @@ fn place() -> impl Strategy<Value = Place> {
             node,
             epoch: Epoch(epoch),
             generation: Generation(generation),
+            paused: false,
             reserved,
             ports,
             version,

@@ -147,6 +147,7 @@ pub fn assignment(number: u64) -> Arc<Assignment> {
             node: node_id(number % 100),
             epoch: Epoch(number),
             generation: Generation(1),
+            paused: false,
             reserved: resources(),
             ports: Vec::new(),
             version: None,
