@@ -17,7 +17,7 @@ use persys_model::zoo::Bug;
 
 use crate::admit::{self, Standing, Verdict};
 use crate::agent::{Agent, Waiting, WaitsOn};
-use crate::decide::{self, Leave, Next};
+use crate::decide::{self, Leave, Next, Thing, Version};
 use crate::effects::{Effects, Run, Verb};
 use crate::input::{RequestId, VerbId};
 use crate::ledger::{Goal, Intent, LedgerChange};
@@ -263,7 +263,7 @@ impl Agent {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
             Next::Start => {
-                let resumes = slot.view.is_alive() && !slot.view.runs();
+                let resumes = case.thing == Thing::Paused(Version::Same);
                 if resumes {
                     slot.standstill.repaired();
                 }

@@ -135,6 +135,7 @@ impl World {
             Some(
                 Action::Rest
                 | Action::AwaitFormers
+                | Action::Repause
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

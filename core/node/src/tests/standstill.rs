@@ -5,10 +5,10 @@ use std::sync::Arc;
 use persys_model::command::{Apply, Command, Order};
 use persys_model::id::RevisionId;
 use persys_model::inventory::State;
-use persys_model::spec::Class;
 use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::{Class, Spec};
 
-use super::rig::{Rig, apply, command, id, plain, remove, rest, seen, spec};
+use super::rig::{Rig, apply, apply_spec, command, id, in_place, plain, remove, rest, seen, spec};
 use crate::effects::Verb;
 use crate::input::{Existing, Outcome};
 use crate::ledger::Goal;
@@ -17,11 +17,15 @@ use crate::ledger::Goal;
 const LONG_MS: u64 = 80_000;
 
 fn pause(epoch: u64, revision: &'static str) -> Command {
+    pause_spec(epoch, revision, plain())
+}
+
+fn pause_spec(epoch: u64, revision: &'static str, spec: Arc<Spec>) -> Command {
     let apply = Apply {
         revision: RevisionId::fixed(revision),
         run: true,
         pause: true,
-        spec: plain(),
+        spec,
         secrets: Arc::default(),
     };
     command(epoch, Order::Apply(apply))
@@ -226,4 +230,16 @@ fn what_cannot_be_ended_is_tried_again_and_never_started_beside_itself() {
     }
     shows(&mut rig, 5, Existing::Running);
     assert_eq!(rig.state(), Some(State::Running), "its disk answers again");
+}
+
+#[test]
+fn a_failed_update_of_what_is_paused_is_the_failure_of_its_decision() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    rig.order(pause_spec(6, "a", in_place()));
+    assert_eq!(rig.finish(Outcome::Done), Verb::Pause);
+    rig.order(apply_spec(7, "b", in_place()));
+    let reason = persys_model::failure::FailureReason::RuntimeError;
+    let failure = persys_model::failure::Failure::new(reason, "no");
+    assert!(matches!(rig.finish(Outcome::Failed(failure.clone())), Verb::Start { .. }));
+    assert_eq!(rig.state(), Some(State::Failed(failure)));
 }
