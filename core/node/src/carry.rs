@@ -262,26 +262,12 @@ impl Agent {
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
-            Next::Start => {
-                let resumes = case.thing == Thing::Paused(Version::Same);
-                if resumes {
-                    slot.standstill.repaired();
-                }
-                self.start_it(workload, exclusive, effects);
-                if resumes {
-                    self.resumes(workload);
-                }
+            Next::Start if case.thing == Thing::Paused(Version::Same) => {
+                self.resume(workload, exclusive, effects);
             }
+            Next::Start => self.start_it(workload, exclusive, effects),
             Next::Pause => self.fly(workload, epoch, Doing::Pause, Verb::Pause, effects),
-            Next::Unstick => {
-                slot.end = Some(End {
-                    epoch: slot.view.made_under().unwrap_or(epoch),
-                    code: KILLED,
-                    text: end_of_stuck(&slot.view),
-                });
-                slot.standstill.repaired();
-                self.fly(workload, epoch, Doing::Unstick, Verb::Stop, effects);
-            }
+            Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
             Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
             Next::Replace => {
@@ -359,14 +345,27 @@ impl Agent {
         self.fly(workload, epoch, doing, verb, effects);
     }
 
-    /// The start that was just ordered resumes what is there.
-    fn resumes(&mut self, workload: &WorkloadId) {
+    /// Starts what is paused, which resumes it. A failure of that is not one of the decision.
+    fn resume(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
+        if let Some(slot) = self.slots.get_mut(workload) {
+            slot.standstill.repaired();
+        }
+        self.start_it(workload, exclusive, effects);
         let flight = self.slots.get_mut(workload).and_then(|slot| slot.flight.as_mut());
         if let Some(flight) = flight
             && let Doing::Start(revision) = &flight.doing
         {
             flight.doing = Doing::Resume(revision.clone());
         }
+    }
+
+    /// Ends what is stuck. That is an end of its own, and a bad one.
+    fn unstick(&mut self, workload: &WorkloadId, epoch: Epoch, effects: &mut Effects) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let made_under = slot.view.made_under().unwrap_or(epoch);
+        slot.end = Some(End { epoch: made_under, code: KILLED, text: end_of_stuck(&slot.view) });
+        slot.standstill.repaired();
+        self.fly(workload, epoch, Doing::Unstick, Verb::Stop, effects);
     }
 
     fn fly(

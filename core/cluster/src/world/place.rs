@@ -219,10 +219,11 @@ impl World {
         }
         if let Some(code) = run {
             self.waiting.leave(at, &mut self.workloads);
-            let message = match code {
-                ReasonCode::Placed => format!("on {}{RAN_EARLIER}", after.node),
-                ReasonCode::PauseRequested => self.pause_author(at),
-                _ => format!("on {}", after.node),
+            let message = if code == ReasonCode::PauseRequested {
+                self.pause_author(at)
+            } else {
+                let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
+                format!("on {}{earlier}", after.node)
             };
             self.set_phase(at, Phase::Starting, code, &message, None);
         }
