@@ -3,14 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_e2e::cluster::{Cluster, node, workload};
 use persys_model::drift::DriftKind;
+use persys_model::id::RevisionId;
 use persys_model::phase::Phase;
-use persys_model::resources::Compute;
+use persys_model::resources::{Compute, Disk, Resources};
+use persys_model::spec::container::RestartPolicy;
+use persys_model::spec::{ContainerSpec, Kind, Placement, Spec};
 use persys_model::workload::Desired;
 use persys_node::input::Existing;
 use persys_runtime::Runtime;
@@ -21,7 +25,25 @@ async fn running() -> (Cluster, Sim, Vec<String>) {
     let mut cluster = Cluster::start(Arc::new(Memory::new(Settings::default()).unwrap()));
     cluster.start_agent(&node(0), Compute::new(4_000, 4_096)).await;
     let names = vec!["web".to_owned()];
-    cluster.submit("web", "app", Compute::new(100, 64)).await;
+    let container = ContainerSpec {
+        image: Arc::from("app"),
+        restart: RestartPolicy::Always,
+        ..ContainerSpec::default()
+    };
+    let spec = Spec {
+        kind: Kind::Container(container),
+        resources: Resources { compute: Compute::new(100, 64), disk: Disk::none() },
+        placement: Placement::default(),
+        metadata: BTreeMap::new(),
+        secrets: Vec::new(),
+    };
+    let ask = Ask::Apply {
+        workload: workload("web"),
+        spec: Some(Arc::new(spec)),
+        revision: RevisionId::new("r1").ok(),
+        desired: Desired::Running,
+    };
+    cluster.ask(ask).await;
     cluster.wait_phase(&names, Phase::Running).await;
     let runtime = cluster.runtimes[&node(0)].clone();
     (cluster, runtime, names)
