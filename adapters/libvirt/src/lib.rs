@@ -26,7 +26,7 @@ pub use client::{Client, Heard, SOCKETS, Session, Settings};
 pub use error::{Code, Error, Refusal};
 pub use stream::Stream;
 pub use values::{
-    Card, Change, Domain, Lease, Named, Off, Param, Room, State, Stats, Uuid, Volume,
+    Card, Change, Domain, Hold, Lease, Named, Off, Param, Room, State, Stats, Uuid, Volume,
 };
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub enum State {
     /// It waits for something of the host.
     Blocked,
     /// It is held.
-    Paused,
+    Paused(Hold),
     /// It is about to end.
     ShuttingDown,
     /// It does not run.
@@ -98,6 +98,53 @@ pub enum State {
     Asleep,
     /// Something this version does not know.
     Other(i32),
+}
+
+/// Why a domain is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Somebody suspended it, or nobody knows why.
+    User,
+    /// libvirt itself does something with it and lets it go on afterwards: it is moved, saved, dumped,
+    /// snapshotted, started or ended.
+    Passing,
+    /// A disk failed or is full.
+    Io,
+    /// Its watchdog barked.
+    Watchdog,
+    /// Its guest crashed.
+    Crashed,
+    /// Its memory did not arrive when it was moved.
+    Moved,
+    /// libvirt could not go on with it.
+    Failed,
+}
+
+impl Hold {
+    fn new(reason: i32) -> Self {
+        match reason {
+            2..=4 | 7..=9 | 11 | 12 => Self::Passing,
+            5 => Self::Io,
+            6 => Self::Watchdog,
+            10 => Self::Crashed,
+            13 => Self::Moved,
+            14 => Self::Failed,
+            _ => Self::User,
+        }
+    }
+
+    /// The fault behind it, as people read it; `None` where there is none.
+    #[must_use]
+    pub fn fault(self) -> Option<&'static str> {
+        match self {
+            Self::User | Self::Passing => None,
+            Self::Io => Some("I/O error on one of its disks"),
+            Self::Watchdog => Some("its watchdog fired"),
+            Self::Crashed => Some("its guest crashed"),
+            Self::Moved => Some("its memory was not received in full when it was moved"),
+            Self::Failed => Some("libvirt could not go on with it"),
+        }
+    }
 }
 
 /// Why a domain does not run.
@@ -131,7 +178,7 @@ impl State {
             0 => Self::None,
             1 => Self::Running,
             2 => Self::Blocked,
-            3 => Self::Paused,
+            3 => Self::Paused(Hold::new(reason)),
             4 => Self::ShuttingDown,
             5 => Self::Off(Off::new(reason)),
             6 => Self::Crashed,

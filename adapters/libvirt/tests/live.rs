@@ -6,7 +6,7 @@ mod tests {
 
     use futures::StreamExt as _;
     use persys_libvirt::{
-        AddressSource, Client, Code, Domain, Error, Groups, Heard, Off, Settings, State,
+        AddressSource, Client, Code, Domain, Error, Groups, Heard, Hold, Off, Settings, State,
     };
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -99,7 +99,7 @@ mod tests {
         assert!(running.id > 0);
         heard(&mut changes, &domain, 2).await;
         session.suspend(&domain).await.unwrap();
-        assert_eq!(session.state(&domain).await.unwrap(), State::Paused);
+        assert_eq!(session.state(&domain).await.unwrap(), State::Paused(Hold::User));
         session.resume(&domain).await.unwrap();
         let again = session.start(&domain).await.unwrap_err();
         assert!(again.refusal().is_some(), "{again}");

@@ -30,6 +30,10 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// says so.
     async fn start(&self, start: &Start) -> Result<(), Error>;
 
+    /// Gives what runs no CPU time and keeps all it has; [`start`](Self::start) resumes it. What does not
+    /// run is an error.
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error>;
+
     /// Lets it end within `grace`, then ends it. It is kept.
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
 

@@ -97,6 +97,7 @@ mod tests {
 
     keeps!(
         lifecycle_twice,
+        what_is_paused_is_shown_resumed_stopped_and_removed,
         labels_are_listed,
         exclusive_work_is_known,
         other_revision_is_refused,

@@ -367,7 +367,7 @@ impl Driver {
 
     fn run_verb(&mut self, run: Run) {
         let kind = match &run.verb {
-            Verb::Start { .. } | Verb::Stop => ActionKind::Apply,
+            Verb::Start { .. } | Verb::Pause | Verb::Stop => ActionKind::Apply,
             Verb::Remove { .. } => ActionKind::Delete,
         };
         let at = (self.parts.clock)().wall;
@@ -450,12 +450,16 @@ fn as_ordered(agent: &Agent, action: &Action) -> Option<Result<(), String>> {
         (Some(_), ActionKind::Delete) => None,
         (Some(held), ActionKind::Apply) => match (&held.report.state, held.run) {
             (State::Failed(failure), _) => Some(Err(failure.message.to_string())),
-            (State::Running, true) | (State::Stopped, false) | (State::Completed, _) => {
-                Some(Ok(()))
-            }
-            (State::Running, false)
+            (State::Running, true) if held.pause => None,
+            (State::Paused, true) if !held.pause => None,
+            (State::Running | State::Paused, true)
+            | (State::Stopped, false)
+            | (State::Completed, _) => Some(Ok(())),
+            (State::Running | State::Paused, false)
             | (State::Stopped, true)
-            | (State::Pending | State::Restarting(_) | State::Unknown, _) => None,
+            | (State::Pending | State::Unresponsive | State::Restarting(_) | State::Unknown, _) => {
+                None
+            }
         },
     }
 }

@@ -103,6 +103,7 @@ pub(crate) fn facts(
         drivers: storage::offered(volumes),
         labels,
         fence,
+        pauses: true,
         missing: runtimes.missing(),
     })
 }

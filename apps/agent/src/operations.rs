@@ -44,6 +44,7 @@ impl Operation {
             Verb::Start { revision, epoch, .. } => {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
             }
+            Verb::Pause => ("pause", "Paused", None, None),
             Verb::Stop => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
@@ -146,9 +147,10 @@ pub(crate) fn reporting(trails: &Trails, message: &Upward) -> Vec<Span> {
 fn end(state: &State) -> Option<&'static str> {
     match state {
         State::Running => Some("Running"),
+        State::Paused => Some("Paused"),
         State::Stopped => Some("Stopped"),
         State::Completed => Some("Completed"),
         State::Failed(_) => Some("Failed"),
-        State::Pending | State::Restarting(_) | State::Unknown => None,
+        State::Pending | State::Unresponsive | State::Restarting(_) | State::Unknown => None,
     }
 }

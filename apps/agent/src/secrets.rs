@@ -158,6 +158,10 @@ impl Runtime for WithSecrets {
         self.inner.start(&whole).await
     }
 
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        self.inner.pause(workload).await
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         self.inner.stop(workload, grace).await
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use persys_model::id::WorkloadId;
 use persys_model::spec::STOP_GRACE_MS;
 use persys_node::effects::{Run, Verb};
-use persys_node::input::{Existing, Input, Outcome, Seen};
+use persys_node::input::{Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Runtime, Start};
 
@@ -21,6 +21,7 @@ const STOP_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
+        Verb::Pause => "pause",
         Verb::Stop => "stop",
         Verb::Remove { .. } => "remove",
     }
@@ -79,6 +80,7 @@ async fn carry_out(
                 started => started,
             }
         }
+        Verb::Pause => runtime.pause(workload).await,
         Verb::Stop => runtime.stop(workload, STOP_GRACE).await,
         Verb::Remove { purge } => runtime.remove(workload, purge).await,
     }
@@ -88,7 +90,7 @@ async fn carry_out(
 async fn with_what_runs(runtime: &dyn Runtime, start: &Start, error: Error) -> Error {
     let Ok(Some(thing)) = runtime.inspect(&start.workload).await else { return error };
     let Seen { revision: runs, state, .. } = thing.seen;
-    if state != Existing::Running || runs == start.revision {
+    if !state.is_alive() || runs == start.revision {
         return error;
     }
     Error::Kept { tried: start.revision.clone(), cause: Box::new(error), runs }

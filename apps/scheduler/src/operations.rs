@@ -255,11 +255,12 @@ enum Went {
 fn end_of(phase: Option<Phase>) -> Option<(&'static str, Went)> {
     let Some(phase) = phase else { return Some(("Deleted", Went::Well)) };
     let went = match phase {
-        Phase::Running | Phase::Stopped | Phase::Completed => Went::Well,
+        Phase::Running | Phase::Paused | Phase::Stopped | Phase::Completed => Went::Well,
         Phase::Failed => Went::Badly,
         Phase::Backoff => Went::On,
         Phase::Pending
         | Phase::Starting
+        | Phase::Unresponsive
         | Phase::Restarting
         | Phase::Stopping
         | Phase::Deleting => return None,

@@ -125,6 +125,8 @@ pub const TABLE: &[Row] = &[
     ("/persys.compute.v1.Compute/Why", Who::Viewers, By::Leader),
     ("/persys.compute.v1.Compute/Describe", Who::Viewers, By::Leader),
     ("/persys.compute.v1.Compute/Restart", Who::Operators, By::Change),
+    ("/persys.compute.v1.Compute/Pause", Who::Operators, By::Change),
+    ("/persys.compute.v1.Compute/Resume", Who::Operators, By::Change),
     ("/persys.compute.v1.Compute/Logs", Who::Viewers, By::Leader),
     ("/persys.compute.v1.Compute/Exec", Who::Operators, By::Leader),
     ("/persys.compute.v1.Compute/Console", Who::Operators, By::Leader),

@@ -74,6 +74,8 @@ pub(crate) enum Action {
     AwaitFormers,
     /// Make a new decision for the present intent: here if it fits, else elsewhere.
     Reissue,
+    /// Make a new decision for what runs here, because only its pause changes: it needs no room.
+    Repause,
     /// See to it that the node has been told.
     Order,
     /// Report that a stop or a removal takes too long.
@@ -102,6 +104,8 @@ pub(crate) enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     Runs,
+    Pauses,
+    Unresponsive,
     StartsAgain,
     Rests,
     Completed,
@@ -127,8 +131,8 @@ pub(crate) fn decide(now: &Situation<'_>) -> Action {
             NodeState::Lost if now.volume_free && !now.stays => Action::Release,
             NodeState::NotReady | NodeState::Lost => Action::Rest,
         },
-        (Desired::Running, None) => unplaced(now),
-        (Desired::Running, Some(place)) => match now.node {
+        (Desired::Running | Desired::Paused, None) => unplaced(now),
+        (Desired::Running | Desired::Paused, Some(place)) => match now.node {
             NodeState::Ready => here(now, place),
             NodeState::Draining => draining(now, place),
             NodeState::NotReady => Action::Rest,
@@ -145,9 +149,15 @@ fn renew_or(now: &Situation<'_>, place: &Place, otherwise: Action) -> Action {
 fn at_rest(now: &Situation<'_>) -> Action {
     let ended = match now.seen {
         Some(State::Stopped | State::Completed | State::Failed(_)) => true,
-        Some(State::Pending | State::Running | State::Restarting(_) | State::Unknown) | None => {
-            false
-        }
+        Some(
+            State::Pending
+            | State::Running
+            | State::Paused
+            | State::Unresponsive
+            | State::Restarting(_)
+            | State::Unknown,
+        )
+        | None => false,
     };
     if ended && now.phase == Phase::Stopping {
         Action::Believe(Word::Rests)
@@ -166,6 +176,8 @@ fn unplaced(now: &Situation<'_>) -> Action {
         Phase::Pending
         | Phase::Starting
         | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
         | Phase::Restarting
         | Phase::Stopping
         | Phase::Stopped
@@ -185,19 +197,46 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;
     }
+    if has_processes(now.phase) && place.paused != (now.desired == Desired::Paused) {
+        // The new version waits for room; what runs meanwhile is paused and resumed all the same.
+        return Action::Repause;
+    }
     match now.phase {
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,
         // The attempt that timed out came to its end after all.
         Phase::Backoff if now.seen == Some(&State::Running) => Action::Believe(Word::Runs),
+        Phase::Backoff if now.seen == Some(&State::Paused) => Action::Believe(Word::Pauses),
         Phase::Backoff if now.retry_due && !now.update_blocked => Action::Reissue,
         Phase::Backoff => Action::Rest,
         Phase::Pending | Phase::Stopped if now.update_blocked => Action::Rest,
         Phase::Pending | Phase::Stopped => Action::Reissue,
-        Phase::Starting | Phase::Running | Phase::Restarting => listen(now),
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => listen(now),
         // A workload that should run is never being stopped or deleted for the same decision.
         Phase::Stopping | Phase::Deleting => Action::Order,
+    }
+}
+
+/// True in the phases in which it is on its node with its processes, or about to be.
+fn has_processes(phase: Phase) -> bool {
+    match phase {
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => true,
+        Phase::Pending
+        | Phase::Stopping
+        | Phase::Stopped
+        | Phase::Completed
+        | Phase::Backoff
+        | Phase::Failed
+        | Phase::Deleting => false,
     }
 }
 
@@ -213,11 +252,16 @@ fn listen(now: &Situation<'_>) -> Action {
         (Some(State::Unknown), _) => Action::Order,
         (Some(State::Running), Phase::Running) => Action::Order,
         (Some(State::Running), _) => Action::Believe(Word::Runs),
+        (Some(State::Paused), Phase::Paused) => Action::Order,
+        (Some(State::Paused), _) => Action::Believe(Word::Pauses),
+        (Some(State::Unresponsive), Phase::Unresponsive) => Action::Order,
+        (Some(State::Unresponsive), _) => Action::Believe(Word::Unresponsive),
         (Some(State::Restarting(_)), Phase::Restarting) => Action::Order,
         (Some(State::Restarting(_)), _) => Action::Believe(Word::StartsAgain),
-        (Some(State::Pending | State::Stopped), Phase::Running) => {
-            Action::Believe(Word::StartsAgain)
-        }
+        (
+            Some(State::Pending | State::Stopped),
+            Phase::Running | Phase::Paused | Phase::Unresponsive,
+        ) => Action::Believe(Word::StartsAgain),
         (Some(State::Pending | State::Stopped), _) => Action::Order,
         (Some(State::Completed), _) => Action::Believe(Word::Completed),
         (Some(State::Failed(_)), _) => Action::Believe(Word::Failed),

@@ -206,6 +206,12 @@ marks! {
     RevisionDrift,
     /// A node's state differed from the recorded one.
     StateDrift,
+    /// A node said that it paused what its user wants paused.
+    PausedAsAsked,
+    /// A node found a workload paused that is to run.
+    FoundPaused,
+    /// A node found a workload stuck.
+    FoundUnresponsive,
     /// The store was lost.
     Degraded,
     /// A request was refused while degraded or in recovery.
@@ -222,7 +228,7 @@ marks! {
 
 /// A set of marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks(u64);
+pub struct Marks(u128);
 
 impl Marks {
     /// Adds one.
@@ -241,9 +247,9 @@ impl Marks {
         self.0 & Self::bit(mark) != 0
     }
 
-    fn bit(mark: Mark) -> u64 {
+    fn bit(mark: Mark) -> u128 {
         #[expect(clippy::as_conversions, reason = "the discriminant of a small enum")]
-        let index = mark as u64;
+        let index = mark as u32;
         1 << index
     }
 }

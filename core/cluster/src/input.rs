@@ -129,6 +129,8 @@ pub enum Ask {
     Delete(WorkloadId),
     /// Try again now, with all attempts.
     Retry(WorkloadId),
+    /// Let what is paused run again.
+    Resume(WorkloadId),
     /// Empty a node.
     Drain(NodeId, Arc<str>),
     /// Let it take work again.
@@ -190,7 +192,11 @@ impl Ask {
     /// What is asked for, in a word, and of which workload and node.
     pub fn summary(&self) -> (&'static str, Option<&WorkloadId>, Option<&NodeId>) {
         match self {
+            Self::Apply { workload, desired: Desired::Paused, .. } => {
+                ("pause", Some(workload), None)
+            }
             Self::Apply { workload, .. } => ("apply", Some(workload), None),
+            Self::Resume(workload) => ("resume", Some(workload), None),
             Self::Delete(workload) => ("delete", Some(workload), None),
             Self::Retry(workload) => ("retry", Some(workload), None),
             Self::Drain(node, _) => ("drain", None, Some(node)),

@@ -52,8 +52,13 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         progress: 0,
         trouble: None,
     };
-    let held =
-        Held { report, revision: RevisionId::fixed("r0"), run: true, spec: spec.map(Arc::new) };
+    let held = Held {
+        report,
+        revision: RevisionId::fixed("r0"),
+        run: true,
+        pause: false,
+        spec: spec.map(Arc::new),
+    };
     c.agents.get_mut(node).unwrap().held.insert(workload, held);
     c.tell_all(node);
 }

@@ -60,7 +60,7 @@ enum Move {
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let report = || (0..6_u8, 0..30_u64, 0..7_u8);
+    let report = || (0..6_u8, 0..30_u64, 0..9_u8);
     let reports = move || prop::collection::vec(report(), 0..4);
     prop_oneof![
         2 => (0..4_usize, 0..3_u8, reports(), 0..2_u64)
@@ -71,7 +71,7 @@ fn moves() -> impl Strategy<Value = Move> {
         4 => (0..4_usize, 0..6_u8, 0..30_u64, 0..7_u8)
             .prop_map(|(node, workload, epoch, kind)| Move::Answer { node, workload, epoch, kind }),
         1 => (0..4_usize, 0..3_u8).prop_map(|(node, kind)| Move::Probe { node, kind }),
-        6 => (0..6_u8, 0..5_u8, 0..3_u8, 0..3_u8, 0..7_u8).prop_map(
+        6 => (0..6_u8, 0..5_u8, 0..3_u8, 0..4_u8, 0..7_u8).prop_map(
             |(workload, size, revision, desired, class)| Move::Apply { workload, size, revision, desired, class }),
         2 => (0..6_u8).prop_map(|workload| Move::Delete { workload }),
         1 => (0..6_u8).prop_map(|workload| Move::Retry { workload }),
@@ -252,8 +252,12 @@ impl Trial {
                     spec: (*size > 0).then(|| Arc::new(spec(*size, *class))),
                     revision: (*size > 0)
                         .then(|| RevisionId::new(&format!("r{revision}-{size}-{class}")).unwrap()),
-                    desired: [Desired::Running, Desired::Stopped, Desired::Running]
-                        [usize::from(*desired)],
+                    desired: [
+                        Desired::Running,
+                        Desired::Stopped,
+                        Desired::Running,
+                        Desired::Paused,
+                    ][usize::from(*desired)],
                 };
                 self.step(Input::Ask(request, ann(), ask));
             }
@@ -461,6 +465,8 @@ fn state_of(n: u8) -> State {
         3 => State::Stopped,
         4 => State::Completed,
         5 => State::Failed(failure(FailureReason::InsufficientResources)),
+        7 => State::Paused,
+        8 => State::Unresponsive,
         _ => State::Unknown,
     }
 }
@@ -484,7 +490,13 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
             let revision = RevisionId::new("r").unwrap();
             // Small enough that whatever agents bring along fits beside everything else.
             let spec = (*state != 2).then(|| Arc::new(container(1, 1)));
-            inventory.held.push(Held { report, revision, run: *state != 3, spec });
+            inventory.held.push(Held {
+                report,
+                revision,
+                run: *state != 3,
+                pause: *state == 7,
+                spec,
+            });
         }
     }
     inventory

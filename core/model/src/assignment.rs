@@ -38,6 +38,8 @@ pub struct Place {
     pub epoch: Epoch,
     /// The version of the intent it carries out.
     pub generation: Generation,
+    /// True if its node is told to pause it.
+    pub paused: bool,
     /// What is held for it there.
     pub reserved: Resources,
     /// Ports that are held for it there.
@@ -113,6 +115,14 @@ pub enum ReasonCode {
     StopRequested,
     /// The node says it stopped.
     Stopped,
+    /// The user wants it paused.
+    PauseRequested,
+    /// Its node says that it is paused, as the user wants.
+    Paused,
+    /// It was found paused, and its user does not want that; its agent resumes it.
+    FoundPaused,
+    /// It is stuck, or its runtime does not answer for it; its agent stops and starts it.
+    NotResponding,
     /// The user wants it to run again.
     StartRequested,
     /// It ended as it should.
@@ -145,7 +155,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::Submitted,
         Self::NoNodeFits,
         Self::Placed,
@@ -155,6 +165,10 @@ impl ReasonCode {
         Self::UpdateWaits,
         Self::StopRequested,
         Self::Stopped,
+        Self::PauseRequested,
+        Self::Paused,
+        Self::FoundPaused,
+        Self::NotResponding,
         Self::StartRequested,
         Self::Completed,
         Self::Restarting,
@@ -184,6 +198,10 @@ impl ReasonCode {
             Self::UpdateWaits => "UpdateWaits",
             Self::StopRequested => "StopRequested",
             Self::Stopped => "Stopped",
+            Self::PauseRequested => "PauseRequested",
+            Self::Paused => "Paused",
+            Self::FoundPaused => "FoundPaused",
+            Self::NotResponding => "NotResponding",
             Self::StartRequested => "StartRequested",
             Self::Completed => "Completed",
             Self::Restarting => "Restarting",

@@ -46,6 +46,8 @@ pub struct Apply {
     pub revision: RevisionId,
     /// Running or at rest.
     pub run: bool,
+    /// Beside `run`: paused as soon as it runs.
+    pub pause: bool,
     /// What to run.
     pub spec: Arc<Spec>,
     /// Its secrets, opened just before the order is sent.

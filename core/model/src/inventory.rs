@@ -34,6 +34,12 @@ pub enum State {
     Pending,
     /// It runs (and is healthy where that is checked).
     Running,
+    /// Its processes exist and get no CPU time, by order or not; the report's trouble tells the cause
+    /// where something is wrong.
+    Paused,
+    /// Its processes exist and are stuck, or its runtime does not answer for it; the report's trouble
+    /// tells which.
+    Unresponsive,
     /// It ended and will be started again.
     Restarting(Failure),
     /// At rest as told.
@@ -55,6 +61,8 @@ pub struct Held {
     pub revision: RevisionId,
     /// Whether it is to run.
     pub run: bool,
+    /// Beside `run`: true if it is to be paused.
+    pub pause: bool,
     /// What it runs; `None` when only the running thing was found, not its intent.
     pub spec: Option<Arc<Spec>>,
 }

@@ -37,6 +37,8 @@ pub struct NodeFacts {
     pub labels: Labels,
     /// Whether its watchdog can stop exclusive work without the agent.
     pub fence: bool,
+    /// True if its agent can pause workloads. Those of earlier releases cannot.
+    pub pauses: bool,
     /// What it cannot run, with a sentence for people on why and what to do about it.
     pub missing: BTreeMap<WorkloadType, Arc<str>>,
 }

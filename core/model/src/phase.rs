@@ -9,6 +9,9 @@
 //!         └──── Backoff ────────┘              Restarting     (Failed: nothing more is tried)
 //!   every phase ──► Deleting ──► gone
 //! ```
+//!
+//! Beside Running there are two more in which its processes exist: Paused, where they get no CPU time,
+//! and Unresponsive, where nobody can reach them. Both hold all that Running holds.
 
 /// Where a workload is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +22,10 @@ pub enum Phase {
     Starting,
     /// The node says it runs.
     Running,
+    /// Its processes exist and get no CPU time: its user wants that, or somebody paused it on its node.
+    Paused,
+    /// Its processes exist and are stuck, or its runtime does not answer for it.
+    Unresponsive,
     /// It ended, and its agent starts it again as its restart policy says.
     Restarting,
     /// The node was told to stop it and has not said that it did.
@@ -50,7 +57,8 @@ pub enum Owner {
 
 use Owner::{Agent, Placer, Retry, User};
 use Phase::{
-    Backoff, Completed, Deleting, Failed, Pending, Restarting, Running, Starting, Stopped, Stopping,
+    Backoff, Completed, Deleting, Failed, Paused, Pending, Restarting, Running, Starting, Stopped,
+    Stopping, Unresponsive,
 };
 
 /// Every legal change of phase and its one owner. What is not here cannot happen.
@@ -60,6 +68,8 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Pending, Deleting, User),
     (Starting, Pending, Placer),
     (Starting, Running, Agent),
+    (Starting, Paused, Agent),
+    (Starting, Unresponsive, Agent),
     (Starting, Restarting, Agent),
     (Starting, Completed, Agent),
     (Starting, Backoff, Agent),
@@ -68,15 +78,39 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Starting, Deleting, User),
     (Running, Starting, User),
     (Running, Pending, Placer),
+    (Running, Paused, Agent),
+    (Running, Unresponsive, Agent),
     (Running, Restarting, Agent),
     (Running, Completed, Agent),
     (Running, Backoff, Agent),
     (Running, Failed, Agent),
     (Running, Stopping, User),
     (Running, Deleting, User),
+    (Paused, Starting, User),
+    (Paused, Pending, Placer),
+    (Paused, Running, Agent),
+    (Paused, Unresponsive, Agent),
+    (Paused, Restarting, Agent),
+    (Paused, Completed, Agent),
+    (Paused, Backoff, Agent),
+    (Paused, Failed, Agent),
+    (Paused, Stopping, User),
+    (Paused, Deleting, User),
+    (Unresponsive, Starting, User),
+    (Unresponsive, Pending, Placer),
+    (Unresponsive, Running, Agent),
+    (Unresponsive, Paused, Agent),
+    (Unresponsive, Restarting, Agent),
+    (Unresponsive, Completed, Agent),
+    (Unresponsive, Backoff, Agent),
+    (Unresponsive, Failed, Agent),
+    (Unresponsive, Stopping, User),
+    (Unresponsive, Deleting, User),
     (Restarting, Starting, User),
     (Restarting, Pending, Placer),
     (Restarting, Running, Agent),
+    (Restarting, Paused, Agent),
+    (Restarting, Unresponsive, Agent),
     (Restarting, Completed, Agent),
     (Restarting, Backoff, Agent),
     (Restarting, Failed, Agent),
@@ -96,6 +130,7 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Backoff, Starting, Retry),
     (Backoff, Pending, Placer),
     (Backoff, Running, Agent),
+    (Backoff, Paused, Agent),
     (Backoff, Stopped, User),
     (Backoff, Deleting, User),
     (Failed, Starting, User),
@@ -112,8 +147,18 @@ pub fn owner_of(from: Phase, to: Phase) -> Option<Owner> {
 
 impl Phase {
     /// All of them.
-    pub const ALL: [Self; 10] = [
-        Pending, Starting, Running, Restarting, Stopping, Stopped, Completed, Backoff, Failed,
+    pub const ALL: [Self; 12] = [
+        Pending,
+        Starting,
+        Running,
+        Paused,
+        Unresponsive,
+        Restarting,
+        Stopping,
+        Stopped,
+        Completed,
+        Backoff,
+        Failed,
         Deleting,
     ];
 
@@ -121,7 +166,8 @@ impl Phase {
     #[must_use]
     pub fn holds_compute(self) -> bool {
         match self {
-            Starting | Running | Restarting | Stopping | Backoff | Deleting => true,
+            Starting | Running | Paused | Unresponsive | Restarting | Stopping | Backoff
+            | Deleting => true,
             Pending | Stopped | Completed | Failed => false,
         }
     }
@@ -133,6 +179,8 @@ impl Phase {
             Pending => "Pending",
             Starting => "Scheduled",
             Running => "Running",
+            Paused => "Paused",
+            Unresponsive => "NotResponding",
             Restarting => "Restarting",
             Stopping => "Stopping",
             Stopped => "Stopped",

@@ -64,7 +64,9 @@ impl Reconciliation {
             return None;
         };
         let (action, success) = match (*from, (*to)?) {
-            (Some(Phase::Restarting), Phase::Running) => return None,
+            (Some(Phase::Restarting | Phase::Paused | Phase::Unresponsive), Phase::Running) => {
+                return None;
+            }
             (_, Phase::Running | Phase::Completed) if *code == ReasonCode::Adopted => {
                 (Action::Adopt, true)
             }
@@ -75,6 +77,8 @@ impl Reconciliation {
                 _,
                 Phase::Pending
                 | Phase::Starting
+                | Phase::Paused
+                | Phase::Unresponsive
                 | Phase::Restarting
                 | Phase::Stopping
                 | Phase::Deleting,

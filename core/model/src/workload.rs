@@ -29,6 +29,8 @@ pub struct Workload {
 pub enum Desired {
     /// It should run.
     Running,
+    /// It should be on its node with all it has in memory, and be given no CPU time.
+    Paused,
     /// It should be at rest, its data kept.
     Stopped,
     /// It should be gone.
@@ -41,8 +43,18 @@ impl Desired {
     pub fn word(self) -> &'static str {
         match self {
             Self::Running => "Running",
+            Self::Paused => "Paused",
             Self::Stopped => "Stopped",
             Self::Deleted => "Deleted",
+        }
+    }
+
+    /// True if it is to be on a node with its processes: what is paused holds all that what runs does.
+    #[must_use]
+    pub fn is_up(self) -> bool {
+        match self {
+            Self::Running | Self::Paused => true,
+            Self::Stopped | Self::Deleted => false,
         }
     }
 }

@@ -86,6 +86,10 @@ zoo! {
     ProofNotAwaited = "proof-not-awaited",
     /// A workload in shadow is announced under its name as any other.
     ShadowAnnounced = "shadow-announced",
+    /// What is paused or stuck counts as running: nobody sees it, and nobody resumes it.
+    PausedIsRunning = "paused-is-running",
+    /// An agent resumes whatever is paused, also what its user paused.
+    ResumesAllPaused = "resumes-all-paused",
 }
 
 /// The bugs that are switched on.

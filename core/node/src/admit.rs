@@ -97,7 +97,7 @@ fn starts(order: &Order) -> bool {
 /// unless only the running thing was found and its content is told now.
 fn same_epoch(held: &Intent, order: &Order, standing: &Standing<'_>) -> Verdict {
     let bare = match held.goal {
-        Goal::Run | Goal::Rest => held.spec.is_none(),
+        Goal::Run | Goal::Pause | Goal::Rest => held.spec.is_none(),
         Goal::Gone { .. } => false,
     };
     match order {

@@ -400,7 +400,7 @@ impl Agent {
             .map(|(workload, intent)| (workload.clone(), intent.clone()))
             .collect();
         for (workload, intent) in unnamed {
-            if matches!(intent.goal, Goal::Run | Goal::Rest) {
+            if matches!(intent.goal, Goal::Run | Goal::Pause | Goal::Rest) {
                 let intent = Intent { goal: Goal::Gone { purge: false }, ..intent };
                 self.put(&workload, intent, effects);
             }
@@ -425,12 +425,7 @@ impl Agent {
             restarts: intent.restarts,
             confirmed: slot.confirmed,
             progress: slot.progress,
-            trouble: slot
-                .trouble
-                .as_ref()
-                .or(slot.layer.warning())
-                .cloned()
-                .or_else(|| slot.services.trouble()),
+            trouble: slot.trouble(&self.settings),
         };
         let held = slot::held(report, intent);
         match &mut slot.told {

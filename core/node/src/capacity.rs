@@ -151,10 +151,10 @@ fn lack(what: &str, need: u64, all: u64, taken: u64) -> Option<String> {
 fn reserves(intent: &Intent) -> Option<(Compute, &Resources)> {
     let resources = &intent.spec.as_deref()?.resources;
     match intent.goal {
-        Goal::Run if intent.gave_up.is_none() && !intent.completed => {
+        Goal::Run | Goal::Pause if intent.gave_up.is_none() && !intent.completed => {
             Some((resources.compute, resources))
         }
-        Goal::Run | Goal::Rest => Some((Compute::ZERO, resources)),
+        Goal::Run | Goal::Pause | Goal::Rest => Some((Compute::ZERO, resources)),
         Goal::Gone { .. } => None,
     }
 }

@@ -16,14 +16,14 @@ use persys_model::volume::VolumeKey;
 use persys_model::zoo::Bug;
 
 use crate::admit::{self, Standing, Verdict};
-use crate::agent::{Agent, Grave, Waiting, WaitsOn};
-use crate::decide::{self, Leave, Next};
+use crate::agent::{Agent, Waiting, WaitsOn};
+use crate::decide::{self, Leave, Next, Thing, Version};
 use crate::effects::{Effects, Run, Verb};
-use crate::input::{Existing, Outcome, RequestId, VerbId};
-use crate::ledger::{Buried, Goal, Intent, LedgerChange};
-use crate::slot::{
-    Again, Circumstances, Doing, Flight, Heard, View, is_exclusive, is_gone, is_machine,
-};
+use crate::input::{RequestId, VerbId};
+use crate::ledger::{Goal, Intent, LedgerChange};
+use crate::slot::{Again, Circumstances, Doing, End, Flight, is_exclusive, is_gone, is_machine};
+use crate::standstill::{KILLED, end_of_stuck};
+use crate::view::View;
 
 impl Agent {
     /// Obeys a command or says why not.
@@ -110,12 +110,12 @@ impl Agent {
             Order::Apply(apply) => Intent {
                 epoch,
                 revision: apply.revision,
-                goal: if apply.run { Goal::Run } else { Goal::Rest },
+                goal: goal_of(apply.run, apply.pause),
                 spec: Some(apply.spec),
                 secrets: apply.secrets,
                 restarts: 0,
                 // What runs already is in the measured use: it may stay and change.
-                gave_up: (apply.run && !slot.view.runs())
+                gave_up: (apply.run && !slot.view.is_alive())
                     .then(|| no_room.or_else(|| self.load.refusal()))
                     .flatten(),
                 completed: false,
@@ -177,7 +177,7 @@ impl Agent {
         let intent = match order {
             Order::Apply(apply) => Intent {
                 revision: apply.revision,
-                goal: if apply.run { Goal::Run } else { Goal::Rest },
+                goal: goal_of(apply.run, apply.pause),
                 spec: Some(apply.spec),
                 secrets: apply.secrets,
                 ..held.clone()
@@ -249,7 +249,15 @@ impl Agent {
         }
         let confirmed = slot.confirmed || act_early;
         let settings = &self.settings;
-        let case = slot.case(intent, &Circumstances { confirmed, hold, leave, settings });
+        slot.standstill.plan(settings);
+        if slot.standstill.is_due(now.mono) && !slot.standstill.is_confirmed() {
+            self.watch.want();
+        }
+        let at = now.mono;
+        let mut case = slot.case(intent, &Circumstances { confirmed, hold, leave, at, settings });
+        if case.goal == Goal::Pause && self.settings.zoo.has(Bug::ResumesAllPaused) {
+            case.goal = Goal::Run;
+        }
         let next = slot.explained(case.rule, decide::next(&case));
         if !matches!(next, Next::Restart(_)) {
             slot.again = None;
@@ -258,7 +266,12 @@ impl Agent {
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
+            Next::Start if case.thing == Thing::Paused(Version::Same) => {
+                self.resume(workload, exclusive, effects);
+            }
             Next::Start => self.start_it(workload, exclusive, effects),
+            Next::Pause => self.fly(workload, epoch, Doing::Pause, Verb::Pause, effects),
+            Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
             Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
             Next::Replace => {
@@ -336,6 +349,29 @@ impl Agent {
         self.fly(workload, epoch, doing, verb, effects);
     }
 
+    /// Starts what is paused, which resumes it. A failure of that is not one of the decision.
+    fn resume(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
+        if let Some(slot) = self.slots.get_mut(workload) {
+            slot.standstill.repaired();
+        }
+        self.start_it(workload, exclusive, effects);
+        let flight = self.slots.get_mut(workload).and_then(|slot| slot.flight.as_mut());
+        if let Some(flight) = flight
+            && let Doing::Start(revision) = &flight.doing
+        {
+            flight.doing = Doing::Resume(revision.clone());
+        }
+    }
+
+    /// Ends what is stuck. That is an end of its own, and a bad one.
+    fn unstick(&mut self, workload: &WorkloadId, epoch: Epoch, effects: &mut Effects) {
+        let Some(slot) = self.slots.get_mut(workload) else { return };
+        let made_under = slot.view.made_under().unwrap_or(epoch);
+        slot.end = Some(End { epoch: made_under, code: KILLED, text: end_of_stuck(&slot.view) });
+        slot.standstill.repaired();
+        self.fly(workload, epoch, Doing::Unstick, Verb::Stop, effects);
+    }
+
     fn fly(
         &mut self,
         workload: &WorkloadId,
@@ -349,145 +385,12 @@ impl Agent {
         slot.flight = Some(Flight { id: self.last_verb, epoch, doing });
         effects.verbs.push(Run { id: self.last_verb, workload: workload.clone(), verb });
     }
+}
 
-    /// Takes in how a verb went.
-    pub(crate) fn done(
-        &mut self,
-        verb: VerbId,
-        workload: &WorkloadId,
-        outcome: Outcome,
-        now: Now,
-        effects: &mut Effects,
-    ) {
-        let Some(slot) = self.slots.get_mut(workload) else { return };
-        let Some(flight) = slot.flight.take_if(|flight| flight.id == verb) else { return };
-        slot.trust_from = self.watch.want();
-        self.touched.insert(workload.clone());
-        match outcome {
-            Outcome::Done => self.succeeded(workload, flight, now, effects),
-            Outcome::Failed(failure) => self.failed(workload, &flight, failure, now, effects),
-            Outcome::Unknown => {
-                slot.unsure_start |= matches!(flight.doing, Doing::Start(_)) && !slot.ran;
-                slot.view = View::Unknown;
-            }
-        }
-    }
-
-    fn succeeded(
-        &mut self,
-        workload: &WorkloadId,
-        flight: Flight,
-        now: Now,
-        effects: &mut Effects,
-    ) {
-        let Some(slot) = self.slots.get_mut(workload) else { return };
-        slot.out_of_trouble();
-        let intent = self.journal.ledger().intents.get(workload);
-        let spec = intent.and_then(|intent| intent.spec.as_deref());
-        let reset_ms = self.settings.row_reset_ms(spec);
-        if flight.doing == Doing::Clear {
-            self.collected.cleared = self.collected.cleared.saturating_add(1);
-        }
-        match flight.doing {
-            Doing::Start(revision) => {
-                let unmarked = slot.view.made_before(flight.epoch, &revision);
-                let view = View::There { epoch: flight.epoch, revision, state: Existing::Running };
-                slot.see(view, now.mono, reset_ms);
-                slot.ran = true;
-                slot.again = None;
-                let intent = intent.filter(|intent| intent.epoch == flight.epoch);
-                if let Some(intent) = intent.filter(|intent| unmarked && !intent.started) {
-                    let intent = Intent { started: true, ..intent.clone() };
-                    self.put(workload, intent, effects);
-                }
-            }
-            Doing::Stop => {
-                let mut view = slot.view.clone();
-                if let View::There { state, .. } = &mut view {
-                    *state = Existing::Exited { code: 0 };
-                }
-                slot.see(view, now.mono, reset_ms);
-                slot.ran = false;
-            }
-            Doing::Replace | Doing::Clear => {
-                slot.see(View::Absent, now.mono, reset_ms);
-                slot.ran = false;
-            }
-            Doing::Remove => {
-                slot.see(View::Absent, now.mono, reset_ms);
-                slot.ran = false;
-                if let Some(intent) = intent
-                    && let Goal::Gone { purge } = intent.goal
-                    && intent.epoch == flight.epoch
-                {
-                    let buried = Buried { epoch: flight.epoch, at: now.wall, purged: purge };
-                    self.bury(workload, buried, effects);
-                }
-            }
-        }
-    }
-
-    /// The workload is gone: that is written down, and whoever waits for it is told afterwards.
-    fn bury(&mut self, workload: &WorkloadId, buried: Buried, effects: &mut Effects) {
-        let Buried { epoch, purged, .. } = buried;
-        let change = LedgerChange::Bury(workload.clone(), buried);
-        let written = self.journal.write(change, &mut effects.ledger);
-        if let Some(slot) = self.slots.get_mut(workload) {
-            slot.written = written;
-        }
-        self.graves
-            .insert(workload.clone(), Grave { epoch, purged, written, heard: Heard::Unsent });
-        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.workload == *workload) {
-            if let WaitsOn::Burial(asked) = waiting.on
-                && asked <= epoch
-            {
-                waiting.on = WaitsOn::Disk(written, Answer::Removed { epoch });
-            }
-        }
-    }
-
-    /// A failed start is the decision's failure; a failed stop or removal is tried again, since
-    /// nobody else can do it.
-    fn failed(
-        &mut self,
-        workload: &WorkloadId,
-        flight: &Flight,
-        failure: Failure,
-        now: Now,
-        effects: &mut Effects,
-    ) {
-        let Some(slot) = self.slots.get_mut(workload) else { return };
-        slot.view = View::Unknown;
-        let intent = self.journal.ledger().intents.get(workload);
-        let current = intent.filter(|intent| intent.epoch == flight.epoch);
-        slot.failures = slot.failures.saturating_add(1);
-        let wait = self.settings.restart_wait_ms(slot.failures);
-        match (&flight.doing, current) {
-            (Doing::Start(_) | Doing::Replace, None) => slot.out_of_trouble(),
-            (Doing::Start(_) | Doing::Replace, Some(intent)) => {
-                slot.again = None;
-                let leave = self.fence.leave(is_exclusive(intent), now.mono);
-                if matches!(leave, Leave::Ending | Leave::Over) {
-                    // It came too late for its lease; that says nothing about the decision.
-                    slot.out_of_trouble();
-                    return;
-                }
-                let last = slot.failures >= self.settings.start_attempts;
-                // When it is over, what is left of an earlier decision has to go all the same.
-                let over = intent.gave_up.is_some() || intent.completed;
-                if !over && (last || !failure.retryable()) {
-                    slot.trouble = None;
-                    let intent = Intent { gave_up: Some(failure), ..intent.clone() };
-                    self.put(workload, intent, effects);
-                } else {
-                    slot.retry_at = Some(now.mono.plus(wait));
-                    slot.trouble = Some(failure);
-                }
-            }
-            (Doing::Stop | Doing::Remove | Doing::Clear, _) => {
-                slot.retry_at = Some(now.mono.plus(wait));
-                slot.trouble = Some(failure);
-            }
-        }
+fn goal_of(run: bool, pause: bool) -> Goal {
+    match (run, pause) {
+        (false, _) => Goal::Rest,
+        (true, false) => Goal::Run,
+        (true, true) => Goal::Pause,
     }
 }

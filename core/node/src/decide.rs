@@ -3,6 +3,8 @@
 //! ```text
 //!            absent     created     running      ended            unknown
 //!   Run      Start      Start       -            by the policy    -
+//!            (paused: Start, which resumes it; stuck: Unstick, which ends it; both once it is ripe)
+//!   Pause    Start      Start       Pause        by the policy    -
 //!            (other version: Remove first, data kept; in place: Start, which brings it over;
 //!             once the decision is over: nothing, but what runs is removed unless it is in place, and
 //!             what was given up while it ran is stopped)
@@ -49,6 +51,19 @@ pub struct Case {
     pub rule: Rule,
     /// Whether it may run here, as far as the lease goes.
     pub leave: Leave,
+    /// Repair of what is paused or stuck.
+    pub repair: Repair,
+}
+
+/// Repair of what is paused without an order, or stuck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// It was found a moment ago: it may pass by itself, and the scheduler hears of it first.
+    Waits,
+    /// It is due.
+    Due,
+    /// It did not help as often as it may be tried: an operator has to look.
+    UsedUp,
 }
 
 /// Rule for starting again what has ended.
@@ -76,6 +91,10 @@ pub enum Thing {
     Created(Version),
     /// Something that runs.
     Running(Version),
+    /// Something that is paused.
+    Paused(Version),
+    /// Something that is stuck.
+    Stuck(Version),
     /// Something that ended with this code.
     Exited(Version, i32),
 }
@@ -111,6 +130,10 @@ pub enum Next {
     Start,
     /// Count a restart, wait as the row of restarts demands, then start it.
     Restart(Failure),
+    /// Pause it.
+    Pause,
+    /// End what is stuck; the policy then says whether it is started again.
+    Unstick,
     /// Stop it.
     Stop,
     /// Remove the other version of it, so that the wanted one can be made. Data stays.
@@ -131,16 +154,17 @@ pub enum Next {
 pub fn next(case: &Case) -> Next {
     match case.goal {
         Goal::Gone { purge } => gone(case, purge),
-        Goal::Run | Goal::Rest if past_lease(case) => Next::Stop,
-        Goal::Run | Goal::Rest if !case.confirmed => Next::Nothing,
+        Goal::Run | Goal::Pause | Goal::Rest if past_lease(case) => Next::Stop,
+        Goal::Run | Goal::Pause | Goal::Rest if !case.confirmed => Next::Nothing,
         Goal::Rest => rest(case),
-        Goal::Run => run(case),
+        Goal::Run | Goal::Pause => run(case),
     }
 }
 
 fn past_lease(case: &Case) -> bool {
     match (case.leave, case.thing) {
-        (Leave::Over, Thing::Running(_)) => true,
+        // What is paused can be resumed by anybody, so it counts as running.
+        (Leave::Over, Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_)) => true,
         (Leave::Over, Thing::Unknown | Thing::Absent | Thing::Created(_) | Thing::Exited(..))
         | (Leave::Free | Leave::Granted | Leave::Ending, _) => false,
     }
@@ -150,16 +174,19 @@ fn gone(case: &Case, purge: bool) -> Next {
     match case.thing {
         _ if case.hold => Next::Nothing,
         Thing::Unknown => Next::Nothing,
-        Thing::Absent | Thing::Created(_) | Thing::Running(_) | Thing::Exited(..) => {
-            Next::Remove { purge }
-        }
+        Thing::Absent
+        | Thing::Created(_)
+        | Thing::Running(_)
+        | Thing::Paused(_)
+        | Thing::Stuck(_)
+        | Thing::Exited(..) => Next::Remove { purge },
     }
 }
 
 fn rest(case: &Case) -> Next {
     match case.thing {
-        Thing::Running(_) if case.hold => Next::Nothing,
-        Thing::Running(_) => Next::Stop,
+        Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_) if case.hold => Next::Nothing,
+        Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_) => Next::Stop,
         Thing::Unknown | Thing::Absent | Thing::Created(_) | Thing::Exited(..) => Next::Nothing,
     }
 }
@@ -181,13 +208,27 @@ fn run(case: &Case) -> Next {
         Thing::Absent => Next::Start,
         Thing::Created(Version::Other)
         | Thing::Running(Version::Other)
+        | Thing::Paused(Version::Other)
+        | Thing::Stuck(Version::Other)
         | Thing::Exited(Version::Other, _) => match (case.hold, case.in_place) {
             (true, _) => Next::Nothing,
             (false, true) => Next::Start,
             (false, false) => Next::Replace,
         },
         Thing::Created(Version::Same) => Next::Start,
-        Thing::Running(Version::Same) => Next::Nothing,
+        Thing::Running(Version::Same) => match (case.goal, case.hold) {
+            (Goal::Pause, false) => Next::Pause,
+            (Goal::Pause, true) | (Goal::Run | Goal::Rest | Goal::Gone { .. }, _) => Next::Nothing,
+        },
+        Thing::Paused(Version::Same) => match (case.goal, case.repair) {
+            (Goal::Run, Repair::Due) => Next::Start,
+            (Goal::Run, Repair::Waits | Repair::UsedUp)
+            | (Goal::Pause | Goal::Rest | Goal::Gone { .. }, _) => Next::Nothing,
+        },
+        Thing::Stuck(Version::Same) => match case.repair {
+            Repair::Due if !case.hold => Next::Unstick,
+            Repair::Due | Repair::Waits | Repair::UsedUp => Next::Nothing,
+        },
         Thing::Exited(Version::Same, _) if !case.ran => Next::Start,
         Thing::Exited(Version::Same, code) => {
             let verdict = match case.rule {
@@ -210,12 +251,22 @@ fn run(case: &Case) -> Next {
 /// updated in place runs on in its last good version.
 fn over(case: &Case) -> Next {
     match case.thing {
-        Thing::Running(_) if case.evicted && !case.hold => Next::Stop,
-        Thing::Running(Version::Other) if !case.in_place && !case.hold => Next::Replace,
+        Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_) if case.evicted && !case.hold => {
+            Next::Stop
+        }
+        Thing::Running(Version::Other)
+        | Thing::Paused(Version::Other)
+        | Thing::Stuck(Version::Other)
+            if !case.in_place && !case.hold =>
+        {
+            Next::Replace
+        }
         Thing::Unknown
         | Thing::Absent
         | Thing::Created(_)
         | Thing::Running(_)
+        | Thing::Paused(_)
+        | Thing::Stuck(_)
         | Thing::Exited(..) => Next::Nothing,
     }
 }
@@ -223,7 +274,7 @@ fn over(case: &Case) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Thing::{Absent, Created, Exited, Running, Unknown};
+    use Thing::{Absent, Created, Exited, Paused, Running, Stuck, Unknown};
     use Version::{Other, Same};
 
     const THINGS: [Thing; 8] = [
@@ -251,6 +302,7 @@ mod tests {
             restarts: Restarts::default(),
             rule: Rule::Policy(RestartPolicy::Always),
             leave: Leave::Free,
+            repair: Repair::Due,
         }
     }
 
@@ -392,5 +444,38 @@ mod tests {
         let rule = Rule::Machine { end: MachineEnd::Boot, boots: 1 };
         let machine = Case { rule, ..case(Goal::Run, Exited(Same, 1)) };
         assert_eq!(next(&machine), Next::GiveUp(restart::ended(1)));
+    }
+
+    #[test]
+    fn what_stands_still_is_repaired_when_that_is_due_and_paused_only_by_order() {
+        let of = |goal, thing, repair| next(&Case { repair, ..case(goal, thing) });
+        let (run, pause) = (Goal::Run, Goal::Pause);
+        assert_eq!(of(run, Paused(Same), Repair::Waits), Next::Nothing);
+        assert_eq!(of(run, Paused(Same), Repair::Due), Next::Start, "which resumes it");
+        assert_eq!(of(run, Paused(Same), Repair::UsedUp), Next::Nothing);
+        assert_eq!(of(run, Stuck(Same), Repair::Waits), Next::Nothing);
+        assert_eq!(of(run, Stuck(Same), Repair::Due), Next::Unstick);
+        assert_eq!(of(pause, Stuck(Same), Repair::Due), Next::Unstick);
+        assert_eq!(of(pause, Paused(Same), Repair::Due), Next::Nothing, "as ordered");
+        assert_eq!(of(pause, Running(Same), Repair::Waits), Next::Pause);
+        for thing in [Paused(Other), Stuck(Other)] {
+            assert_eq!(of(run, thing, Repair::Waits), Next::Replace, "{thing:?}");
+            assert_eq!(of(pause, thing, Repair::Waits), Next::Replace, "{thing:?}");
+        }
+        for thing in [Absent, Created(Same), Created(Other), Exited(Same, 1), Running(Other)] {
+            assert_eq!(next(&case(pause, thing)), next(&case(run, thing)), "{thing:?}");
+        }
+        for thing in [Paused(Same), Paused(Other), Stuck(Same), Stuck(Other)] {
+            assert_eq!(next(&case(Goal::Rest, thing)), Next::Stop, "{thing:?}");
+            assert_eq!(next(&case(GONE, thing)), REMOVE, "{thing:?}");
+            let over = |goal| next(&Case { leave: Leave::Over, ..case(goal, thing) });
+            assert_eq!([over(run), over(pause)], [Next::Stop, Next::Stop], "it could be resumed");
+            let held = Case { hold: true, ..case(Goal::Rest, thing) };
+            assert_eq!(next(&held), Next::Nothing);
+        }
+        for thing in [Running(Same), Stuck(Same)] {
+            let held = Case { hold: true, ..case(pause, thing) };
+            assert_eq!(next(&held), Next::Nothing, "holding stops nothing");
+        }
     }
 }

@@ -74,6 +74,8 @@ pub enum Verb {
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
     },
+    /// Give its processes no CPU time, keep all they have. A start of the same revision resumes it.
+    Pause,
     /// Let it end, keep it.
     Stop,
     /// Have nothing of it left; data goes only with `purge`.

@@ -154,11 +154,35 @@ pub enum Existing {
     Created,
     /// It runs.
     Running,
+    /// Its processes exist and get no CPU time.
+    Paused {
+        /// The fault that paused it, as people read it; `None` if somebody did.
+        fault: Option<Arc<str>>,
+    },
+    /// Its processes exist and are stuck, or the runtime answers for others and not for this.
+    Stuck {
+        /// The sign of it, as people read it.
+        why: Arc<str>,
+    },
     /// It ended.
     Exited {
         /// Its exit code; 0 is a good end.
         code: i32,
     },
+}
+
+impl Existing {
+    /// Paused by somebody, not by a fault.
+    pub const PAUSED: Self = Self::Paused { fault: None };
+
+    /// True if its processes exist: it runs, or it holds all that it would hold if it ran.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        match self {
+            Self::Running | Self::Paused { .. } | Self::Stuck { .. } => true,
+            Self::Created | Self::Exited { .. } => false,
+        }
+    }
 }
 
 /// How a verb went.

@@ -51,6 +51,8 @@ pub struct Intent {
 pub enum Goal {
     /// It runs.
     Run,
+    /// It is started like what runs, and then paused.
+    Pause,
     /// It is at rest, its data kept.
     Rest,
     /// It goes; `purge` takes its deletable data too.

@@ -22,13 +22,16 @@ pub mod fence;
 pub mod input;
 mod journal;
 pub mod ledger;
+mod outcomes;
 mod outgoing;
 mod removals;
 pub mod restart;
 mod session;
 pub mod settings;
 mod slot;
+mod standstill;
 mod sweep;
+mod view;
 
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,10 @@ pub struct AgentSettings {
     pub boot_window_ms: u64,
     /// Boots of a machine in a row that may fail before it is given up.
     pub boot_attempts: u32,
+    /// Time for which something has to be paused without an order, or stuck, before it is repaired.
+    pub standstill_ms: u64,
+    /// Resumes in a row of what a fault paused, before it is left to an operator.
+    pub resume_attempts: u32,
     /// How often a start is tried under one decision before it counts as failed.
     pub start_attempts: u32,
     /// How long to wait before changes that could not be written are written again.
@@ -99,6 +103,8 @@ impl Default for AgentSettings {
             restart_reset_ms: 60_000,
             boot_window_ms: 300_000,
             boot_attempts: 3,
+            standstill_ms: 10_000,
+            resume_attempts: 3,
             start_attempts: 1,
             ledger_retry_ms: 1_000,
             tombstone_ms: 7 * 24 * 3_600 * 1_000,

@@ -19,6 +19,8 @@ use crate::input::{Existing, LedgerSeq, LookId, Seen, ServiceEnds, VerbId};
 use crate::ledger::{Goal, Intent};
 use crate::restart::{self, Restarts};
 use crate::settings::AgentSettings;
+use crate::standstill::Standstill;
+use crate::view::View;
 
 /// One workload in this life.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +67,8 @@ pub(crate) struct Slot {
     pub(crate) layer: Layer,
     /// Of a stack: what the policies of its services say of those that ended.
     pub(crate) services: ServiceEnds,
+    /// Since when it is paused or stuck, and what was done about that.
+    pub(crate) standstill: Standstill,
     /// No verb before this moment.
     pub(crate) retry_at: Option<Millis>,
     /// What the scheduler was or is to be told.
@@ -77,6 +81,7 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) confirmed: bool,
     pub(crate) hold: bool,
     pub(crate) leave: Leave,
+    pub(crate) at: Millis,
     pub(crate) settings: &'a AgentSettings,
 }
 
@@ -100,19 +105,6 @@ impl Layer {
     }
 }
 
-/// What is there of a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum View {
-    #[default]
-    Unknown,
-    Absent,
-    There {
-        epoch: Epoch,
-        revision: RevisionId,
-        state: Existing,
-    },
-}
-
 /// A verb under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flight {
@@ -126,6 +118,11 @@ pub(crate) struct Flight {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Doing {
     Start(RevisionId),
+    /// A start of what is paused.
+    Resume(RevisionId),
+    Pause,
+    /// Ends what is stuck.
+    Unstick,
     Stop,
     /// Makes room for another version.
     Replace,
@@ -189,48 +186,6 @@ impl Heard {
     }
 }
 
-impl From<Seen> for View {
-    fn from(seen: Seen) -> Self {
-        Self::There { epoch: seen.epoch, revision: seen.revision, state: seen.state }
-    }
-}
-
-impl View {
-    /// The same, as the table sees it from `revision`.
-    pub(crate) fn thing(&self, revision: &RevisionId) -> Thing {
-        match self {
-            Self::Unknown => Thing::Unknown,
-            Self::Absent => Thing::Absent,
-            Self::There { revision: made_from, state, .. } => {
-                let version = if made_from == revision { Version::Same } else { Version::Other };
-                match state {
-                    Existing::Created => Thing::Created(version),
-                    Existing::Running => Thing::Running(version),
-                    Existing::Exited { code } => Thing::Exited(version, *code),
-                }
-            }
-        }
-    }
-
-    /// True if a start under `epoch` starts what an earlier decision made: its labels stay.
-    pub(crate) fn made_before(&self, epoch: Epoch, revision: &RevisionId) -> bool {
-        match self {
-            Self::There { epoch: made, revision: of, .. } => *made < epoch && of == revision,
-            Self::Unknown | Self::Absent => false,
-        }
-    }
-
-    /// Whether it runs, in whatever version.
-    pub(crate) fn runs(&self) -> bool {
-        match self {
-            Self::There { state: Existing::Running, .. } => true,
-            Self::Unknown
-            | Self::Absent
-            | Self::There { state: Existing::Created | Existing::Exited { .. }, .. } => false,
-        }
-    }
-}
-
 impl Slot {
     /// A slot for an intent of an earlier life.
     ///
@@ -257,9 +212,10 @@ impl Slot {
     pub(crate) fn begin(&mut self, intent: &Intent) {
         self.met = true;
         // A verb under way may be stopping what runs now: then an end is not its own doing.
-        self.ran = self.flight.is_none()
-            && self.view.thing(&intent.revision) == Thing::Running(Version::Same);
+        self.ran =
+            self.flight.is_none() && self.view.is_alive() && self.view.is_of(&intent.revision);
         self.unsure_start = false;
+        self.standstill.begin(self.view.is_alive() && !self.view.runs());
         self.streak = 0;
         self.in_row = 0;
         self.again = None;
@@ -274,6 +230,14 @@ impl Slot {
         self.trouble = None;
     }
 
+    /// The trouble that the scheduler is told of.
+    pub(crate) fn trouble(&self, settings: &AgentSettings) -> Option<Failure> {
+        let known = self.trouble.as_ref().or(self.layer.warning()).cloned();
+        known
+            .or_else(|| self.services.trouble())
+            .or_else(|| self.standstill.trouble(&self.view, settings))
+    }
+
     /// The scheduler's word is gone with its session.
     pub(crate) fn doubt(&mut self) {
         self.confirmed = false;
@@ -282,7 +246,7 @@ impl Slot {
 
     /// Takes in what is there. `reset_ms` of running end a row of restarts.
     pub(crate) fn see(&mut self, view: View, now: Millis, reset_ms: u64) {
-        if view.runs() {
+        if view.is_alive() {
             self.end = None;
             self.running_since.get_or_insert(now);
         } else if let Some(since) = self.running_since.take() {
@@ -293,6 +257,7 @@ impl Slot {
                 self.in_row = 0;
             }
         }
+        self.standstill.see(&view, now, reset_ms);
         self.view = view;
     }
 
@@ -325,7 +290,7 @@ impl Slot {
         };
         match state {
             Existing::Created => {}
-            Existing::Running => self.ran = true,
+            Existing::Running | Existing::Paused { .. } | Existing::Stuck { .. } => self.ran = true,
             Existing::Exited { .. } if first => {
                 self.ran = intent.restarts > 0 || intent.started || *epoch == intent.epoch;
             }
@@ -342,7 +307,11 @@ impl Slot {
             (Leave::Ending, Existing::Exited { .. }) if first => self.ran = false,
             (
                 Leave::Free | Leave::Granted | Leave::Ending,
-                Existing::Created | Existing::Running | Existing::Exited { .. },
+                Existing::Created
+                | Existing::Running
+                | Existing::Paused { .. }
+                | Existing::Stuck { .. }
+                | Existing::Exited { .. },
             ) => {}
         }
     }
@@ -363,6 +332,7 @@ impl Slot {
             restarts: self.restarts(intent),
             rule: self.rule(intent.spec.as_deref(), now.settings),
             leave: now.leave,
+            repair: self.standstill.repair(&self.view, now.at, now.settings),
         }
     }
 
@@ -405,6 +375,8 @@ impl Slot {
             Next::GiveUp(failure) => Next::GiveUp(tell(failure)),
             Next::Nothing
             | Next::Start
+            | Next::Pause
+            | Next::Unstick
             | Next::Stop
             | Next::Replace
             | Next::Remove { .. }
@@ -423,16 +395,26 @@ impl Slot {
         let thing = self.view.thing(&intent.revision);
         match (intent.goal, thing) {
             (_, Thing::Unknown) => State::Unknown,
-            (Goal::Run, Thing::Running(Version::Same)) => State::Running,
-            (Goal::Run, Thing::Running(Version::Other)) => State::Pending,
-            (Goal::Run, Thing::Absent | Thing::Created(_) | Thing::Exited(..)) => {
+            (_, Thing::Paused(Version::Same)) => State::Paused,
+            (_, Thing::Stuck(Version::Same)) => State::Unresponsive,
+            (Goal::Run | Goal::Pause, Thing::Running(Version::Same)) => State::Running,
+            (
+                Goal::Run | Goal::Pause,
+                Thing::Running(Version::Other)
+                | Thing::Paused(Version::Other)
+                | Thing::Stuck(Version::Other),
+            ) => State::Pending,
+            (Goal::Run | Goal::Pause, Thing::Absent | Thing::Created(_) | Thing::Exited(..)) => {
                 match &self.again {
                     Some(again) => State::Restarting(again.why.clone()),
                     None if confirmed => State::Pending,
                     None => State::Stopped,
                 }
             }
-            (Goal::Rest | Goal::Gone { .. }, Thing::Running(_)) => State::Running,
+            (
+                Goal::Rest | Goal::Gone { .. },
+                Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_),
+            ) => State::Running,
             (
                 Goal::Rest | Goal::Gone { .. },
                 Thing::Absent | Thing::Created(_) | Thing::Exited(..),
@@ -446,7 +428,8 @@ pub(crate) fn held(report: Report, intent: &Intent) -> Held {
     Held {
         report,
         revision: intent.revision.clone(),
-        run: intent.goal == Goal::Run,
+        run: matches!(intent.goal, Goal::Run | Goal::Pause),
+        pause: intent.goal == Goal::Pause,
         spec: intent.spec.clone(),
     }
 }
@@ -460,7 +443,7 @@ pub(crate) fn is_found(intent: &Intent) -> bool {
 pub(crate) fn is_gone(intent: &Intent) -> bool {
     match intent.goal {
         Goal::Gone { .. } => true,
-        Goal::Run | Goal::Rest => false,
+        Goal::Run | Goal::Pause | Goal::Rest => false,
     }
 }
 

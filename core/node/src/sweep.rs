@@ -27,7 +27,8 @@ use crate::effects::Effects;
 use crate::input::{Existing, LookId, Observation, Seen};
 use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
-use crate::slot::{End, Slot, View, is_exclusive};
+use crate::slot::{End, Slot, is_exclusive};
+use crate::view::View;
 
 /// Missing answers in a row after which a runtime counts as down.
 const BLIND_LOOKS: u32 = 2;
@@ -243,6 +244,7 @@ impl Agent {
                 return;
             }
         };
+        let list = if self.settings.zoo.has(Bug::PausedIsRunning) { all_run(list) } else { list };
         let sight = if blind.is_empty() { Sight::Clear } else { Sight::Partial };
         self.watch.answer(look, sight, blind);
         for (workload, there) in self.compare(list, look) {
@@ -305,7 +307,9 @@ impl Agent {
             let Existing::Exited { code } = seen.state else { continue };
             let intent = self.journal.ledger().intents.get(&seen.workload);
             let judged = intent.is_some_and(|intent| {
-                intent.goal == Goal::Run && !intent.completed && intent.gave_up.is_none()
+                matches!(intent.goal, Goal::Run | Goal::Pause)
+                    && !intent.completed
+                    && intent.gave_up.is_none()
             });
             let known = self
                 .slots
@@ -365,7 +369,7 @@ impl Agent {
         };
         let leave = self.fence.leave(is_exclusive(intent), now.mono);
         slot.conclude(intent, leave);
-        news || slot.ran != ran
+        news || slot.ran != ran || slot.standstill.is_due(now.mono)
     }
 
     /// Writes down what was found without an intent, unless a decision removed it.
@@ -377,7 +381,7 @@ impl Agent {
             return;
         }
         let goal = match state {
-            Existing::Running => Goal::Run,
+            Existing::Running | Existing::Paused { .. } | Existing::Stuck { .. } => Goal::Run,
             Existing::Created | Existing::Exited { .. } => Goal::Rest,
         };
         let intent = Intent {
@@ -431,4 +435,12 @@ impl Agent {
             self.journal.write(LedgerChange::Forget(workload), &mut effects.ledger);
         }
     }
+}
+
+/// Known bug: what is paused or stuck is taken for something that runs.
+fn all_run(mut list: Vec<Seen>) -> Vec<Seen> {
+    for seen in list.iter_mut().filter(|seen| seen.state.is_alive()) {
+        seen.state = Existing::Running;
+    }
+    list
 }

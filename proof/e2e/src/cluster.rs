@@ -135,6 +135,8 @@ impl Cluster {
             beat_ms: 100,
             register_base_ms: 50,
             register_cap_ms: 200,
+            observe_ms: 500,
+            standstill_ms: 500,
             ..AgentSettings::default()
         };
         let (agent, effects) = Agent::start(facts, keeper.load().await, settings, clock());
@@ -263,6 +265,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         drivers: BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
+        pauses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -150,6 +150,10 @@ impl Runtime for Wired<dyn Runtime> {
         self.tripwire.around("start", self.inner.start(start)).await
     }
 
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        self.tripwire.around("pause", self.inner.pause(workload)).await
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         self.tripwire.around("stop", self.inner.stop(workload, grace)).await
     }

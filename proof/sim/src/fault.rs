@@ -85,6 +85,10 @@ faults! {
     Exit = "fault: container exited",
     /// Somebody removes a container behind our back.
     Vanish = "fault: container removed by hand",
+    /// Somebody pauses a container behind our back.
+    PausedByHand = "fault: container paused by hand",
+    /// A process waits for something that does not come.
+    Stuck = "fault: container stuck",
     /// Somebody switches on a second machine with the name of another.
     Impostor = "fault: second machine of one name",
     /// A node sends heartbeats and cannot be called.

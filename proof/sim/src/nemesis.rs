@@ -6,6 +6,7 @@ use persys_cluster::store::HighWater;
 use persys_model::inventory::Inventory;
 use persys_model::link::Registration;
 use persys_model::token::Term;
+use persys_node::input::Existing;
 
 use crate::fault::Fault;
 use crate::net::{Peer, Way, Weather};
@@ -94,6 +95,8 @@ impl Sim {
             | Fault::VerbsHang
             | Fault::Exit
             | Fault::Undialled
+            | Fault::PausedByHand
+            | Fault::Stuck
             | Fault::Vanish => self.afflict_host(fault, node, (short, long), rng),
             Fault::WallJump
             | Fault::SchedulerCrash
@@ -241,6 +244,19 @@ impl Sim {
             Fault::VerbsFail => host.verbs_fail_until = long,
             Fault::VerbsHang => host.verbs_hang_until = long,
             Fault::Undialled => host.undialled_until = long,
+            Fault::PausedByHand | Fault::Stuck => {
+                let running =
+                    host.runtime.things.iter().filter(|(_, t)| t.state == Existing::Running);
+                let running: Vec<_> = running.map(|(id, _)| id.clone()).collect();
+                let Some(id) = rng.pick(&running) else { return false };
+                if fault == Fault::Stuck {
+                    host.runtime.stick(id);
+                } else {
+                    host.runtime.pause(id);
+                }
+                self.trace.tell(self.now, || format!("n{node} {id}: {}", fault.name()));
+                self.hint(node, id);
+            }
             _ => {
                 let running: Vec<_> = host.runtime.running().map(|(id, _)| id.clone()).collect();
                 let Some(id) = rng.pick(&running) else { return false };

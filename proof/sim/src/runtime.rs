@@ -27,9 +27,9 @@ pub(crate) struct Thing {
 }
 
 impl Thing {
-    /// Whether it runs.
+    /// Whether its processes exist: what is paused counts, since anybody can resume it.
     pub(crate) fn runs(&self) -> bool {
-        matches!(self.state, Existing::Running)
+        self.state.is_alive()
     }
 
     /// Whether two of it must never run at once.
@@ -108,6 +108,7 @@ impl Runtime {
                 self.claim(workload, spec);
                 (Outcome::Done, self.start(workload, *epoch, revision, spec))
             }
+            Verb::Pause => (self.pause(workload), Change::Nothing),
             Verb::Stop => {
                 let ended = self.stop(workload, 0);
                 (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
@@ -195,6 +196,9 @@ impl Runtime {
             && thing.revision == *revision
         {
             if thing.runs() {
+                if thing.state == Existing::PAUSED {
+                    thing.state = Existing::Running;
+                }
                 return Change::Nothing;
             }
             thing.state = Existing::Running;
@@ -210,6 +214,27 @@ impl Runtime {
         };
         let before = self.things.insert(workload.clone(), thing);
         if before.is_some_and(|thing| thing.runs()) { Change::Replaced } else { Change::Started }
+    }
+
+    /// Pauses what runs.
+    pub(crate) fn pause(&mut self, workload: &WorkloadId) -> Outcome {
+        match self.things.get_mut(workload) {
+            Some(thing) if thing.state == Existing::PAUSED => Outcome::Done,
+            Some(thing) if thing.state == Existing::Running => {
+                thing.state = Existing::PAUSED;
+                Outcome::Done
+            }
+            Some(_) | None => failed(FailureReason::RuntimeError, "it does not run"),
+        }
+    }
+
+    /// Its main process waits for something that does not come.
+    pub(crate) fn stick(&mut self, workload: &WorkloadId) {
+        if let Some(thing) = self.things.get_mut(workload)
+            && thing.state == Existing::Running
+        {
+            thing.state = Existing::Stuck { why: Arc::from("its main process is in state D") };
+        }
     }
 
     /// Ends it and keeps it; whether it ran.
@@ -353,6 +378,24 @@ mod tests {
         let (outcome, change) = runtime.carry_out(&id, &verb, Millis(11));
         assert!(matches!(outcome, Outcome::Failed(_)) && change == Change::Nothing);
         assert_eq!(runtime.carry_out(&id, &verb, Millis(10)), (Outcome::Done, Change::Started));
+    }
+
+    #[test]
+    fn what_is_paused_runs_on_when_it_is_started_and_ends_when_it_is_stopped() {
+        let mut runtime = Runtime::default();
+        let id = WorkloadId::fixed("w");
+        let verb = start("a", image::GOOD, None);
+        runtime.carry_out(&id, &verb, Millis(0));
+        for _ in 0..2 {
+            let done = runtime.carry_out(&id, &Verb::Pause, Millis(0));
+            assert_eq!(done, (Outcome::Done, Change::Nothing));
+            assert_eq!(runtime.things[&id].state, Existing::PAUSED);
+        }
+        assert_eq!(runtime.carry_out(&id, &verb, Millis(0)), (Outcome::Done, Change::Nothing));
+        assert_eq!(runtime.things[&id].state, Existing::Running);
+        runtime.carry_out(&id, &Verb::Pause, Millis(0));
+        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Ended);
+        assert_ne!(runtime.carry_out(&id, &Verb::Pause, Millis(0)).0, Outcome::Done);
     }
 
     #[test]

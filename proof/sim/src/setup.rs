@@ -119,6 +119,7 @@ impl Setup {
             drivers: [VolumeDriver::Local, VolumeDriver::CephRbd].map(VolumeDriver::name).into(),
             labels,
             fence: true,
+            pauses: true,
             missing: std::collections::BTreeMap::new(),
         }
     }

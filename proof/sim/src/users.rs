@@ -88,6 +88,7 @@ impl Subject {
             Ask::Apply { workload, .. }
             | Ask::Delete(workload)
             | Ask::Retry(workload)
+            | Ask::Resume(workload)
             | Ask::Orphan(_, workload, _) => Self::Workload(workload.clone()),
             Ask::Drain(node, _)
             | Ask::Undrain(node)
@@ -164,9 +165,11 @@ impl Sim {
             }
             30..=39 => return owned.apply(Desired::Running),
             40..=54 => bare(Desired::Stopped),
-            55..=69 => bare(Desired::Running),
+            55..=62 => bare(Desired::Running),
+            63..=69 => bare(Desired::Paused),
             70..=84 => Ask::Delete(workload),
-            85..=94 => Ask::Retry(workload),
+            85..=91 => Ask::Retry(workload),
+            92..=94 => Ask::Resume(workload),
             _ => return owned.apply(Desired::Stopped),
         })
     }

@@ -38,6 +38,7 @@ pub fn to_call(command: &Command) -> Call {
             epoch: epoch.0,
             whole_spec: Some(spec::to_order(&apply.spec)),
             secrets: secrets(&apply.secrets),
+            paused: apply.pause,
             ..classic_request(workload, apply)
         })),
         Order::Remove { purge } => Call::Delete(agent::DeleteWorkloadRequest {
@@ -114,8 +115,9 @@ pub fn from_apply(
             at.field("type").fault(format!("{kind} is not the type of the spec"));
         }
         let secrets = read_secrets(at, request.secrets);
-        let spec = Arc::new(spec);
-        let apply = Apply { revision: revision?, run: run?, spec, secrets: secrets? };
+        let (spec, run) = (Arc::new(spec), run?);
+        let pause = run && request.paused;
+        let apply = Apply { revision: revision?, run, pause, spec, secrets: secrets? };
         Some(Said::Ours(command(tokens?, workload?, Order::Apply(apply))))
     })
 }
@@ -156,6 +158,7 @@ pub fn to_stream(command: &Command, command_id: u64) -> control::AgentCommand {
             desired_word(apply.run).clone_into(&mut message.desired_state);
             message.spec = Some(spec::to_order(&apply.spec));
             message.secrets = secrets(&apply.secrets);
+            message.paused = apply.pause;
         }
         Order::Remove { purge } => {
             "remove".clone_into(&mut message.action);
@@ -201,7 +204,9 @@ fn apply(at: &At<'_>, message: control::AgentCommand) -> Option<Apply> {
         None => at.field("spec").refuse("is missing"),
     };
     let secrets = read_secrets(at, message.secrets);
-    Some(Apply { revision: revision?, run: run?, spec: Arc::new(spec?), secrets: secrets? })
+    let (run, spec) = (run?, Arc::new(spec?));
+    let pause = run && message.paused;
+    Some(Apply { revision: revision?, run, pause, spec, secrets: secrets? })
 }
 
 fn secrets(values: &SecretValues) -> Vec<control::SecretValue> {

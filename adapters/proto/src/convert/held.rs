@@ -28,6 +28,7 @@ pub fn to_wire(held: &Held) -> wire::InventoryItem {
         desired_state: desired_word(held.run).to_owned(),
         spec: held.spec.as_deref().map(spec::to_wire),
         report: Some(report::to_wire(&held.report)),
+        paused: held.pause,
     }
 }
 
@@ -86,7 +87,8 @@ fn read(at: &At<'_>, odd: &RefCell<Faults>, item: wire::InventoryItem) -> Option
     if report.epoch.0 != item.epoch {
         return said.field("epoch").refuse("is another decision");
     }
-    Some(Held { report, revision: revision?, run: run?, spec })
+    let run = run?;
+    Some(Held { report, revision: revision?, run, pause: run && item.paused, spec })
 }
 
 /// One removal.

@@ -75,6 +75,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         tombstones: inventory.tombstones.iter().map(held::tombstone_to_wire).collect(),
         session: 0,
         fence_available: facts.fence,
+        can_pause: facts.pauses,
         term: registration.term.0,
     }
 }
@@ -143,6 +144,7 @@ fn ours(
         drivers,
         labels,
         fence: request.fence_available,
+        pauses: request.can_pause,
         missing,
     };
     Some(Registration { facts, inventory: inventory?, term: Term(request.term) })
@@ -156,6 +158,7 @@ fn legacy(at: &At<'_>, request: wire::RegisterNodeRequest) -> Option<LegacyNode>
         ("session", request.session != 0),
         ("term", request.term != 0),
         ("fence_available", request.fence_available),
+        ("can_pause", request.can_pause),
     ] {
         if given {
             at.field(field).fault("is given, but host_id and incarnation are not");

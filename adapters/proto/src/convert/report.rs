@@ -24,7 +24,7 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
     wire::WorkloadReport {
         workload_id: report.workload.to_string(),
         epoch: report.epoch.0,
-        state: word_of(&report.state).to_owned(),
+        state: wire_word(&report.state).to_owned(),
         failure_reason: reason_of(failure).into(),
         message: failure.map(|failure| failure.message.to_string()).unwrap_or_default(),
         retryable: goes_on(&report.state),
@@ -35,6 +35,7 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         trouble: report.trouble.as_ref().map(|why| why.message.to_string()).unwrap_or_default(),
         progress: report.progress,
         program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
+        standstill: standstill_of(&report.state).to_owned(),
     }
 }
 
@@ -98,10 +99,47 @@ fn state(at: &At<'_>, report: &wire::WorkloadReport) -> Option<State> {
         Word::Completed => State::Completed,
         Word::Unknown => State::Unknown,
     };
+    let state = match (state, report.standstill.as_str()) {
+        (State::Running, PAUSED) => State::Paused,
+        (State::Running, NOT_RESPONDING) => State::Unresponsive,
+        (state, _) => state,
+    };
     if reason.is_some() {
         return reason_at.refuse(format!("contradicts the state {}", word_of(&state)));
     }
     Some(state)
+}
+
+const PAUSED: &str = "paused";
+const NOT_RESPONDING: &str = "not_responding";
+
+/// The word for a state on the wire. Schedulers of earlier releases refuse words they do not know, so
+/// what stands still runs to them.
+fn wire_word(state: &State) -> &'static str {
+    match state {
+        State::Paused | State::Unresponsive => "Running",
+        State::Pending
+        | State::Running
+        | State::Restarting(_)
+        | State::Stopped
+        | State::Completed
+        | State::Failed(_)
+        | State::Unknown => word_of(state),
+    }
+}
+
+fn standstill_of(state: &State) -> &'static str {
+    match state {
+        State::Paused => PAUSED,
+        State::Unresponsive => NOT_RESPONDING,
+        State::Pending
+        | State::Running
+        | State::Restarting(_)
+        | State::Stopped
+        | State::Completed
+        | State::Failed(_)
+        | State::Unknown => "",
+    }
 }
 
 /// The word for a state, as our own two ends say it.
@@ -110,6 +148,8 @@ pub fn word_of(state: &State) -> &'static str {
     match state {
         State::Pending => "Pending",
         State::Running => "Running",
+        State::Paused => "Paused",
+        State::Unresponsive => "NotResponding",
         State::Restarting(_) => "Restarting",
         State::Stopped => "Stopped",
         State::Completed => "Completed",
@@ -121,9 +161,13 @@ pub fn word_of(state: &State) -> &'static str {
 fn failure_of(state: &State) -> Option<&Failure> {
     match state {
         State::Restarting(failure) | State::Failed(failure) => Some(failure),
-        State::Pending | State::Running | State::Stopped | State::Completed | State::Unknown => {
-            None
-        }
+        State::Pending
+        | State::Running
+        | State::Paused
+        | State::Unresponsive
+        | State::Stopped
+        | State::Completed
+        | State::Unknown => None,
     }
 }
 
@@ -133,9 +177,13 @@ pub fn goes_on(state: &State) -> bool {
     match state {
         State::Restarting(_) => true,
         State::Failed(failure) => failure.retryable(),
-        State::Pending | State::Running | State::Stopped | State::Completed | State::Unknown => {
-            false
-        }
+        State::Pending
+        | State::Running
+        | State::Paused
+        | State::Unresponsive
+        | State::Stopped
+        | State::Completed
+        | State::Unknown => false,
     }
 }
 
@@ -150,10 +198,10 @@ fn reason_of(failure: Option<&Failure>) -> wire::FailureReason {
 pub fn actual_state(state: &State) -> agent::ActualState {
     match state {
         State::Pending | State::Restarting(_) => agent::ActualState::Pending,
-        State::Running => agent::ActualState::Running,
+        State::Running | State::Paused => agent::ActualState::Running,
         State::Stopped | State::Completed => agent::ActualState::Stopped,
         State::Failed(_) => agent::ActualState::Failed,
-        State::Unknown => agent::ActualState::Unknown,
+        State::Unresponsive | State::Unknown => agent::ActualState::Unknown,
     }
 }
 

@@ -57,6 +57,7 @@ fn agent_apply_request() {
         epoch: 300,
         whole_spec: None,
         secrets: Vec::new(),
+        paused: false,
     };
     let text = "
         0a 02 77 31                         # 1 id

@@ -357,6 +357,7 @@ fn a_held_spec_that_is_not_accepted_is_left_out_and_named() {
 #[test]
 fn an_inventory_item_is_of_one_mind() {
     let item = |id: &str, epoch| wire::InventoryItem {
+        paused: false,
         workload_id: id.into(),
         epoch,
         revision_id: "r".into(),

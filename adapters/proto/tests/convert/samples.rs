@@ -60,7 +60,8 @@ pub(crate) fn inventory(r: &mut Random) -> Inventory {
         held: r.list(3, |r, nth| Held {
             report: report(r, nth),
             revision: RevisionId::fixed("sha256:ab/cd@1"),
-            run: r.one_in(2),
+            run: true,
+            pause: r.one_in(2),
             spec: if r.one_in(4) { None } else { Some(spec(r)) },
         }),
         tombstones: tombstones(r),
@@ -96,6 +97,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         drivers: [DriverName::fixed("local"), DriverName::fixed("ceph-rbd")].into(),
         labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
         fence: r.one_in(2),
+        pauses: r.one_in(2),
         missing: WorkloadType::ALL
             .into_iter()
             .filter(|_| r.one_in(2))
@@ -165,7 +167,9 @@ pub(crate) fn command(r: &mut Random) -> Command {
         Order::Remove { purge: r.one_in(2) }
     } else {
         let revision = RevisionId::fixed("r7");
-        Order::Apply(Apply { revision, run: r.one_in(2), spec: spec(r), secrets: secrets(r) })
+        let run = r.one_in(2);
+        let pause = run && r.one_in(2);
+        Order::Apply(Apply { revision, run, pause, spec: spec(r), secrets: secrets(r) })
     };
     Command {
         term: Term(r.next() | 1),

@@ -13,7 +13,6 @@ use bollard::query_parameters::{
 use futures::future::{join_all, try_join3};
 use persys_model::id::WorkloadId;
 use persys_model::spec::STOP_GRACE_MS;
-use persys_node::input::Existing;
 use tokio::time::Instant;
 
 use crate::docker::call::{self, No, Reply};
@@ -43,8 +42,7 @@ impl Compose {
         pieces: &[Piece],
         grace: Duration,
     ) -> Result<(), Error> {
-        let running: Vec<&Piece> =
-            pieces.iter().filter(|piece| piece.state == Existing::Running).collect();
+        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
         if running.is_empty() {
             return Ok(());
         }
@@ -179,6 +177,8 @@ fn ranks<'a>(version: Option<&Version>, pieces: &[&'a Piece]) -> Vec<Vec<&'a Pie
 mod tests {
     use super::super::book::Shape;
     use super::super::names::Mark;
+    use persys_node::input::Existing;
+
     use super::*;
 
     #[test]

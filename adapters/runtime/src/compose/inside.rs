@@ -159,8 +159,7 @@ impl Usage for Compose {
 impl Compose {
     /// What each workload uses that one of these belongs to. One that ended meanwhile uses nothing.
     async fn readings(&self, pieces: &[Piece]) -> BTreeMap<WorkloadId, Reading> {
-        let running: Vec<_> =
-            pieces.iter().filter(|piece| piece.state == Existing::Running).collect();
+        let running: Vec<_> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
         let readings = running.iter().map(|piece| self.docker.reading_of(&piece.id));
         let mut all: BTreeMap<WorkloadId, Reading> = BTreeMap::new();
         for (piece, reading) in running.iter().zip(join_all(readings).await) {

@@ -41,8 +41,10 @@ impl Compose {
         });
         let settled = same.filter(|_| !pieces.is_empty());
         if let Some(version) = settled {
-            if judge(&record, &pieces).0 == Existing::Running {
-                return Ok(());
+            match judge(&record, &pieces).0 {
+                Existing::Running | Existing::Stuck { .. } => return Ok(()),
+                Existing::Paused { .. } => return self.resume(start, &pieces).await,
+                Existing::Created | Existing::Exited { .. } => {}
             }
             // All of it, if we stopped it, or if it has done its work and is to do it again.
             let services =
@@ -61,6 +63,27 @@ impl Compose {
         // What is not there cannot be gone back to.
         let good = record.good.clone().filter(|_| !pieces.is_empty());
         self.renew(start, good, version, &document).await
+    }
+
+    /// Pauses every container that runs. Those that have done their work stay as they are.
+    pub(super) async fn hold_still(&self, workload: &WorkloadId) -> Result<(), Error> {
+        let pieces = self.pieces(Some(workload)).await?;
+        if !pieces.iter().any(|piece| piece.state.is_alive()) {
+            return Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() });
+        }
+        for piece in pieces.iter().filter(|piece| piece.state == Existing::Running) {
+            self.docker.pause_by_id(&piece.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Resumes every container that is paused.
+    async fn resume(&self, start: &Start, pieces: &[Piece]) -> Result<(), Error> {
+        let limit = self.docker.time_within(start, self.docker.settings.deadlines.act)?;
+        for piece in pieces.iter().filter(|piece| piece.state == Existing::PAUSED) {
+            self.docker.resume_by_id(&piece.id, limit).await?;
+        }
+        self.not_too_late(start).await
     }
 
     /// The project of this stack, and its containers; an error if others are in that project.

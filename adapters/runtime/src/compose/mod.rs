@@ -57,6 +57,7 @@ impl Compose {
     pub fn new(docker: Docker, settings: Settings) -> Self {
         let book = Book::new(settings.folder.clone());
         let finder = Finder::new(settings.program.clone());
+        let docker = docker.apart();
         Self { docker, settings: Arc::new(settings), book, finder, turns: Turns::default() }
     }
 
@@ -121,6 +122,11 @@ impl Runtime for Compose {
     async fn start(&self, start: &Start) -> Result<(), Error> {
         let _turn = self.turns.take(&start.workload).await;
         self.bring_up(start).await
+    }
+
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        let _turn = self.turns.take(workload).await;
+        self.hold_still(workload).await
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | a service has ended that its policy starts again | exited, with that code |
 //! | one is missing, or was never started | created |
+//! | one is paused | paused: it is resumed as a whole |
+//! | one is stuck | stuck |
 //! | one runs | running |
 //! | all have ended and none is started again | exited, with the first bad code or 0 |
 //!
@@ -59,6 +61,15 @@ impl Compose {
                 pieces.push(Piece { id, mark, state });
             }
         }
+        if of.is_none() {
+            let running = pieces.iter().filter(|piece| piece.state == Existing::Running);
+            let stuck = self.docker.stuck(running.map(|piece| piece.id.clone()).collect()).await?;
+            for piece in &mut pieces {
+                if let Some(why) = stuck.get(&piece.id) {
+                    piece.state = Existing::Stuck { why: Arc::clone(why) };
+                }
+            }
+        }
         // By service, and by the number in the name.
         pieces.sort_by(|a, b| (&a.mark.service, &a.id).cmp(&(&b.mark.service, &b.id)));
         Ok(pieces)
@@ -111,7 +122,7 @@ impl Compose {
         }
         thing.addresses.sort_unstable();
         thing.ports.sort_unstable();
-        if thing.seen.state == Existing::Running {
+        if thing.seen.state.is_alive() {
             thing.finished_at = None;
         }
         Ok(Some(thing))
@@ -192,7 +203,11 @@ pub(super) fn judge<'a>(record: &Record, pieces: &'a [Piece]) -> (Existing, Opti
             Existing::Exited { code } if !record.is_over(&piece.mark.service, code) => {
                 return (Existing::Exited { code }, Some(piece));
             }
-            Existing::Exited { .. } | Existing::Created | Existing::Running => {}
+            Existing::Exited { .. }
+            | Existing::Created
+            | Existing::Running
+            | Existing::Paused { .. }
+            | Existing::Stuck { .. } => {}
         }
     }
     let started = |piece: &&Piece| piece.state != Existing::Created;
@@ -204,6 +219,11 @@ pub(super) fn judge<'a>(record: &Record, pieces: &'a [Piece]) -> (Existing, Opti
     });
     if !whole || pieces.iter().any(|piece| piece.state == Existing::Created) {
         return (Existing::Created, None);
+    }
+    let still = |piece: &&Piece| matches!(piece.state, Existing::Stuck { .. });
+    let held = |piece: &&Piece| matches!(piece.state, Existing::Paused { .. });
+    if let Some(piece) = pieces.iter().find(still).or_else(|| pieces.iter().find(held)) {
+        return (piece.state.clone(), None);
     }
     if pieces.iter().any(|piece| piece.state == Existing::Running) {
         return (Existing::Running, None);
@@ -223,7 +243,7 @@ pub(super) fn lacking(record: &Record, version: &Version, pieces: &[Piece]) -> V
         let whole = u32::try_from(mine.len()).is_ok_and(|count| count >= shape.replicas);
         whole
             && mine.iter().all(|piece| match piece.state {
-                Existing::Running => true,
+                Existing::Running | Existing::Paused { .. } | Existing::Stuck { .. } => true,
                 Existing::Exited { code } => record.is_over(name, code),
                 Existing::Created => false,
             })
@@ -250,6 +270,7 @@ mod tests {
     const DONE: Existing = Existing::Exited { code: 0 };
     const DIED: Existing = Existing::Exited { code: 3 };
     const MADE: Existing = Existing::Created;
+    const HELD: Existing = Existing::PAUSED;
 
     fn version(services: &[(&str, bool, u32)]) -> Version {
         let shape =
@@ -286,6 +307,9 @@ mod tests {
             (DONE, DIED, DIED, Some("web")),
             (MADE, RUNS, MADE, None),
             (DONE, MADE, MADE, None),
+            (RUNS, HELD, HELD, None),
+            (DONE, HELD, HELD, None),
+            (HELD, DIED, DIED, Some("web")),
         ];
         for (job, web, wanted, blamed) in rows {
             let pieces = [piece("job", job.clone()), piece("web", web.clone())];

@@ -139,15 +139,42 @@ impl Docker {
         Err(Error::TooLate { workload: start.workload.clone() })
     }
 
+    pub(super) async fn hold_still(&self, workload: &WorkloadId) -> Result<(), Error> {
+        match self.ours(workload).await? {
+            Some(ours) if ours.seen.state == Existing::PAUSED => Ok(()),
+            Some(ours) if ours.seen.state.is_alive() => self.pause_by_id(&ours.id).await,
+            Some(_) | None => {
+                Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() })
+            }
+        }
+    }
+
+    pub(crate) async fn pause_by_id(&self, id: &str) -> Result<(), Error> {
+        let client = self.client()?;
+        match call::ask("pause", self.settings.deadlines.act, client.pause_container(id)).await? {
+            Reply::Yes(()) => Ok(()),
+            // Somebody was faster, or it has ended: whoever looks next sees which.
+            Reply::No(no) if no.message.contains("already paused") => Ok(()),
+            Reply::No(no) => Err(Error::Refused { verb: "pause", detail: no.message }),
+        }
+    }
+
+    pub(crate) async fn resume_by_id(&self, id: &str, limit: Duration) -> Result<(), Error> {
+        let client = self.client()?;
+        match call::ask("resume", limit, client.unpause_container(id)).await? {
+            Reply::Yes(()) => Ok(()),
+            Reply::No(no) if no.message.contains("is not paused") => Ok(()),
+            Reply::No(no) => Err(Error::Refused { verb: "resume", detail: no.message }),
+        }
+    }
+
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
         grace: Duration,
     ) -> Result<(), Error> {
         match self.ours(workload).await? {
-            Some(ours) if ours.seen.state == Existing::Running => {
-                self.stop_by_id(&ours.id, grace).await
-            }
+            Some(ours) if ours.seen.state.is_alive() => self.stop_by_id(&ours.id, grace).await,
             Some(_) | None => Ok(()),
         }
     }
@@ -268,7 +295,7 @@ fn outdated(container: &ContainerSpec, ours: &Ours) -> bool {
     let labels = ours.raw.config.as_ref().and_then(|config| config.labels.as_ref());
     let made_with = labels.and_then(|labels| labels.get(VERSIONS)).map(String::as_str);
     let wanted = container.labels.get(VERSIONS).map(|versions| &**versions);
-    ours.seen.state != Existing::Running && made_with != wanted
+    !ours.seen.state.is_alive() && made_with != wanted
 }
 
 fn usable(start: &Start, ours: Ours) -> Result<Have, Error> {
@@ -277,8 +304,8 @@ fn usable(start: &Start, ours: Ours) -> Result<Have, Error> {
         return Err(Error::OtherRevision { workload, found: ours.seen.revision });
     }
     match ours.seen.state {
-        Existing::Running if ours.paused => Ok(Have::Paused(ours.id)),
-        Existing::Running => Ok(Have::Runs),
+        Existing::Paused { .. } => Ok(Have::Paused(ours.id)),
+        Existing::Running | Existing::Stuck { .. } => Ok(Have::Runs),
         Existing::Created | Existing::Exited { .. } => Ok(Have::Rests(ours.id)),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod identity;
 pub(crate) mod observe;
 pub(crate) mod refusal;
 pub(crate) mod streams;
+mod stuck;
 pub(crate) mod wakeups;
 
 mod adopted;
@@ -67,6 +68,7 @@ pub struct Docker {
     adopted: adopted::AdoptedTable,
     client: Arc<OnceLock<bollard::Docker>>,
     quota: Arc<layers::Quota>,
+    probes: Arc<stuck::Probes>,
 }
 
 impl Docker {
@@ -75,8 +77,9 @@ impl Docker {
     #[must_use]
     pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
         let adopted = adopted::AdoptedTable::open(settings.adopted.clone());
-        let (settings, client, quota) = (Arc::new(settings), Arc::default(), Arc::default());
-        Self { owner, settings, clock, adopted, client, quota }
+        let (settings, client) = (Arc::new(settings), Arc::default());
+        let (quota, probes) = (Arc::default(), Arc::default());
+        Self { owner, settings, clock, adopted, client, quota, probes }
     }
 
     /// Where the daemon is.
@@ -113,6 +116,10 @@ impl Runtime for Docker {
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
         self.make_and_start(start, container_of(&start.spec)?).await
+    }
+
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        self.hold_still(workload).await
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {

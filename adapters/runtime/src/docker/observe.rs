@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary,
@@ -25,7 +26,6 @@ use super::identity::{self, Mark};
 pub(crate) struct Ours {
     pub(crate) id: String,
     pub(crate) seen: Seen,
-    pub(crate) paused: bool,
     pub(crate) raw: ContainerInspectResponse,
 }
 
@@ -93,9 +93,12 @@ impl Docker {
     pub(crate) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
         let summaries = self.summaries(identity::label_filter(&self.owner), true).await?;
         let mut all = Vec::new();
+        let (mut running, mut ids) = (Vec::new(), HashMap::new());
         for summary in summaries {
             let Some(mark) = self.mark_of(&summary) else { continue };
             if let Some(existing) = summary_existing(&summary) {
+                running.extend(summary.id.clone().filter(|_| existing == Existing::Running));
+                ids.insert(mark.workload.clone(), summary.id);
                 all.push(seen(mark, existing));
             } else if let Some(ours) = self.ours(&mark.workload).await? {
                 // Only a container that is about to go, or a Docker with other words, needs this.
@@ -107,6 +110,13 @@ impl Docker {
                 && all.iter().all(|seen| seen.workload != workload)
             {
                 all.push(ours.seen);
+            }
+        }
+        let stuck = self.stuck(running).await?;
+        for seen in &mut all {
+            let id = ids.get(&seen.workload).and_then(Option::as_ref);
+            if let Some(why) = id.and_then(|id| stuck.get(id)) {
+                seen.state = Existing::Stuck { why: Arc::clone(why) };
             }
         }
         all.sort_by(|a, b| a.workload.cmp(&b.workload));
@@ -123,7 +133,7 @@ impl Docker {
         let mut running: Vec<_> = ours.collect();
         for workload in self.adopted.workloads() {
             if let Some(ours) = self.ours(&workload).await?
-                && ours.seen.state == Existing::Running
+                && ours.seen.state.is_alive()
                 && running.iter().all(|(known, _)| *known != workload)
             {
                 running.push((workload, ours.id));
@@ -173,8 +183,7 @@ fn ours_of(mark: Mark, raw: ContainerInspectResponse) -> Result<Ours, Error> {
     let state = raw.state.as_ref().ok_or_else(|| unreadable("no state"))?;
     let existing = existing(state).ok_or_else(|| unreadable("a state we do not know"))?;
     let id = raw.id.clone().ok_or_else(|| unreadable("no id"))?;
-    let paused = state.paused.unwrap_or_default();
-    Ok(Ours { id, seen: seen(mark, existing), paused, raw })
+    Ok(Ours { id, seen: seen(mark, existing), raw })
 }
 
 fn bare_name(raw: &ContainerInspectResponse) -> Option<&str> {
@@ -191,12 +200,11 @@ fn seen(mark: Mark, state: Existing) -> Seen {
     }
 }
 
-/// A paused container still holds what it holds, so it runs as far as anyone must care.
 pub(crate) fn existing(state: &ContainerState) -> Option<Existing> {
     match state.status? {
         ContainerStateStatusEnum::CREATED => Some(Existing::Created),
+        ContainerStateStatusEnum::PAUSED => Some(Existing::PAUSED),
         ContainerStateStatusEnum::RUNNING
-        | ContainerStateStatusEnum::PAUSED
         | ContainerStateStatusEnum::RESTARTING
         | ContainerStateStatusEnum::STOPPING => Some(Existing::Running),
         ContainerStateStatusEnum::EXITED
@@ -215,8 +223,8 @@ pub(crate) fn exit_code(state: &ContainerState) -> i32 {
 pub(crate) fn summary_existing(summary: &ContainerSummary) -> Option<Existing> {
     match summary.state? {
         ContainerSummaryStateEnum::CREATED => Some(Existing::Created),
+        ContainerSummaryStateEnum::PAUSED => Some(Existing::PAUSED),
         ContainerSummaryStateEnum::RUNNING
-        | ContainerSummaryStateEnum::PAUSED
         | ContainerSummaryStateEnum::RESTARTING
         | ContainerSummaryStateEnum::STOPPING => Some(Existing::Running),
         ContainerSummaryStateEnum::EXITED => {
@@ -232,7 +240,7 @@ pub(crate) fn summary_existing(summary: &ContainerSummary) -> Option<Existing> {
 
 fn thing(ours: Ours) -> Thing {
     let state = ours.raw.state.unwrap_or_default();
-    let runs = ours.seen.state == Existing::Running;
+    let runs = ours.seen.state.is_alive();
     let network = ours.raw.network_settings.unwrap_or_default();
     let addresses = addresses(network.networks);
     Thing {
@@ -301,7 +309,7 @@ mod tests {
         assert_eq!(summary(State::EXITED, "Beendet (137)"), None, "ask the container itself");
         assert_eq!(summary(State::DEAD, "Dead"), None);
         assert_eq!(summary(State::RUNNING, "Up 3 seconds"), Some(Existing::Running));
-        assert_eq!(summary(State::PAUSED, "Up 3 seconds (Paused)"), Some(Existing::Running));
+        assert_eq!(summary(State::PAUSED, "Up 3 seconds (Paused)"), Some(Existing::PAUSED));
         assert_eq!(summary(State::CREATED, "Created"), Some(Existing::Created));
     }
 

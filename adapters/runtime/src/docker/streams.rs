@@ -207,7 +207,7 @@ impl SessionControl for Control {
 impl Usage for Docker {
     async fn usage(&self, workload: &WorkloadId) -> Result<Option<Reading>, Error> {
         let Some(ours) = self.ours(workload).await? else { return Ok(None) };
-        if ours.seen.state != Existing::Running {
+        if !ours.seen.state.is_alive() {
             return Ok(None);
         }
         self.reading_of(&ours.id).await
@@ -306,7 +306,10 @@ impl Evidence for Docker {
         let Some(ours) = self.ours(workload).await? else { return Ok(None) };
         match ours.seen.state {
             Existing::Exited { .. } => {}
-            Existing::Created | Existing::Running => return Ok(None),
+            Existing::Created
+            | Existing::Running
+            | Existing::Paused { .. }
+            | Existing::Stuck { .. } => return Ok(None),
         }
         let state = ours.raw.state.unwrap_or_default();
         Ok(Some(self.end_of(&ours.id, state).await))

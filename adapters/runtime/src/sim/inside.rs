@@ -74,7 +74,7 @@ impl Follow {
                 self.at = self.at.saturating_add(fresh.len());
                 return Some((printed(fresh), self));
             }
-            if made.seen.state != Existing::Running {
+            if !made.seen.state.is_alive() {
                 return None;
             }
             match self.hints.recv().await {
@@ -167,7 +167,7 @@ impl Usage for Sim {
 }
 
 fn reading(made: &Made) -> Option<Reading> {
-    (made.seen.state == Existing::Running).then(|| Reading {
+    made.seen.state.is_alive().then(|| Reading {
         memory_limit_bytes: made.spec.resources.compute.memory_mib.saturating_mul(1 << 20),
         pids: 1,
         ..Reading::default()
@@ -186,7 +186,10 @@ impl Evidence for Sim {
                 let signal = End::signal_of(code);
                 Some(End { code, signal, last_lines, ..End::default() })
             }
-            Existing::Created | Existing::Running => None,
+            Existing::Created
+            | Existing::Running
+            | Existing::Paused { .. }
+            | Existing::Stuck { .. } => None,
         }))
     }
 }
@@ -209,7 +212,7 @@ impl Exclusive for Sim {
     async fn exclusive(&self) -> Result<Vec<WorkloadId>, Error> {
         let state = self.answering()?;
         let running = state.ours.values().filter(|made| {
-            made.seen.state == Existing::Running && made.spec.placement.class == Class::Exclusive
+            made.seen.state.is_alive() && made.spec.placement.class == Class::Exclusive
         });
         Ok(running.map(|made| made.seen.workload.clone()).collect())
     }

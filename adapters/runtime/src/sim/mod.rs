@@ -105,9 +105,28 @@ impl Sim {
     /// Lets a workload end by itself, if it runs.
     pub fn end(&self, workload: &WorkloadId, code: i32) {
         if let Some(made) = self.lock().ours.get_mut(workload)
-            && made.seen.state == Existing::Running
+            && made.seen.state.is_alive()
         {
             made.seen.state = Existing::Exited { code };
+        }
+        self.hint(Wakeup::Workload(workload.clone()));
+    }
+
+    /// Pauses a workload that runs, as somebody would behind the agent's back; `fault` if one did it.
+    pub fn freeze(&self, workload: &WorkloadId, fault: Option<&str>) {
+        self.stand_still(workload, Existing::Paused { fault: fault.map(Arc::from) });
+    }
+
+    /// Lets a workload that runs be stuck, for this reason.
+    pub fn stick(&self, workload: &WorkloadId, why: &str) {
+        self.stand_still(workload, Existing::Stuck { why: Arc::from(why) });
+    }
+
+    fn stand_still(&self, workload: &WorkloadId, how: Existing) {
+        if let Some(made) = self.lock().ours.get_mut(workload)
+            && made.seen.state == Existing::Running
+        {
+            made.seen.state = how;
         }
         self.hint(Wakeup::Workload(workload.clone()));
     }
@@ -220,7 +239,10 @@ impl Sim {
             made.seen.revision = start.revision.clone();
             made.seen.epoch = start.epoch;
             made.spec = Arc::clone(&start.spec);
-        } else if made.seen.state == Existing::Running {
+        } else if made.seen.state.is_alive() {
+            if let Existing::Paused { .. } = made.seen.state {
+                made.seen.state = Existing::Running;
+            }
             return Ok(());
         }
         made.started = Some(count);
@@ -237,9 +259,10 @@ impl State {
     /// A port of `start` that something else that runs has, and who.
     fn taken_port(&self, start: &Start) -> Option<(String, WorkloadId)> {
         let wanted = start.spec.host_ports();
-        let others = self.ours.values().filter(|made| {
-            made.seen.state == Existing::Running && made.seen.workload != start.workload
-        });
+        let others = self
+            .ours
+            .values()
+            .filter(|made| made.seen.state.is_alive() && made.seen.workload != start.workload);
         others.into_iter().find_map(|made| {
             let port = made.spec.host_ports().into_iter().find(|port| wanted.contains(port))?;
             Some((port.to_string(), made.seen.workload.clone()))
@@ -255,7 +278,7 @@ impl Made {
     }
 
     fn thing(&self) -> Thing {
-        let runs = self.seen.state == Existing::Running;
+        let runs = self.seen.state.is_alive();
         let moment = self.started.map(|count| format!("start {count}"));
         let ended = matches!(self.seen.state, Existing::Exited { .. });
         let ports = match &self.spec.kind {
@@ -312,10 +335,21 @@ impl Runtime for Sim {
         Ok(())
     }
 
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        match self.answering()?.ours.get_mut(workload).filter(|made| made.seen.state.is_alive()) {
+            Some(made) => made.seen.state = Existing::PAUSED,
+            None => {
+                let detail = "it does not run".to_owned();
+                return Err(Error::Refused { verb: "pause", detail });
+            }
+        }
+        self.hint(Wakeup::Workload(workload.clone()));
+        Ok(())
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        let running = |state: &State| {
-            state.ours.get(workload).is_some_and(|made| made.seen.state == Existing::Running)
-        };
+        let running =
+            |state: &State| state.ours.get(workload).is_some_and(|made| made.seen.state.is_alive());
         if !running(&*self.answering()?) {
             return Ok(());
         }
@@ -323,7 +357,7 @@ impl Runtime for Sim {
         tokio::time::sleep(self.settings.stop.min(grace)).await;
         let code = if self.settings.stop > grace { 137 } else { 143 };
         if let Some(made) = self.answering()?.ours.get_mut(workload)
-            && made.seen.state == Existing::Running
+            && made.seen.state.is_alive()
         {
             made.seen.state = Existing::Exited { code };
         }

@@ -144,7 +144,7 @@ fn follow(machines: Machines, workload: WorkloadId, console: Written) -> Output 
 impl Machines {
     async fn goes_on(&self, workload: &WorkloadId) -> bool {
         match self.present(workload).await {
-            Ok(ours) => ours.existing() == Existing::Running,
+            Ok(ours) => ours.existing().is_alive(),
             Err(Error::Absent { .. }) => false,
             Err(_) => true,
         }
@@ -168,7 +168,7 @@ impl Console for Machines {
     async fn console(&self, workload: &WorkloadId, force: bool) -> Result<ConsoleSession, Error> {
         let ours = self.present(workload).await?;
         let refused = |detail: String| Error::Refused { verb: "console", detail };
-        if ours.existing() != Existing::Running {
+        if !ours.existing().is_alive() {
             return Err(refused("it does not run".to_owned()));
         }
         let session = self.session().await?;
@@ -230,7 +230,7 @@ impl Usage for Machines {
     async fn usage(&self, workload: &WorkloadId) -> Result<Option<Reading>, Error> {
         let session = self.session().await?;
         let Some(ours) = self.ours(&session, workload).await? else { return Ok(None) };
-        if ours.existing() != Existing::Running {
+        if !ours.existing().is_alive() {
             return Ok(None);
         }
         let stats = self.sample().await?;
@@ -239,7 +239,7 @@ impl Usage for Machines {
 
     async fn usage_of_all(&self) -> Result<BTreeMap<WorkloadId, Reading>, Error> {
         let (all, stats) = (self.all().await?, self.sample().await?);
-        let running = all.iter().filter(|ours| ours.existing() == Existing::Running);
+        let running = all.iter().filter(|ours| ours.existing().is_alive());
         let readings = running.filter_map(|ours| {
             Some((ours.mark.workload.clone(), reading(of(&stats, &ours.domain)?)))
         });

@@ -64,7 +64,7 @@ impl Machines {
         ours: Ours,
     ) -> Result<(Domain, State), Error> {
         let workload = &start.workload;
-        if ours.existing() == Existing::Running {
+        if ours.existing().is_alive() {
             // What cannot be made must not end what runs.
             let plan = self.plan(session, start, vm, Power::On).await?;
             if !self.must_restart(&plan, &ours.record).await {
@@ -91,7 +91,8 @@ impl Machines {
             State::Running | State::Blocked | State::ShuttingDown | State::Asleep => {
                 return Ok(());
             }
-            State::Paused => {
+            State::Paused(_) => {
+                self.time_left(start)?;
                 let resumed = session.resume(domain).await;
                 return resumed.map_err(|said| call::told("start", said));
             }
@@ -154,6 +155,19 @@ impl Machines {
         Err(Error::TooLate { workload: start.workload.clone() })
     }
 
+    pub(super) async fn hold_still(&self, workload: &WorkloadId) -> Result<(), Error> {
+        let _turn = self.turns.take(workload).await;
+        let session = self.session().await?;
+        let there = self.ours(&session, workload).await?;
+        match there.filter(|ours| ours.existing().is_alive()) {
+            Some(ours) if ours.existing() == Existing::PAUSED => Ok(()),
+            Some(ours) => {
+                session.suspend(&ours.domain).await.map_err(|said| call::told("pause", said))
+            }
+            None => Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() }),
+        }
+    }
+
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
@@ -178,7 +192,7 @@ impl Machines {
             State::Off(_) => return Ok(()),
             // It is held as it crashed; there is nobody to hear the button.
             State::Crashed => return self.destroy(session, domain).await,
-            State::Paused => {
+            State::Paused(_) => {
                 session.resume(domain).await.map_err(|said| call::told("stop", said))?;
             }
             State::Running

@@ -121,6 +121,10 @@ impl Runtime for Machines {
         self.make_and_start(start, machine_of(&start.spec)?).await
     }
 
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        self.hold_still(workload).await
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         self.let_end(workload, grace).await
     }

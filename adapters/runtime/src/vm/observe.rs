@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use persys_libvirt::{AddressSource, Domain, Groups, Off, Session, State};
+use persys_libvirt::{AddressSource, Domain, Groups, Hold, Off, Session, State};
 use persys_model::id::WorkloadId;
 use persys_model::spec::Class;
 use persys_node::input::{Existing, Seen, ServiceEnds};
@@ -152,7 +153,7 @@ impl Machines {
         let session = self.session().await?;
         let Some(ours) = self.ours(&session, workload).await? else { return Ok(None) };
         let seen = ours.seen();
-        let runs = seen.state == Existing::Running;
+        let runs = seen.state.is_alive();
         let addresses = if runs { addresses(&session, &ours).await } else { Vec::new() };
         let ended = ours.record.ended.filter(|_| !runs);
         Ok(Some(Thing {
@@ -242,13 +243,27 @@ async fn failed_boot(folder: &Path, record: &Record, now_ms: u64) -> Option<Stri
     boot::sign(folder, record.console_from).await.map(str::to_owned)
 }
 
-/// A machine that is held still has what it has, so it runs as far as anyone must care. One whose boot
+/// A machine that libvirt holds for a moment, to save or move it, runs. One whose boot
 /// failed for good has ended, though its emulator is kept for whoever wants to look.
 fn existing(state: State, record: &Record) -> Existing {
     let known = record.ended.map(|ended| ended.code);
     match exit_code(state) {
         None if record.stuck.is_some() => Existing::Exited { code: known.unwrap_or(CRASHED) },
-        None => Existing::Running,
+        None => match state {
+            State::Paused(Hold::User) => Existing::PAUSED,
+            State::Paused(hold) => match hold.fault() {
+                Some(fault) => Existing::Paused { fault: Some(Arc::from(fault)) },
+                None => Existing::Running,
+            },
+            State::Running
+            | State::Blocked
+            | State::ShuttingDown
+            | State::Asleep
+            | State::None
+            | State::Other(_)
+            | State::Off(_)
+            | State::Crashed => Existing::Running,
+        },
         // libvirt says so of a machine that never ran, and of every one after its own restart.
         Some(_) if record.started_ms.is_none() && state == State::Off(Off::Unknown) => {
             Existing::Created
@@ -262,7 +277,7 @@ fn exit_code(state: State) -> Option<i32> {
     match state {
         State::Running
         | State::Blocked
-        | State::Paused
+        | State::Paused(_)
         | State::ShuttingDown
         | State::Asleep
         | State::None
@@ -298,7 +313,8 @@ mod tests {
         assert_eq!(code(Off::Destroyed), Existing::Exited { code: 137 });
         assert_eq!(code(Off::Crashed), Existing::Exited { code: 1 });
         assert_eq!(existing(State::Crashed, &ran(None)), Existing::Exited { code: 1 });
-        for state in [State::Running, State::Paused, State::ShuttingDown, State::Blocked] {
+        let moved = State::Paused(Hold::Passing);
+        for state in [State::Running, moved, State::ShuttingDown, State::Blocked] {
             assert_eq!(existing(state, &ran(Some(3))), Existing::Running, "{state:?}");
         }
     }

@@ -108,6 +108,35 @@ pub(crate) async fn ended(bench: &dyn Bench, workload: &WorkloadId) -> i32 {
     }
 }
 
+/// Paused and resumed, each twice; shown as paused, and stopped and removed while it is.
+pub(crate) async fn what_is_paused_is_shown_resumed_stopped_and_removed(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let order = start("contract-pause", "r1", bench.runs());
+    let id = &order.workload;
+    assert!(runtime.pause(id).await.is_err(), "there is nothing to pause");
+    runtime.prepare(&order.spec, &quiet).await.unwrap();
+    runtime.start(&order).await.unwrap();
+    let first = thing(bench, id).await;
+    for _ in 0..2 {
+        runtime.pause(id).await.unwrap();
+        assert_eq!(state(bench, id).await, Some(Existing::PAUSED));
+        assert_eq!(listed(bench, id).await.unwrap().state, Existing::PAUSED);
+    }
+    for _ in 0..2 {
+        runtime.start(&order).await.unwrap();
+        assert_eq!(state(bench, id).await, Some(Existing::Running));
+    }
+    assert_eq!(thing(bench, id).await.started_at, first.started_at, "it was not started anew");
+    runtime.pause(id).await.unwrap();
+    runtime.stop(id, Duration::from_secs(1)).await.unwrap();
+    assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
+    assert!(runtime.pause(id).await.is_err(), "what has ended cannot be paused");
+    runtime.start(&order).await.unwrap();
+    runtime.pause(id).await.unwrap();
+    runtime.remove(id, true).await.unwrap();
+    assert_eq!(state(bench, id).await, None);
+}
+
 /// Made, started, stopped, started again, removed; each twice, and each "already so" is success.
 pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
     let runtime = bench.runtime();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use persys_model::id::WorkloadId;
-use persys_node::input::{Observation, Outcome};
+use persys_node::input::{Existing, Observation, Outcome};
 use persys_runtime::docker::settings::Deadlines;
 use persys_runtime::error::outcome;
 use persys_runtime::runtime::observation;
@@ -15,7 +15,7 @@ use super::bench::{DockerBench, bench, bench_with, host};
 use crate::contract::{GRACE, quiet, start};
 
 /// How a stand-in for the daemon behaves.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Stand {
     /// Takes the connection and says nothing.
     Hangs,
@@ -23,6 +23,8 @@ enum Stand {
     Nonsense,
     /// Passes the request on and drops the answer.
     LosesAnswers,
+    /// Passes on what is about others than a container with one of these names.
+    HangsFor([String; 2]),
 }
 
 /// A stand-in for the daemon, gone when it is dropped.
@@ -39,7 +41,7 @@ impl StandIn {
         let task = tokio::spawn(async move {
             loop {
                 let (connection, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stand, connection, real.clone()));
+                tokio::spawn(serve(stand.clone(), connection, real.clone()));
             }
         });
         Self { path, task }
@@ -62,6 +64,15 @@ async fn serve(stand: Stand, mut connection: tokio::net::UnixStream, real: Strin
     let length = connection.read(&mut request).await.unwrap();
     match stand {
         Stand::Hangs => std::future::pending().await,
+        Stand::HangsFor(names) => {
+            let text = String::from_utf8_lossy(&request[..length]).into_owned();
+            if names.iter().any(|name| text.contains(&format!("/containers/{name}/"))) {
+                std::future::pending::<()>().await;
+            }
+            let mut daemon = tokio::net::UnixStream::connect(real).await.unwrap();
+            daemon.write_all(&request[..length]).await.unwrap();
+            drop(tokio::io::copy(&mut daemon, &mut connection).await);
+        }
         Stand::Nonsense => {
             let body = r#"[{"Id":"x","State":"levitating","Names":["/a"]}]"#;
             let answer = format!(
@@ -155,4 +166,39 @@ async fn a_lost_answer_makes_no_second_container() {
     assert_eq!(found.id, made.id, "the same one");
     assert_eq!(outcome(&lossy.remove(&order.workload, true).await), Outcome::Unknown);
     assert_eq!(real.docker.list().await.unwrap(), [], "gone all the same");
+}
+
+/// The daemon answers for all but one: that one is stuck, and nothing is concluded about the others.
+#[tokio::test]
+async fn a_container_the_daemon_does_not_answer_for_is_stuck() {
+    let real = bench();
+    let (stuck, well) = (start("stuck", "r1", real.runs()), start("well", "r1", real.runs()));
+    for order in [&stuck, &well] {
+        real.docker.start(order).await.unwrap();
+    }
+    let id = real.docker.inspect(&stuck.workload).await.unwrap().unwrap().id;
+    let daemon = StandIn::new(Stand::HangsFor([id, real.name("stuck")]));
+    let settings = persys_runtime::docker::settings::Settings {
+        host: daemon.host(),
+        deadlines: Deadlines { ask: Duration::from_secs(1), ..Deadlines::default() },
+        ..super::bench::settings(&real.prefix)
+    };
+    let owner = super::bench::owner(&real.prefix);
+    let docker =
+        persys_runtime::docker::Docker::new(owner, settings, persys_runtime::Clock::since_boot());
+    let begun = Instant::now();
+    let list = docker.list().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let state = |name: &str| list.iter().find(|seen| seen.workload.as_str() == name).unwrap();
+    let Existing::Stuck { why } = &state("stuck").state else { panic!("{list:?}") };
+    assert!(why.contains("not for this one"), "{why}");
+    assert_eq!(state("well").state, Existing::Running);
+    assert_eq!(outcome(&docker.stop(&stuck.workload, GRACE).await), Outcome::Unknown);
+    for order in [&stuck, &well] {
+        assert_eq!(
+            real.docker.inspect(&order.workload).await.unwrap().unwrap().seen.state,
+            Existing::Running
+        );
+        real.docker.remove(&order.workload, true).await.unwrap();
+    }
 }

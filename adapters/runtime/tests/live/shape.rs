@@ -271,7 +271,7 @@ async fn what_somebody_paused_is_started_stopped_and_removed() {
     bench.docker.start(&order).await.unwrap();
     let name = bench.name("paused");
     bench.raw.pause_container(&name).await.unwrap();
-    assert_eq!(state(&bench, &order.workload).await, Some(Existing::Running));
+    assert_eq!(state(&bench, &order.workload).await, Some(Existing::PAUSED));
     bench.docker.start(&order).await.unwrap();
     let raw = bench.raw.inspect_container(&name, None::<InspectContainerOptions>).await.unwrap();
     assert_eq!(raw.state.unwrap().paused, Some(false));

@@ -16,6 +16,7 @@ macro_rules! keeps {
 
 keeps!(
     lifecycle_twice,
+    what_is_paused_is_shown_resumed_stopped_and_removed,
     labels_are_listed,
     exclusive_work_is_known,
     updates_come_over_what_runs,

@@ -20,6 +20,10 @@ pub(crate) struct AssignmentShape {
     v: u32,
     workload: Arc<str>,
     phase: PhaseShape,
+    /// A phase that earlier releases do not know, beside the nearest one they do know, as with `exact` of
+    /// the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exact_phase: Option<PhaseShape>,
     reason: ReasonShape,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<PlaceShape>,
@@ -44,7 +48,25 @@ struct ReasonShape {
 
 /// The code that earlier releases read in place of this one, if they do not know it.
 fn nearest(code: ReasonCode) -> Option<ReasonCode> {
-    (code == ReasonCode::DispatchFailed).then_some(ReasonCode::Placed)
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others were always known")]
+    match code {
+        ReasonCode::DispatchFailed => Some(ReasonCode::Placed),
+        ReasonCode::PauseRequested => Some(ReasonCode::Updated),
+        ReasonCode::Paused | ReasonCode::FoundPaused | ReasonCode::NotResponding => {
+            Some(ReasonCode::Running)
+        }
+        _ => None,
+    }
+}
+
+/// The phase that earlier releases read in place of this one, if they do not know it.
+fn nearest_phase(phase: Phase) -> Option<Phase> {
+    matches!(phase, Phase::Paused | Phase::Unresponsive).then_some(Phase::Running)
+}
+
+/// The phase meant by a stored one and the exact one beside it.
+fn meant_phase(phase: Phase, exact: Option<Phase>) -> Phase {
+    exact.filter(|exact| nearest_phase(*exact) == Some(phase)).unwrap_or(phase)
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,6 +83,8 @@ struct PlaceShape {
     node: Arc<str>,
     epoch: u64,
     generation: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
     reserved: ResourcesShape,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ports: Vec<HostPortShape>,
@@ -84,11 +108,11 @@ struct FormerShape {
 }
 
 mirror!(PhaseShape of Phase {
-    Pending, Starting, Running, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
+    Pending, Starting, Running, Paused, Unresponsive, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
 });
 mirror!(CodeShape of ReasonCode {
     Submitted, NoNodeFits, Placed, Running, DispatchFailed, Updated, UpdateWaits, StopRequested, Stopped,
-    StartRequested, Completed, Restarting, AttemptFailed, GaveUp, RetryRequested, RetryDue,
+    PauseRequested, Paused, FoundPaused, NotResponding, StartRequested, Completed, Restarting, AttemptFailed, GaveUp, RetryRequested, RetryDue,
     NodeLost, NodeDrained, DataOnNode, WaitsForFence, DeleteRequested, Recovered, Adopted,
 });
 mirror!(FailureReasonShape of FailureReason {
@@ -105,7 +129,8 @@ impl Record for Assignment {
         AssignmentShape {
             v: VERSION,
             workload: Arc::from(workload.as_str()),
-            phase: (*phase).into(),
+            phase: nearest_phase(*phase).unwrap_or(*phase).into(),
+            exact_phase: nearest_phase(*phase).map(|_| (*phase).into()),
             reason: reason.into(),
             place: place.as_ref().map(PlaceShape::from),
             former: former.collect(),
@@ -126,7 +151,7 @@ impl Record for Assignment {
         }
         Ok(Self {
             workload: name("workload", &shape.workload, WorkloadId::new)?,
-            phase: shape.phase.into(),
+            phase: meant_phase(shape.phase.into(), shape.exact_phase.map(Phase::from)),
             reason: shape.reason.into(),
             place: shape.place.map(PlaceShape::read).transpose()?,
             former,
@@ -197,11 +222,12 @@ impl From<ReasonShape> for Reason {
 
 impl From<&Place> for PlaceShape {
     fn from(place: &Place) -> Self {
-        let Place { node, epoch, generation, reserved, ports, version, shadow } = place;
+        let Place { node, epoch, generation, paused, reserved, ports, version, shadow } = place;
         Self {
             node: Arc::from(node.as_str()),
             epoch: epoch.0,
             generation: generation.0,
+            paused: *paused,
             reserved: reserved.into(),
             ports: ports.iter().map(|port| HostPortShape::from(*port)).collect(),
             version: version.as_ref().map(VersionShape::from),
@@ -217,6 +243,7 @@ impl PlaceShape {
             node: name("place.node", &self.node, NodeId::new)?,
             epoch: Epoch(self.epoch),
             generation: Generation(self.generation),
+            paused: self.paused,
             reserved: self.reserved.read()?,
             ports: ports?,
             version: self.version.map(VersionShape::read).transpose()?,

@@ -44,6 +44,8 @@ pub(crate) struct NodeShape {
     drain: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "is_false")]
     fence: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pauses: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingShape>,
 }
@@ -90,6 +92,7 @@ impl Record for Node {
             drivers,
             labels: agent_labels,
             fence,
+            pauses,
             missing,
         } = facts;
         NodeShape {
@@ -112,6 +115,7 @@ impl Record for Node {
             taints: taints.iter().map(TaintShape::from).collect(),
             drain: drain.clone(),
             fence: *fence,
+            pauses: *pauses,
             missing: missing
                 .iter()
                 .map(|(kind, why)| MissingShape { kind: (*kind).into(), why: Arc::clone(why) })
@@ -138,6 +142,7 @@ impl Record for Node {
             drivers: drivers?,
             labels: shape.agent_labels,
             fence: shape.fence,
+            pauses: shape.pauses,
             missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };
         Ok(Self {

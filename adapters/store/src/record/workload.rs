@@ -10,7 +10,7 @@ use persys_model::workload::{Desired, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::spec::SpecShape;
-use super::{Beside, Record, VERSION, mirror, name};
+use super::{Beside, Record, VERSION, name};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WorkloadShape {
@@ -19,11 +19,36 @@ pub(crate) struct WorkloadShape {
     revision: Arc<str>,
     generation: u64,
     desired: DesiredShape,
+    /// Beside `Running`: it is to be paused. Releases that do not know this have it run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
     created_ms: u64,
     spec: SpecShape,
 }
 
-mirror!(DesiredShape of Desired { Running, Stopped, Deleted });
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum DesiredShape {
+    Running,
+    Stopped,
+    Deleted,
+}
+
+fn desired_shape(desired: Desired) -> DesiredShape {
+    match desired {
+        Desired::Running | Desired::Paused => DesiredShape::Running,
+        Desired::Stopped => DesiredShape::Stopped,
+        Desired::Deleted => DesiredShape::Deleted,
+    }
+}
+
+fn read_desired(shape: DesiredShape, paused: bool) -> Desired {
+    match shape {
+        DesiredShape::Running if paused => Desired::Paused,
+        DesiredShape::Running => Desired::Running,
+        DesiredShape::Stopped => Desired::Stopped,
+        DesiredShape::Deleted => Desired::Deleted,
+    }
+}
 
 impl Record for Workload {
     type Shape = WorkloadShape;
@@ -35,7 +60,8 @@ impl Record for Workload {
             id: Arc::from(id.as_str()),
             revision: Arc::from(revision.as_str()),
             generation: generation.0,
-            desired: (*desired).into(),
+            desired: desired_shape(*desired),
+            paused: *desired == Desired::Paused,
             created_ms: created_at.0,
             spec: SpecShape::from(&**spec),
         }
@@ -51,7 +77,7 @@ impl Record for Workload {
             spec: Arc::new(shape.spec.read()?),
             revision: name("revision", &shape.revision, RevisionId::new)?,
             generation: Generation(shape.generation),
-            desired: shape.desired.into(),
+            desired: read_desired(shape.desired, shape.paused),
             created_at: WallMillis(shape.created_ms),
         })
     }

@@ -69,6 +69,9 @@ struct IntentShape {
     completed: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     started: bool,
+    /// Beside `run`: it is to be paused. Releases that do not know this have it run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,7 +167,7 @@ pub(super) fn intent(
         epoch: epoch.0,
         revision: Arc::from(revision.as_str()),
         goal: match *goal {
-            Goal::Run => GoalShape::Run,
+            Goal::Run | Goal::Pause => GoalShape::Run,
             Goal::Rest => GoalShape::Rest,
             Goal::Gone { purge } => GoalShape::Gone { purge },
         },
@@ -178,6 +181,7 @@ pub(super) fn intent(
         }),
         completed: *completed,
         started: *started,
+        paused: *goal == Goal::Pause,
     };
     serde_json::to_vec(&shape).map_err(|error| error.to_string())
 }
@@ -197,6 +201,7 @@ pub(super) fn read_intent(
         epoch,
         revision,
         goal: match shape.goal {
+            GoalShape::Run if shape.paused => Goal::Pause,
             GoalShape::Run => Goal::Run,
             GoalShape::Rest => Goal::Rest,
             GoalShape::Gone { purge } => Goal::Gone { purge },

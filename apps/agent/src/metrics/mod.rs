@@ -39,8 +39,17 @@ const METHODS: &[&str] = &[
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
 ];
-const STATES: [&str; 7] =
-    ["Pending", "Running", "Restarting", "Stopped", "Completed", "Failed", "Unknown"];
+const STATES: [&str; 9] = [
+    "Pending",
+    "Running",
+    "Paused",
+    "NotResponding",
+    "Restarting",
+    "Stopped",
+    "Completed",
+    "Failed",
+    "Unknown",
+];
 const KINDS: [&str; 4] = ["container", "compose", "vm", "unknown"];
 const TASKS: [&str; 2] = ["apply_workload", "delete_workload"];
 const STATUSES: [&str; 2] = ["completed", "failed"];

@@ -156,6 +156,8 @@ fn service_status(service: ServiceStatus) -> api::ServiceStatus {
     let (state, exit_code) = match service.state {
         Existing::Created => ("created", 0),
         Existing::Running => ("running", 0),
+        Existing::Paused { .. } => ("paused", 0),
+        Existing::Stuck { .. } => ("not responding", 0),
         Existing::Exited { code } => ("exited", code),
     };
     api::ServiceStatus {

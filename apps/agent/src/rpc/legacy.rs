@@ -198,18 +198,20 @@ pub(crate) fn held_again(
     workload: &WorkloadId,
     held: &Intent,
 ) -> Option<Command> {
-    let apply = |run| {
+    let apply = |run, pause| {
         let spec = held.spec.clone()?;
         Some(Order::Apply(Apply {
             revision: held.revision.clone(),
             run,
+            pause,
             spec,
             secrets: Arc::clone(&held.secrets),
         }))
     };
     let order = match held.goal {
-        Goal::Run => apply(true)?,
-        Goal::Rest => apply(false)?,
+        Goal::Run => apply(true, false)?,
+        Goal::Pause => apply(true, true)?,
+        Goal::Rest => apply(false, false)?,
         Goal::Gone { purge } => Order::Remove { purge },
     };
     Some(Command { term, session, epoch: held.epoch, workload: workload.clone(), order })
@@ -219,6 +221,7 @@ pub(crate) fn held_again(
 fn apply(checked: CheckedApply, held: Option<&Intent>) -> Result<Apply, &'static str> {
     let run = match checked.desired {
         Desired::Running => true,
+        Desired::Paused => return Err("to have a workload paused, ask its scheduler"),
         Desired::Stopped => false,
         Desired::Deleted => return Err("to have a workload gone, delete it"),
     };
@@ -227,5 +230,5 @@ fn apply(checked: CheckedApply, held: Option<&Intent>) -> Result<Apply, &'static
     let spec = spec.ok_or("spec is missing, and nothing is known of this workload")?;
     let revision = checked.revision.or_else(|| held.map(|held| held.revision.clone()));
     let revision = revision.ok_or("revision_id is missing")?;
-    Ok(Apply { revision, run, spec, secrets: Arc::default() })
+    Ok(Apply { revision, run, pause: false, spec, secrets: Arc::default() })
 }

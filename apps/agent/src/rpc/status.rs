@@ -47,7 +47,7 @@ pub(super) fn all(agent: &Agent, history: &History) -> Vec<wire::WorkloadStatus>
 }
 
 fn of(held: &Held, actions: &[&Action]) -> wire::WorkloadStatus {
-    let Held { report, revision, run, spec } = held;
+    let Held { report, revision, run, pause: _, spec } = held;
     let kind = spec.as_ref().map(|spec| workload_type(spec.workload_type()));
     let desired = if *run { wire::DesiredState::Running } else { wire::DesiredState::Stopped };
     let mut metadata = BTreeMap::from([("state".to_owned(), word_of(&report.state).to_owned())]);
@@ -121,6 +121,8 @@ pub(super) fn add_thing(status: &mut wire::WorkloadStatus, thing: &Thing) {
     match thing.seen.state {
         Existing::Created => add("state", "created".to_owned()),
         Existing::Running => add("state", "running".to_owned()),
+        Existing::Paused { .. } => add("state", "paused".to_owned()),
+        Existing::Stuck { .. } => add("state", "not responding".to_owned()),
         Existing::Exited { code } => {
             add("state", "exited".to_owned());
             add("exit_code", code.to_string());
@@ -139,6 +141,8 @@ pub(super) fn add_thing(status: &mut wire::WorkloadStatus, thing: &Thing) {
         let state = match service.state {
             Existing::Created => "created".to_owned(),
             Existing::Running => "running".to_owned(),
+            Existing::Paused { .. } => "paused".to_owned(),
+            Existing::Stuck { .. } => "not responding".to_owned(),
             Existing::Exited { code: 0 } if service.one_shot => "done".to_owned(),
             Existing::Exited { code } => format!("exited with code {code}"),
         };

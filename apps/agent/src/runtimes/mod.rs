@@ -417,6 +417,15 @@ impl Runtime for Runtimes {
         part.runtime.start(start).await
     }
 
+    async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
+        for part in &self.parts {
+            if part.about(workload, part.runtime.inspect(workload).await)?.is_some() {
+                return part.runtime.pause(workload).await;
+            }
+        }
+        Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() })
+    }
+
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
         for part in &self.parts {
             part.about(workload, part.runtime.stop(workload, grace).await)?;
@@ -434,8 +443,7 @@ impl Runtime for Runtimes {
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {
         for part in &self.parts {
-            let there = part.runtime.inspect(workload).await;
-            if let Some(thing) = part.about(workload, there)? {
+            if let Some(thing) = part.about(workload, part.runtime.inspect(workload).await)? {
                 return Ok(Some(thing));
             }
         }

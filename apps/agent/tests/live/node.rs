@@ -120,7 +120,13 @@ pub(crate) async fn order_spec(agent: &Running, id: &str, epoch: u64, spec: Opti
         if let (term, Some(session)) = tokens {
             let order = spec.clone().map_or(Order::Remove { purge: true }, |spec| {
                 let revision = RevisionId::fixed("r1");
-                Order::Apply(Apply { revision, run: true, spec, secrets: Arc::default() })
+                Order::Apply(Apply {
+                    revision,
+                    run: true,
+                    pause: false,
+                    spec,
+                    secrets: Arc::default(),
+                })
             });
             let workload = WorkloadId::new(id).unwrap();
             let command = Command { term, session, epoch: Epoch(epoch), workload, order };

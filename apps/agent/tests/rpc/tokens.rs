@@ -22,7 +22,7 @@ fn order(epoch: u64) -> Order {
         secrets: Vec::new(),
     });
     let revision = RevisionId::new(&format!("rev-{epoch}")).unwrap();
-    Order::Apply(Apply { revision, run: true, spec, secrets: Arc::default() })
+    Order::Apply(Apply { revision, run: true, pause: false, spec, secrets: Arc::default() })
 }
 
 /// Whether the order was obeyed, and the rule that refused it.

@@ -95,6 +95,10 @@ pub(crate) enum Command {
     Stop(Ids),
     /// Start workloads that were stopped.
     Start(Ids),
+    /// Pause workloads: they get no CPU time and keep their memory and place.
+    Pause(Ids),
+    /// Let paused workloads run again.
+    Resume(Ids),
     /// Stop and start workloads where they are.
     Restart(Restart),
     /// Try failed workloads again.

@@ -1,4 +1,4 @@
-//! `stop`, `start`, `restart`, `retry`, `delete`.
+//! `stop`, `start`, `pause`, `resume`, `restart`, `retry`, `delete`.
 
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
@@ -18,6 +18,8 @@ use crate::wait::{self, Ended};
 pub(super) enum Verb {
     Stop,
     Start,
+    Pause,
+    Resume,
     Restart,
     Retry,
     Delete,
@@ -27,7 +29,8 @@ impl Verb {
     fn goal(self) -> Goal {
         match self {
             Self::Stop => Goal::Stopped,
-            Self::Start | Self::Restart | Self::Retry => Goal::Running,
+            Self::Pause => Goal::Paused,
+            Self::Start | Self::Resume | Self::Restart | Self::Retry => Goal::Running,
             Self::Delete => Goal::Gone,
         }
     }
@@ -36,6 +39,8 @@ impl Verb {
         match self {
             Self::Stop => "stopped",
             Self::Start => "started",
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
             Self::Restart => "restarted",
             Self::Retry => "tried again",
             Self::Delete => "deleted",
@@ -101,6 +106,8 @@ async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<S
     match verb {
         Verb::Stop => desired(client, id, "Stopped").await?,
         Verb::Start => desired(client, id, "Running").await?,
+        Verb::Pause => return pause(client, id).await,
+        Verb::Resume => return resume(client, id).await,
         Verb::Restart => Box::pin(restart(shell, client, id)).await?,
         Verb::Retry => retry(client, id).await?,
         Verb::Delete => return delete(client, id).await,
@@ -137,6 +144,18 @@ pub(super) async fn delete(client: &Client, id: &str) -> Result<String, Problem>
     } else {
         Err(Problem::new(what).why(answer.error_message))
     }
+}
+
+async fn pause(client: &Client, id: &str) -> Result<String, Problem> {
+    let request = compute::PauseRequest { workload_id: id.to_owned() };
+    let what = format!("{id} cannot be paused");
+    Ok(client.ask(&what, client.compute().pause(request)).await?.note)
+}
+
+async fn resume(client: &Client, id: &str) -> Result<String, Problem> {
+    let request = compute::ResumeRequest { workload_id: id.to_owned() };
+    let what = format!("{id} cannot be resumed");
+    Ok(client.ask(&what, client.compute().resume(request)).await?.note)
 }
 
 /// Restarts it where it is; with an older scheduler stops it, waits, and starts it.

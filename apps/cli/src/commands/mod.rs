@@ -82,6 +82,8 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Secret(command) => Box::pin(secrets::run(shell, command)),
         Command::Stop(ids) => Box::pin(async move { each(shell, &ids, Verb::Stop).await }),
         Command::Start(ids) => Box::pin(async move { each(shell, &ids, Verb::Start).await }),
+        Command::Pause(ids) => Box::pin(async move { each(shell, &ids, Verb::Pause).await }),
+        Command::Resume(ids) => Box::pin(async move { each(shell, &ids, Verb::Resume).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
         Command::Retry(ids) => Box::pin(async move { each(shell, &ids, Verb::Retry).await }),
         Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),

@@ -319,6 +319,7 @@ async fn done(
     }
     let mut text = match (goal, view.status.as_str()) {
         (Goal::Gone, _) => return shell.line("it is gone"),
+        (Goal::Paused, _) => format!("{id} is paused\n"),
         (Goal::Stopped, _) => format!("{id} is stopped\n"),
         (Goal::Running, "Completed") => {
             format!("{id} ran to its end on node {}\n", view.assigned_node_id)
@@ -329,6 +330,7 @@ async fn done(
         text.extend([format!("  {}\n", link(address))]);
     }
     let next = match (goal, view.status.as_str()) {
+        (Goal::Paused, _) => vec![format!("persys resume {id}"), format!("persys stop {id}")],
         (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys delete {id}")],
         (_, "Completed") => vec![format!("persys logs {id}"), format!("persys delete {id}")],
         (_, _) => vec![format!("persys logs -f {id}"), format!("persys delete {id}")],

@@ -14,7 +14,8 @@ use crate::show::moment::length;
 /// Names in one sentence.
 const NAMES: usize = 5;
 /// States of a workload that do not last.
-const PASSING: [&str; 6] = ["Pending", "Starting", "Restarting", "Stopping", "Backoff", "Deleting"];
+const PASSING: [&str; 7] =
+    ["Pending", "Starting", "NotResponding", "Restarting", "Stopping", "Backoff", "Deleting"];
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,8 @@ const FAILURES: u32 = 2;
 pub(crate) enum Goal {
     /// It runs, or has run to its end.
     Running,
+    /// It is paused.
+    Paused,
     /// It is at rest.
     Stopped,
     /// It is gone.
@@ -79,6 +81,13 @@ impl Judge {
         let held = self.held_for(view, now);
         match self.goal {
             Goal::Gone => Verdict::Wait,
+            Goal::Paused if view.desired_state != "Paused" => Verdict::Overruled,
+            Goal::Paused => match view.status.as_str() {
+                "Paused" | "Completed" => Verdict::Done,
+                "Failed" => Verdict::Unhealthy,
+                "Pending" => settled(held),
+                _ => Verdict::Wait,
+            },
             Goal::Stopped if view.desired_state == "Running" => Verdict::Overruled,
             Goal::Stopped => {
                 if ["Stopped", "Completed"].contains(&view.status.as_str()) {

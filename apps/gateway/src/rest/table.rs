@@ -124,6 +124,8 @@ pub const NEW: &[Row] = &[
     row!(Get "/v1/workloads/{id}/why", compute "Why", bare, WORKLOAD, Plain, "Says why a workload is as it is, and what would change that"),
     row!(Post "/v1/workloads/{id}/retry", control "RetryWorkload", bare, WORKLOAD, ACCEPTED, "Tries a failed workload again"),
     row!(Post "/v1/workloads/{id}/restart", compute "Restart", bare, WORKLOAD, Plain, "Stops a workload and starts it where it is"),
+    row!(Post "/v1/workloads/{id}/pause", compute "Pause", bare, WORKLOAD, Plain, "Pauses a workload: it gets no CPU time and keeps all it has"),
+    row!(Post "/v1/workloads/{id}/resume", compute "Resume", bare, WORKLOAD, Plain, "Lets a paused workload run again"),
     row!(Post "/v1/workloads/{id}/stop", control "ApplyWorkload", bare,
         &[Fill(Path("id"), "workload_id"), Fill(Always("Stopped"), "desired_state")], DONE, "Stops a workload"),
     row!(Post "/v1/workloads/{id}/start", control "ApplyWorkload", bare,

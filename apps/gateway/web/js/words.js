@@ -66,6 +66,8 @@ const LOOKS = {
   Bound: ['good', 'disc'],
   Pending: ['wait', 'clock'],
   Scheduled: ['busy', 'half'],
+  Paused: ['idle', 'half'],
+  NotResponding: ['bad', 'cross'],
   Restarting: ['warn', 'turn'],
   RetryPending: ['warn', 'turn'],
   Draining: ['warn', 'half'],
@@ -85,7 +87,7 @@ export function look(status) {
 
 // In the order in which they deserve a look.
 export const STATES = [
-  'Failed', 'RetryPending', 'Restarting', 'Pending', 'Scheduled', 'Stopping', 'Deleting', 'Running', 'Completed', 'Stopped',
+  'Failed', 'NotResponding', 'RetryPending', 'Restarting', 'Paused', 'Pending', 'Scheduled', 'Stopping', 'Deleting', 'Running', 'Completed', 'Stopped',
 ];
 
 export function workloadStatus(view) {

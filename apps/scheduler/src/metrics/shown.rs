@@ -18,10 +18,12 @@ use crate::standing::{Role, Standing};
 
 /// Words dashboards expect even where nothing is ever in that state.
 const EXPECTED: [&str; 3] = ["deleted", "updating", "unknown"];
-const PHASES: [Phase; 10] = [
+const PHASES: [Phase; 12] = [
     Phase::Pending,
     Phase::Starting,
     Phase::Running,
+    Phase::Paused,
+    Phase::Unresponsive,
     Phase::Restarting,
     Phase::Stopping,
     Phase::Stopped,
@@ -223,7 +225,7 @@ impl Shown {
             self.workloads.set([phase_word(phase)], count);
         }
         self.desired.set(["unknown"], 0);
-        for desired in [Desired::Running, Desired::Stopped, Desired::Deleted] {
+        for desired in [Desired::Running, Desired::Paused, Desired::Stopped, Desired::Deleted] {
             let count = tally.desired.get(&desired).copied().unwrap_or(0);
             self.desired.set([desired_word(desired)], count);
         }
@@ -312,6 +314,8 @@ fn phase_word(phase: Phase) -> &'static str {
         Phase::Pending => "pending",
         Phase::Starting => "scheduled",
         Phase::Running => "running",
+        Phase::Paused => "paused",
+        Phase::Unresponsive => "notresponding",
         Phase::Restarting => "restarting",
         Phase::Stopping => "stopping",
         Phase::Stopped => "stopped",
@@ -325,6 +329,7 @@ fn phase_word(phase: Phase) -> &'static str {
 fn desired_word(desired: Desired) -> &'static str {
     match desired {
         Desired::Running => "running",
+        Desired::Paused => "paused",
         Desired::Stopped => "stopped",
         Desired::Deleted => "deleted",
     }

@@ -312,6 +312,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             drivers,
             labels,
             fence: false,
+            pauses: false,
             missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },

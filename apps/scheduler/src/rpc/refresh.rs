@@ -129,7 +129,7 @@ impl Control {
             Err(error) => return stays(error.to_string()),
         };
         let desired_state = match desired {
-            Desired::Running | Desired::Deleted => "Running",
+            Desired::Running | Desired::Paused | Desired::Deleted => "Running",
             Desired::Stopped => "Stopped",
         };
         let request = wire::ApplyWorkloadRequest {

@@ -23,7 +23,7 @@ impl World {
         match ask {
             Ask::Apply { workload, spec, revision, desired } => match desired {
                 Desired::Deleted => self.ask_delete(request, &workload),
-                Desired::Running | Desired::Stopped => {
+                Desired::Running | Desired::Paused | Desired::Stopped => {
                     match self.workload_by_id.get(&workload).copied() {
                         Some(at) => self.change(request, at, spec, revision.as_ref(), desired),
                         None => self.submit(request, workload, spec, revision, desired),
@@ -32,6 +32,7 @@ impl World {
             },
             Ask::Delete(workload) => self.ask_delete(request, &workload),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Resume(workload) => self.ask_resume(request, &workload),
             Ask::Keep(entry) => self.keep(request, entry),
             Ask::Forget(key) => self.forget(request, &key),
             Ask::Redeem(claim) => self.redeem(request, &claim),
@@ -71,7 +72,7 @@ impl World {
         }
         let (Some(spec), Some(revision)) = (spec, revision) else { return };
         let wall = self.now.wall;
-        let phase = if desired == Desired::Running { Phase::Pending } else { Phase::Stopped };
+        let phase = if desired.is_up() { Phase::Pending } else { Phase::Stopped };
         let (code, version) = (ReasonCode::Submitted, revision.clone());
         let data_on = spec.adopt_on();
         let at = self.insert_workload(
@@ -215,11 +216,16 @@ impl World {
         if let Some((code, why)) = self.unchangeable(at, spec.as_ref(), given) {
             return self.refuse(request, code, why);
         }
+        if desired == Desired::Paused
+            && let Some(why) = self.unpausable(at)
+        {
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         let Some(current) = self.workloads.get(at.0).map(|slot| &slot.workload) else { return };
         let meant = spec.as_ref().map(|spec| meant(current, spec, given));
         let new_revision = meant.filter(|meant| *meant != current.revision);
         let new_version = new_revision.is_some();
-        if !new_version && current.desired == desired {
+        if !new_version && current.desired == desired && !self.is_found_paused(at) {
             self.mark(Mark::Idempotent);
             return self.done(request, UNCHANGED);
         }
@@ -269,7 +275,14 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let placed = slot.assignment.place.is_some();
         match (desired, slot.assignment.phase) {
-            (Desired::Stopped, Phase::Starting | Phase::Running | Phase::Restarting) => {
+            (
+                Desired::Stopped,
+                Phase::Starting
+                | Phase::Running
+                | Phase::Paused
+                | Phase::Unresponsive
+                | Phase::Restarting,
+            ) => {
                 self.set_phase(at, Phase::Stopping, ReasonCode::StopRequested, "", None);
             }
             (
@@ -280,8 +293,19 @@ impl World {
                 self.set_phase(at, Phase::Stopped, ReasonCode::StopRequested, "", None);
                 self.rest(at);
             }
-            (Desired::Running, Phase::Stopped | Phase::Failed | Phase::Completed) if !placed => {
+            (
+                Desired::Running | Desired::Paused,
+                Phase::Stopped | Phase::Failed | Phase::Completed,
+            ) if !placed => {
                 self.set_phase(at, Phase::Pending, ReasonCode::StartRequested, "", None);
+            }
+            (Desired::Paused, _) => {
+                let by = self.audit.as_ref().map_or("", |audit| &*audit.author.who).to_owned();
+                let message = if by.is_empty() { by } else { format!("paused by {by}") };
+                self.set_reason(at, ReasonCode::PauseRequested, &message);
+            }
+            (Desired::Running, Phase::Paused) => {
+                self.set_reason(at, ReasonCode::StartRequested, "");
             }
             (Desired::Stopped | Desired::Running | Desired::Deleted, _) => {}
         }
@@ -329,6 +353,27 @@ impl World {
         ))
     }
 
+    /// What is paused runs again: by its user's word, or by an operator's after a fault paused it.
+    fn ask_resume(&mut self, request: RequestId, id: &WorkloadId) {
+        let Some(at) = self.workload_by_id.get(id).copied() else {
+            let why = format!("there is no workload {id}");
+            return self.refuse(request, RefusalCode::NotFound, why);
+        };
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        if slot.workload.desired == Desired::Stopped {
+            let why = format!("{id} is stopped, not paused: start it with `persys start {id}`");
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
+        self.change(request, at, None, None, Desired::Running);
+    }
+
+    /// True if it is paused although nobody asked for that here: its agent may have given it up.
+    fn is_found_paused(&self, at: WorkloadIndex) -> bool {
+        self.workloads.get(at.0).is_some_and(|slot| {
+            slot.assignment.phase == Phase::Paused && slot.workload.desired == Desired::Running
+        })
+    }
+
     fn ask_retry(&mut self, request: RequestId, id: &WorkloadId) {
         let Some(at) = self.workload_by_id.get(id).copied() else {
             let why = format!("there is no workload {id}");
@@ -336,11 +381,11 @@ impl World {
         };
         let Some(slot) = self.workloads.get(at.0) else { return };
         match (slot.workload.desired, slot.assignment.phase) {
-            (Desired::Running, Phase::Failed | Phase::Backoff) => {
+            (Desired::Running | Desired::Paused, Phase::Failed | Phase::Backoff) => {
                 self.try_again(at);
                 self.done(request, ACCEPTED);
             }
-            (Desired::Running | Desired::Stopped | Desired::Deleted, _) => {
+            (Desired::Running | Desired::Paused | Desired::Stopped | Desired::Deleted, _) => {
                 self.mark(Mark::Idempotent);
                 self.done(request, "nothing failed: there is nothing to try again");
             }

@@ -212,6 +212,8 @@ impl World {
             Phase::Starting | Phase::Stopping | Phase::Deleting => true,
             Phase::Pending
             | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
             | Phase::Restarting
             | Phase::Stopped
             | Phase::Completed
@@ -329,6 +331,8 @@ impl World {
             Phase::Stopping | Phase::Deleting => Some(self.settings.delete_timeout_ms),
             Phase::Pending
             | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
             | Phase::Restarting
             | Phase::Stopped
             | Phase::Completed

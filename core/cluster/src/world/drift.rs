@@ -105,7 +105,8 @@ impl World {
         slot.amiss_since = None;
         // What an agent merely remembers it will not act on: that is no state it is in.
         let agreed = held.report.confirmed.then_some(&held.report.state);
-        match agreed.and_then(|state| agrees(slot.assignment.phase, state)) {
+        let (phase, desired) = (slot.assignment.phase, slot.workload.desired);
+        match agreed.and_then(|state| agrees(phase, desired, state)) {
             Some(true) => self.settle_drift(at, &id, DriftKind::StateMismatch),
             Some(false) => {
                 // Its word is taken in this very step. The record stays until a later word agrees.
@@ -155,7 +156,11 @@ impl World {
         let Some(slot) = self.workloads.get_mut(index.0) else { return };
         let older = slot.assignment.place.as_ref().is_some_and(|p| held.report.epoch < p.epoch);
         let runs = match &held.report.state {
-            State::Running | State::Pending | State::Restarting(_) => true,
+            State::Running
+            | State::Paused
+            | State::Unresponsive
+            | State::Pending
+            | State::Restarting(_) => true,
             // What is updated in place may run on in its last good version, as the record says too, if
             // both speak of the same attempt.
             State::Failed(_) => {
@@ -210,7 +215,12 @@ impl World {
             return self.mark_dirty(index);
         }
         let expected = match slot.assignment.phase {
-            Phase::Starting | Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting
+            | Phase::Stopping => true,
             Phase::Pending
             | Phase::Stopped
             | Phase::Completed
@@ -228,7 +238,11 @@ impl World {
         // for long; a node that died before it took an order in never had it.
         let since = *slot.amiss_since.get_or_insert(now);
         let had_run = match slot.assignment.phase {
-            Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting
+            | Phase::Stopping => true,
             Phase::Pending
             | Phase::Starting
             | Phase::Stopped
@@ -316,6 +330,17 @@ impl World {
 
     /// Records a difference, once.
     fn note_drift(&mut self, at: NodeIndex, id: &WorkloadId, kind: DriftKind, epoch: Epoch) {
+        self.note_drift_in_unit(at, id, kind, epoch);
+        self.close_unit();
+    }
+
+    pub(super) fn note_drift_in_unit(
+        &mut self,
+        at: NodeIndex,
+        id: &WorkloadId,
+        kind: DriftKind,
+        epoch: Epoch,
+    ) {
         let since = self.now.wall;
         let Some(slot) = self.nodes.get_mut(at.0) else { return };
         if slot.drifts.contains_key(&(id.clone(), kind)) {
@@ -333,7 +358,6 @@ impl World {
         slot.drifts.insert((id.clone(), kind), Arc::clone(&drift));
         self.write(Write::PutDrift(drift));
         self.happen(Happening::Drift { node, id: id.clone(), kind, resolved: false });
-        self.close_unit();
     }
 
     /// A difference is no more.
@@ -370,13 +394,22 @@ impl World {
 
 /// True if a node's word about the present decision says the same as the record, false if the
 /// record says something else; `None` while an order is under way or the node does not know.
-fn agrees(phase: Phase, state: &State) -> Option<bool> {
+fn agrees(phase: Phase, desired: Desired, state: &State) -> Option<bool> {
     match (phase, state) {
         (_, State::Unknown) => None,
+        // It is about to be paused, or to be paused again.
+        (Phase::Running | Phase::Paused, State::Running) if desired == Desired::Paused => None,
+        (Phase::Running, State::Paused) if desired == Desired::Paused => None,
+        (Phase::Paused, State::Paused) => Some(desired == Desired::Paused),
         (Phase::Running, State::Running) => Some(true),
-        (
-            Phase::Running,
-            State::Pending
+        (Phase::Stopped | Phase::Completed, State::Paused | State::Unresponsive)
+        | (Phase::Unresponsive, State::Unresponsive)
+        | (
+            Phase::Running | Phase::Paused | Phase::Unresponsive,
+            State::Paused
+            | State::Unresponsive
+            | State::Running
+            | State::Pending
             | State::Restarting(_)
             | State::Stopped
             | State::Completed

@@ -13,8 +13,8 @@ use persys_model::workload::{Desired, Workload};
 use super::World;
 use super::ask::meant;
 use super::delivery::Attempt;
+use super::demands::{demands, request};
 use super::judge::Judged;
-use super::place::{demands, request};
 use super::slots::WorkloadSlot;
 
 /// What a wish would do.
@@ -73,7 +73,7 @@ impl World {
             (Some(at), _) => self.unchangeable(at, spec, revision).map(|(_, why)| why),
         };
         let action = action(slot, spec, revision, desired);
-        let runs = desired == Desired::Running && action != Action::Nothing;
+        let runs = desired.is_up() && action != Action::Nothing;
         let spec = spec.or_else(|| slot.map(|slot| &slot.workload.spec)).filter(|_| runs);
         let Some(spec) = spec.filter(|_| refusal.is_none()) else {
             return Foreseen { action, refusal, node: None, judged: None };
@@ -86,7 +86,8 @@ impl World {
     /// The node that would be picked, were everything else to stay as it is.
     fn would_go_to(&self, slot: &WorkloadSlot) -> Option<NodeId> {
         let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
+        let demands = demands(spec, slot.workload.desired);
+        let (ports, drivers) = (self.ports_of(spec), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
         let verdicts = self.index.verdicts(&request, self.own(slot));
         let fits = |node: &NodeId| {
@@ -118,9 +119,11 @@ fn action(
     let current = &slot.workload;
     let same = spec.is_none_or(|spec| meant(current, spec, revision) == current.revision);
     match (current.desired == desired, desired) {
-        (_, Desired::Running | Desired::Stopped) if !same => Action::Update,
+        (_, Desired::Running | Desired::Paused | Desired::Stopped) if !same => Action::Update,
         (true, _) => Action::Nothing,
         (false, Desired::Running) => Action::Start,
+        // Nobody can ask for a pause and have it only foreseen.
+        (false, Desired::Paused) => Action::Update,
         (false, Desired::Stopped) => Action::Stop,
         (false, Desired::Deleted) => Action::Delete,
     }

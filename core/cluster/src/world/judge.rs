@@ -7,7 +7,8 @@ use persys_model::node::Condition;
 use persys_model::spec::HostPort;
 
 use super::World;
-use super::place::{demands, request};
+use super::demands::{demands, request};
+use super::open::PAUSE_LABEL;
 use super::slots::{WorkloadIndex, WorkloadSlot};
 use crate::placement::{Explanation, NodeIndex, Own, Reason, Suggestion};
 
@@ -52,7 +53,8 @@ impl World {
 
     pub(super) fn judge_slot(&self, slot: &WorkloadSlot, most: usize) -> Judged {
         let spec = &slot.workload.spec;
-        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
+        let demands = demands(spec, slot.workload.desired);
+        let (ports, drivers) = (self.ports_of(spec), spec.drivers());
         let request = request(spec, &demands, &ports, &drivers, &[]);
         let explanation = self.index.explain(&request);
         let homes = self.homes(slot);
@@ -89,7 +91,7 @@ impl World {
         if self.node_by_id.len() > EXPLAIN_AT_ONCE {
             return "no node fits".to_owned();
         }
-        self.explain_spec(&slot.workload.spec).to_string()
+        self.explain_wish(&slot.workload).to_string()
     }
 
     fn fault_of(&self, at: NodeIndex, fault: &Reason, asks: &WorkloadSlot) -> String {
@@ -105,6 +107,9 @@ impl World {
                     slot.down.get(kind).or_else(|| slot.node.facts.missing.get(kind))
                 });
                 lacks.map_or_else(|| fault.of_one(), |why| format!("{}: {why}", fault.of_one()))
+            }
+            Reason::Constraint(_, asked) if &*asked.key == PAUSE_LABEL => {
+                "runs an agent that cannot pause".to_owned()
             }
             Reason::Driver(_)
             | Reason::Constraint(..)

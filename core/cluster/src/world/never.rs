@@ -7,8 +7,10 @@ use persys_model::resources::Disk;
 use persys_model::spec::Spec;
 
 use super::World;
+use persys_model::workload::Desired;
+
+use super::demands::demands;
 use super::open::FENCE_LABEL;
-use super::place::demands;
 
 impl World {
     /// Why no node could ever run `spec`, even empty and open, in words for people. `None` if one could,
@@ -58,7 +60,7 @@ fn lacks(node: &Node, spec: &Spec) -> Vec<Lack> {
     if facts.fence {
         labels.insert(FENCE_LABEL.into(), "yes".into());
     }
-    let demands = demands(spec);
+    let demands = demands(spec, Desired::Running);
     let unmet = demands.iter().filter(|one| !one.admits(&labels));
     lacks.extend(unmet.map(|one| Lack::Constraint(one.to_string())));
     let (need, all) = (spec.resources.compute, facts.capacity);

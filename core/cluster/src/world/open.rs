@@ -29,6 +29,9 @@ use crate::store::HighWater;
 /// keeps it apart from every label a user can set.
 pub(super) const FENCE_LABEL: &str = "working fence";
 
+/// The label of nodes whose agents can pause, among those placement sees. No user can set it.
+pub(super) const PAUSE_LABEL: &str = "agent that can pause";
+
 impl World {
     /// The cluster as a new leader reads it. Every node first gets a full lease.
     ///
@@ -279,6 +282,11 @@ impl World {
             labels.insert(Arc::from(FENCE_LABEL), Arc::from("yes"));
         } else {
             labels.remove(FENCE_LABEL);
+        }
+        if node.facts.pauses {
+            labels.insert(Arc::from(PAUSE_LABEL), Arc::from("yes"));
+        } else {
+            labels.remove(PAUSE_LABEL);
         }
         let traits = Traits {
             labels,

@@ -14,6 +14,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
+use super::recovery::desired_of;
 use crate::effects::{Mark, RefusalCode};
 use crate::input::{Ask, OrphanVerdict, Probe, RequestId};
 use crate::placement::NodeIndex;
@@ -63,6 +64,7 @@ impl World {
             Ask::Apply { .. }
             | Ask::Delete(_)
             | Ask::Retry(_)
+            | Ask::Resume(_)
             | Ask::Keep(_)
             | Ask::Forget(_)
             | Ask::Redeem(_)
@@ -301,6 +303,7 @@ impl World {
 
     /// Takes over what a node runs without us: same version, new decision.
     fn adopt(&mut self, request: RequestId, at: NodeIndex, id: &WorkloadId, held: Held) {
+        let wanted = desired_of(&held);
         let Some(spec) = held.spec else {
             let why =
                 format!("the node knows {id} only by its labels; delete it and apply its spec");
@@ -321,16 +324,14 @@ impl World {
         self.mark(Mark::OrphanAdopted);
         self.forget_orphan(at, id);
         let epoch = self.draw_epoch(Some(held.report.epoch));
-        let (desired, phase) = if held.run {
-            (Desired::Running, Phase::Starting)
-        } else {
-            (Desired::Stopped, Phase::Stopped)
-        };
+        let (desired, phase) =
+            if held.run { (wanted, Phase::Starting) } else { (Desired::Stopped, Phase::Stopped) };
         let (resources, node) = (spec.resources.clone(), self.node_id(at));
         let place = Place {
             node: node.clone(),
             epoch,
             generation: Generation(1),
+            paused: wanted == Desired::Paused,
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,

@@ -49,7 +49,8 @@ impl World {
                 let (revision, spec) = slot.ordered(place);
                 Order::Apply(Apply {
                     revision,
-                    run: desired == Desired::Running,
+                    run: desired.is_up(),
+                    pause: place.paused,
                     spec,
                     secrets: Arc::default(),
                 })

@@ -1,24 +1,21 @@
 //! Giving a workload its place, changing it, and taking it away. Reservations move with it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use persys_model::assignment::{FormerCopy, Place, ReasonCode};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::labels::{Constraint, Rule};
 use persys_model::phase::Phase;
 use persys_model::resources::Resources;
-use persys_model::spec::{Class, Spec};
 use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
 use super::delivery::Attempt;
-use super::open::FENCE_LABEL;
+use super::demands::{demands, request};
 use super::shadow::remark;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::effects::Mark;
-use crate::placement::{NodeIndex, Request};
+use crate::placement::NodeIndex;
 use crate::record::Write;
 
 /// Why a new decision is made about what was over.
@@ -46,7 +43,7 @@ impl World {
     /// The node a workload should go to now, if any fits.
     pub(super) fn pick(&mut self, at: WorkloadIndex) -> Option<NodeIndex> {
         let slot = self.workloads.get(at.0)?;
-        let spec = Arc::clone(&slot.workload.spec);
+        let (spec, desired) = (Arc::clone(&slot.workload.spec), slot.workload.desired);
         let avoid: Vec<_> = slot
             .retry
             .iter()
@@ -55,7 +52,7 @@ impl World {
             .collect();
         let ports = self.ports_of(&spec);
         let drivers = spec.drivers();
-        let demands = demands(&spec);
+        let demands = demands(&spec, desired);
         let request = request(&spec, &demands, &ports, &drivers, &avoid);
         let homes = self.homes(slot);
         if let Some(home) = homes.keys().next() {
@@ -91,6 +88,7 @@ impl World {
             node: node_id.clone(),
             epoch,
             generation: slot.workload.generation,
+            paused: slot.workload.desired == Desired::Paused,
             reserved: slot.workload.spec.resources.clone(),
             ports,
             version: None,
@@ -118,7 +116,7 @@ impl World {
     /// that was possible; if not, the old decision stands.
     pub(super) fn reissue(&mut self, at: WorkloadIndex) -> bool {
         let Some(slot) = self.workloads.get(at.0) else { return false };
-        if slot.workload.desired != Desired::Running {
+        if !slot.workload.desired.is_up() {
             self.renew_place(at, None);
             return true;
         }
@@ -178,16 +176,17 @@ impl World {
 
     /// Whether the present spec fits on the node it is on, whether or not that takes new work.
     fn fits_here(&mut self, at: WorkloadIndex, node: NodeIndex) -> bool {
-        let Some(spec) = self.workloads.get(at.0).map(|slot| Arc::clone(&slot.workload.spec))
-        else {
+        let Some(workload) = self.workloads.get(at.0).map(|slot| Arc::clone(&slot.workload)) else {
             return false;
         };
+        let spec = &workload.spec;
         if !self.homes_allow(at, node) {
             return false;
         }
         let open = self.nodes.get(node.0).is_some_and(NodeSlot::is_open);
-        let (demands, ports, drivers) = (demands(&spec), self.ports_of(&spec), spec.drivers());
-        let request = request(&spec, &demands, &ports, &drivers, &[]);
+        let demands = demands(spec, workload.desired);
+        let (ports, drivers) = (self.ports_of(spec), spec.drivers());
+        let request = request(spec, &demands, &ports, &drivers, &[]);
         if !open {
             self.index.set_open(node, true);
         }
@@ -207,9 +206,11 @@ impl World {
         let epoch = self.draw_epoch(Some(before.epoch));
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let (generation, spec) = (slot.workload.generation, Arc::clone(&slot.workload.spec));
+        let paused = slot.workload.desired == Desired::Paused;
         let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() else { return };
         place.epoch = epoch;
         place.generation = generation;
+        place.paused = paused;
         if run.is_some() {
             place.reserved = spec.resources.clone();
             place.ports = ports;
@@ -234,9 +235,13 @@ impl World {
         }
         if let Some(code) = run {
             self.waiting.leave(at, &mut self.workloads);
-            let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
-            let shadow = remark(before.shadow, after.shadow);
-            let message = format!("on {}{earlier}{shadow}", after.node);
+            let message = if code == ReasonCode::PauseRequested {
+                self.pause_author(at)
+            } else {
+                let earlier = if code == ReasonCode::Placed { RAN_EARLIER } else { "" };
+                let shadow = remark(before.shadow, after.shadow);
+                format!("on {}{earlier}{shadow}", after.node)
+            };
             self.set_phase(at, Phase::Starting, code, &message, None);
         }
     }
@@ -408,7 +413,12 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let said = slot.assignment.reason.code == ReasonCode::UpdateWaits;
         let runs = match slot.assignment.phase {
-            Phase::Starting | Phase::Running | Phase::Restarting | Phase::Stopping => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting
+            | Phase::Stopping => true,
             Phase::Pending
             | Phase::Stopped
             | Phase::Completed
@@ -453,7 +463,24 @@ fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
         // Nobody asked: its node does not have what is recorded, and is to have it.
         Phase::Completed | Phase::Failed if slot.runs_older => ReasonCode::Placed,
         Phase::Backoff => ReasonCode::RetryDue,
-        Phase::Running | Phase::Starting | Phase::Restarting => ReasonCode::Updated,
+        // The user's last word, and not a change of the spec.
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting
+            if slot.assignment.reason.code == ReasonCode::PauseRequested =>
+        {
+            ReasonCode::PauseRequested
+        }
+        Phase::Paused if slot.assignment.reason.code == ReasonCode::StartRequested => {
+            ReasonCode::StartRequested
+        }
+        Phase::Running
+        | Phase::Starting
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting => ReasonCode::Updated,
         Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
         Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
         Phase::Deleting => ReasonCode::DeleteRequested,
@@ -465,43 +492,14 @@ fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
 fn may_run_unseen(slot: &WorkloadSlot) -> bool {
     match slot.assignment.phase {
         Phase::Stopping => true,
-        Phase::Starting | Phase::Running | Phase::Restarting | Phase::Deleting => false,
+        Phase::Starting
+        | Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting
+        | Phase::Deleting => false,
         Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
             slot.runs_older
         }
-    }
-}
-
-/// What a workload asks of its node: what its user says, and a working fence if it must never run
-/// twice.
-pub(super) fn demands(spec: &Spec) -> Cow<'_, [Constraint]> {
-    let said = &spec.placement.constraints;
-    match spec.placement.class {
-        Class::Default => Cow::Borrowed(said),
-        Class::Exclusive => {
-            let fence = Constraint { key: Arc::from(FENCE_LABEL), rule: Rule::Exists };
-            Cow::Owned(said.iter().cloned().chain([fence]).collect())
-        }
-    }
-}
-
-/// A spec as placement looks at it.
-pub(super) fn request<'a>(
-    spec: &'a Spec,
-    demands: &'a [Constraint],
-    ports: &'a [persys_model::spec::HostPort],
-    drivers: &'a [persys_model::id::DriverName],
-    avoid: &'a [NodeIndex],
-) -> Request<'a> {
-    Request {
-        compute: spec.resources.compute,
-        disk: &spec.resources.disk,
-        ports,
-        constraints: demands,
-        tolerations: &spec.placement.tolerations,
-        workload_type: spec.workload_type(),
-        drivers,
-        strategy: spec.placement.strategy,
-        avoid,
     }
 }

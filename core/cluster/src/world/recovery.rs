@@ -375,6 +375,7 @@ impl World {
             node: node.clone(),
             epoch: held.report.epoch,
             generation: Generation(1),
+            paused: held.run && held.pause,
             reserved: if holds { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
@@ -386,6 +387,8 @@ impl World {
             State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
             State::Pending
             | State::Running
+            | State::Paused
+            | State::Unresponsive
             | State::Stopped
             | State::Completed
             | State::Unknown => None,
@@ -397,7 +400,7 @@ impl World {
             spec,
             revision: held.revision.clone(),
             generation: Generation(1),
-            desired: if held.run { Desired::Running } else { Desired::Stopped },
+            desired: desired_of(held),
             created_at: wall,
         };
         let assignment =
@@ -426,17 +429,34 @@ fn recovered(
     Happening::Workload { id: id.clone(), from, to, code, message, node, epoch, revision, task }
 }
 
+/// The wish that matches what an agent holds.
+pub(super) fn desired_of(held: &Held) -> Desired {
+    match (held.run, held.pause) {
+        (false, _) => Desired::Stopped,
+        (true, false) => Desired::Running,
+        (true, true) => Desired::Paused,
+    }
+}
+
 /// The phase that matches what an agent holds.
 fn phase_of(held: &Held) -> Phase {
     match (&held.report.state, held.run) {
         (State::Running, true) => Phase::Running,
+        (State::Paused, true) => Phase::Paused,
+        (State::Unresponsive, true) => Phase::Unresponsive,
         (State::Restarting(_), true) => Phase::Restarting,
         (State::Pending | State::Stopped | State::Unknown, true) => Phase::Starting,
         (State::Completed, true) => Phase::Completed,
         (State::Failed(_), true) => Phase::Failed,
-        (State::Running | State::Restarting(_) | State::Pending | State::Unknown, false) => {
-            Phase::Stopping
-        }
+        (
+            State::Running
+            | State::Paused
+            | State::Unresponsive
+            | State::Restarting(_)
+            | State::Pending
+            | State::Unknown,
+            false,
+        ) => Phase::Stopping,
         (State::Stopped | State::Completed | State::Failed(_), false) => Phase::Stopped,
     }
 }

@@ -12,7 +12,6 @@ use persys_model::id::{NodeId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::token::Epoch;
 use persys_model::volume::{AttachmentPhase, VolumeKey, single_attach};
-use persys_model::workload::Desired;
 
 use super::World;
 use super::recovery_plan::{Conflict, Disagreement, RecoveryPlan, newest_copies};
@@ -109,7 +108,11 @@ impl World {
         self.retire(at);
         let Some(slot) = self.workloads.get(at.0) else { return };
         let runs = match slot.assignment.phase {
-            Phase::Starting | Phase::Running | Phase::Restarting => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting => true,
             Phase::Pending
             | Phase::Stopping
             | Phase::Stopped
@@ -118,7 +121,7 @@ impl World {
             | Phase::Failed
             | Phase::Deleting => false,
         };
-        if runs && slot.workload.desired == Desired::Running {
+        if runs && slot.workload.desired.is_up() {
             self.set_phase(at, Phase::Pending, ReasonCode::Recovered, why, None);
         }
         self.close_unit();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use persys_model::assignment::ReasonCode;
 use persys_model::id::{NamespaceName, SecretName};
 use persys_model::phase::Phase;
-use persys_model::workload::Desired;
 
 use super::World;
 use super::slots::WorkloadIndex;
@@ -20,7 +19,7 @@ impl World {
             .copied()
             .filter(|at| {
                 let Some(slot) = self.workloads.get(at.0) else { return false };
-                slot.workload.desired == Desired::Running
+                slot.workload.desired.is_up()
                     && matches!(slot.assignment.phase, Phase::Failed | Phase::Backoff)
                     && slot.workload.spec.secrets.iter().any(|one| one.secret == *secret)
                     && slot.workload.spec.namespace() == *namespace

@@ -53,6 +53,7 @@ impl World {
                 Action::Rest => return self.conclude(at, tried),
                 Action::Order => {
                     self.forget_after_health(at);
+                    self.say_standstill(at);
                     self.order(at);
                     return self.conclude(at, tried);
                 }
@@ -74,6 +75,7 @@ impl World {
                 }
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
+                Action::Repause => self.repause(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.
@@ -219,6 +221,8 @@ impl World {
     fn believe(&mut self, at: WorkloadIndex, word: Word) {
         match word {
             Word::Runs => self.believe_running(at),
+            Word::Pauses => self.believe_paused(at),
+            Word::Unresponsive => self.believe_unresponsive(at),
             Word::StartsAgain => {
                 let failure = self.seen_failure(at);
                 let message = failure.as_ref().map_or_else(String::new, |f| f.message.to_string());
@@ -240,7 +244,12 @@ impl World {
     }
 
     fn believe_running(&mut self, at: WorkloadIndex) {
-        self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        if self.is_to_be_paused(at) {
+            let author = self.pause_author(at);
+            self.set_phase(at, Phase::Running, ReasonCode::PauseRequested, &author, None);
+        } else {
+            self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
+        }
         self.settle_state_drift(at);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.amiss_since = None;
@@ -263,6 +272,8 @@ impl World {
             State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
             State::Pending
             | State::Running
+            | State::Paused
+            | State::Unresponsive
             | State::Stopped
             | State::Completed
             | State::Unknown => None,

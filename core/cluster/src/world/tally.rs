@@ -116,6 +116,8 @@ impl Tally {
                 Phase::Failed
                 | Phase::Backoff
                 | Phase::Running
+                | Phase::Paused
+                | Phase::Unresponsive
                 | Phase::Restarting
                 | Phase::Stopping
                 | Phase::Stopped

@@ -54,6 +54,8 @@ impl WorkloadSlot {
 pub(super) fn is_word_of_agent(phase: Phase) -> bool {
     match phase {
         Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
         | Phase::Restarting
         | Phase::Stopped
         | Phase::Completed

@@ -11,14 +11,14 @@ use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
 use persys_model::resources::Compute;
 use persys_model::retry::Retry;
-use persys_model::spec::{Spec, WorkloadType};
+use persys_model::spec::WorkloadType;
 use persys_model::task::Task;
 use persys_model::time::WallMillis;
 use persys_model::token::Term;
 use persys_model::workload::Workload;
 
 use super::World;
-use super::place::{demands, request};
+use super::demands::{demands, request};
 use super::slots::NodeSlot;
 use crate::placement::{Explanation, NodeIndex, Reason};
 use crate::record::Head;
@@ -170,13 +170,14 @@ impl World {
     /// Why no node takes a workload as it is asked for now, filter by filter.
     pub fn explain(&self, id: &WorkloadId) -> Option<Explanation> {
         let at = self.workload_by_id.get(id)?;
-        let spec = Arc::clone(&self.workloads.get(at.0)?.workload.spec);
-        Some(self.explain_spec(&spec))
+        Some(self.explain_wish(&self.workloads.get(at.0)?.workload))
     }
 
     /// Why no node takes this.
-    pub(super) fn explain_spec(&self, spec: &Spec) -> Explanation {
-        let (demands, ports, drivers) = (demands(spec), self.ports_of(spec), spec.drivers());
+    pub(super) fn explain_wish(&self, workload: &Workload) -> Explanation {
+        let spec = &workload.spec;
+        let demands = demands(spec, workload.desired);
+        let (ports, drivers) = (self.ports_of(spec), spec.drivers());
         let mut why = self.index.explain(&request(spec, &demands, &ports, &drivers, &[]));
         let kind = spec.workload_type();
         if why.refusals.iter().any(|refusal| refusal.reason == Reason::WorkloadType(kind)) {

@@ -87,7 +87,11 @@ fn phase_at_place(desired: Desired, assignment: &Assignment) -> AttachmentPhase 
         _ if desired == Desired::Deleted => AttachmentPhase::Detaching,
         _ if broken => AttachmentPhase::Error,
         Phase::Starting => AttachmentPhase::Attaching,
-        Phase::Running | Phase::Restarting | Phase::Stopping => AttachmentPhase::Attached,
+        Phase::Running
+        | Phase::Paused
+        | Phase::Unresponsive
+        | Phase::Restarting
+        | Phase::Stopping => AttachmentPhase::Attached,
         Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
             AttachmentPhase::Resting
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use persys_model::id::{DriverName, NodeId};
 use persys_model::resources::Resources;
 use persys_model::spec::{HostPort, Placement, WorkloadType};
+use persys_model::workload::Desired;
 
 use super::World;
 use super::slots::{Slab, WorkloadIndex, WorkloadSlot};
@@ -25,6 +26,7 @@ struct Shape {
     ports: Vec<HostPort>,
     workload_type: WorkloadType,
     placement: Placement,
+    pauses: bool,
     drivers: Vec<DriverName>,
     homes: Vec<NodeId>,
     /// One that has a place differs from its like: it can take its own room with it.
@@ -99,6 +101,7 @@ impl World {
             ports: self.ports_of(spec),
             workload_type: spec.workload_type(),
             placement: spec.placement.clone(),
+            pauses: slot.workload.desired == Desired::Paused,
             drivers: spec.drivers(),
             homes: self.homes(slot).into_keys().collect(),
             placed: slot.assignment.place.as_ref().map(|place| place.node.clone()),
@@ -132,6 +135,7 @@ impl World {
             Some(
                 Action::Rest
                 | Action::AwaitFormers
+                | Action::Repause
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

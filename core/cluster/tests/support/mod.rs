@@ -60,6 +60,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         drivers: [VolumeDriver::Local, VolumeDriver::CephRbd].map(VolumeDriver::name).into(),
         labels: BTreeMap::new(),
         fence: true,
+        pauses: true,
         missing: BTreeMap::new(),
     }
 }
@@ -426,7 +427,11 @@ impl Cluster {
         let (workload, epoch, session) = (command.workload, command.epoch, command.session);
         let answer = match command.order {
             Order::Apply(apply) => {
-                let state = if apply.run { self.starts_as.clone() } else { State::Stopped };
+                let state = match (apply.run, apply.pause) {
+                    (false, _) => State::Stopped,
+                    (true, true) => State::Paused,
+                    (true, false) => self.starts_as.clone(),
+                };
                 let report = Report {
                     workload: workload.clone(),
                     epoch,
@@ -442,6 +447,7 @@ impl Cluster {
                         report,
                         revision: apply.revision,
                         run: apply.run,
+                        pause: apply.pause,
                         spec: Some(apply.spec),
                     },
                 );

@@ -9,6 +9,7 @@ mod removals;
 mod restarts;
 mod rig;
 mod sessions;
+mod standstill;
 mod updates;
 #[cfg(feature = "zoo")]
 mod zoo;

@@ -57,9 +57,9 @@ fn happens() -> impl Strategy<Value = Happens> {
             }),
         1 => (1..4_u64).prop_map(|term| Happens::RegisterAgain { term }),
         1 => Just(Happens::Unreachable),
-        4 => prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..4_u8), 0..4)
+        4 => prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..6_u8), 0..4)
             .prop_map(Happens::Observed),
-        2 => (prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..4_u8), 0..4), 1..7_u8)
+        2 => (prop::collection::vec((0..3_usize, 1..12_u64, 0..2_usize, 0..6_u8), 0..4), 1..7_u8)
             .prop_map(|(list, blind)| Happens::Partly(list, blind)),
         1 => Just(Happens::Blind),
         6 => (0..3_usize, 0..6_u8).prop_map(|(which, kind)| Happens::Done { which, kind }),
@@ -95,6 +95,8 @@ fn things(list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
         epoch: Epoch(epoch),
         revision: revision(rev),
         state: match state {
+            3 => Existing::PAUSED,
+            4 => Existing::Stuck { why: Arc::from("it does not answer") },
             0 => Existing::Created,
             1 | 2 => Existing::Running,
             _ => Existing::Exited { code: i32::from(rev == 0) },
@@ -113,6 +115,8 @@ struct World {
     flights: BTreeMap<WorkloadId, VerbId>,
     /// The highest decision obeyed on disk, over all lives.
     obeyed: BTreeMap<WorkloadId, Epoch>,
+    /// Workloads that were stuck at some time.
+    stuck: BTreeSet<WorkloadId>,
     asked: BTreeMap<RequestId, Command>,
     answered: BTreeSet<RequestId>,
     requests: u64,
@@ -132,6 +136,7 @@ impl World {
             unwritten: Vec::new(),
             flights: BTreeMap::new(),
             obeyed: BTreeMap::new(),
+            stuck: BTreeSet::new(),
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             requests: 0,
@@ -171,6 +176,13 @@ impl World {
         }
     }
 
+    fn shown(&mut self, list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
+        let things = things(list);
+        let stuck = things.iter().filter(|seen| matches!(seen.state, Existing::Stuck { .. }));
+        self.stuck.extend(stuck.map(|seen| seen.workload.clone()));
+        things
+    }
+
     fn check_verb(&mut self, workload: &WorkloadId, verb: &Verb) {
         let intent = self.disk.intents.get(workload);
         assert_eq!(intent, self.agent.intents().get(workload), "the intent is on disk");
@@ -178,7 +190,8 @@ impl World {
             Verb::Start { epoch, revision, spec, not_after, .. } => {
                 let intent = intent.expect("a start has an intent");
                 assert!(self.agent.confirmed(workload), "started without a word");
-                assert_eq!((intent.goal, &intent.epoch), (Goal::Run, epoch));
+                assert!(matches!(intent.goal, Goal::Run | Goal::Pause));
+                assert_eq!(&intent.epoch, epoch);
                 assert_eq!((&intent.revision, intent.spec.as_ref()), (revision, Some(spec)));
                 assert!(intent.gave_up.is_none() && !intent.completed);
                 let highest = self.obeyed.entry(workload.clone()).or_default();
@@ -192,11 +205,16 @@ impl World {
                 let intent = intent.expect("a stop has an intent");
                 let over = self.agent.fence_at().is_some_and(|at| at.0 <= self.now);
                 let ordered = intent.goal == Goal::Rest && self.agent.confirmed(workload);
-                assert!(over || ordered, "stopped without an order");
+                let stuck = self.stuck.contains(workload) && self.agent.confirmed(workload);
+                assert!(over || ordered || stuck, "stopped without an order");
+            }
+            Verb::Pause => {
+                let intent = intent.expect("a pause has an intent");
+                assert!(self.agent.confirmed(workload) && intent.goal == Goal::Pause);
             }
             Verb::Remove { purge } => match intent.map(|intent| intent.goal) {
                 Some(Goal::Gone { purge: ordered }) => assert_eq!(*purge, ordered),
-                Some(Goal::Run) => assert!(!purge && self.agent.confirmed(workload)),
+                Some(Goal::Run | Goal::Pause) => assert!(!purge && self.agent.confirmed(workload)),
                 Some(Goal::Rest) => panic!("removed what is to rest"),
                 None => assert!(!purge && self.disk.tombstones.contains_key(workload)),
             },
@@ -266,6 +284,7 @@ impl World {
                     2.. => Order::Apply(Apply {
                         revision: revision(usize::from(kind)),
                         run: kind != 6,
+                        pause: epoch % 3 == 0,
                         spec: content(kind),
                         secrets: Arc::default(),
                     }),
@@ -297,13 +316,14 @@ impl World {
             }
             Happens::Unreachable => self.step(Input::Unreachable),
             Happens::Observed(list) => {
-                self.step(Input::Observed(self.looked, Observation::Complete(things(list))));
+                let list = self.shown(list);
+                self.step(Input::Observed(self.looked, Observation::Complete(list)));
             }
             Happens::Partly(list, bits) => {
                 let kinds = WorkloadType::ALL.into_iter().zip([1, 2, 4]);
                 let blind =
                     kinds.filter(|(_, bit)| bits & bit != 0).map(|(kind, _)| kind).collect();
-                let said = Observation::Partial { seen: things(list), blind };
+                let said = Observation::Partial { seen: self.shown(list), blind };
                 self.step(Input::Observed(self.looked, said));
             }
             Happens::Blind => self.step(Input::Observed(self.looked, Observation::Unknown)),

@@ -37,6 +37,7 @@ pub(super) fn facts() -> NodeFacts {
         drivers: std::collections::BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: true,
+        pauses: true,
         missing: BTreeMap::new(),
     }
 }
@@ -81,8 +82,13 @@ pub(super) fn apply(epoch: u64, revision: &'static str) -> Command {
 }
 
 pub(super) fn apply_spec(epoch: u64, revision: &'static str, spec: Arc<Spec>) -> Command {
-    let apply =
-        Apply { revision: RevisionId::fixed(revision), run: true, spec, secrets: Arc::default() };
+    let apply = Apply {
+        revision: RevisionId::fixed(revision),
+        run: true,
+        pause: false,
+        spec,
+        secrets: Arc::default(),
+    };
     command(epoch, Order::Apply(apply))
 }
 
@@ -90,6 +96,7 @@ pub(super) fn rest(epoch: u64, revision: &'static str) -> Command {
     let apply = Apply {
         revision: RevisionId::fixed(revision),
         run: false,
+        pause: false,
         spec: plain(),
         secrets: Arc::default(),
     };

@@ -193,6 +193,7 @@ impl Cluster {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: true,
+            pauses: true,
             missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };

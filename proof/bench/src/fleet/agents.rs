@@ -128,6 +128,7 @@ impl One {
             drivers: BTreeSet::new(),
             labels: BTreeMap::new(),
             fence: false,
+            pauses: true,
             missing: BTreeMap::new(),
         };
         let clock = host::clock();

@@ -256,6 +256,43 @@ async fn a_machine_keeps_its_data_on_a_managed_volume() {
     scene.stack.delete(&id).await;
 }
 
+#[tokio::test]
+async fn a_machine_suspended_by_hand_is_resumed_and_one_paused_by_its_user_is_not() {
+    let mut scene = Scene::set().await;
+    let id = scene.stack.id("box");
+    let mine = scene.daemon.folder.join("mine/data.img");
+    std::fs::File::create(&mine).unwrap().set_len(128 << 20).unwrap();
+    let file = scene.file(&id, "r1", 128, &[]);
+    typed(&scene.stack, "apply - --detach", &file).await;
+    scene.stack.until_status(&id, "Running").await;
+    let domain = format!("persys-{id}");
+    let born = scene.daemon.virsh(&["domid", &domain]);
+
+    let begun = Instant::now();
+    scene.daemon.virsh(&["suspend", &domain]);
+    let view = scene.stack.until_status(&id, "Paused").await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "shown after {:?}", begun.elapsed());
+    assert_eq!(view.reason.unwrap().code, "FoundPaused");
+    scene.stack.until_status(&id, "Running").await;
+    assert_eq!(scene.daemon.virsh(&["domstate", &domain]), "running");
+
+    done(&scene.stack, &format!("pause {id}"), "").await;
+    assert_eq!(scene.daemon.virsh(&["domstate", &domain]), "paused");
+    scene.stack.kill("n1").await;
+    scene.stack.start_again("n1").await;
+    scene.stack.until_ready(1).await;
+    let web = scene.stack.id("web");
+    scene.stack.apply(&Wish::runs(&web).request()).await;
+    scene.stack.until_status(&web, "Running").await;
+    scene.stack.until_status(&id, "Paused").await;
+    assert_eq!(scene.daemon.virsh(&["domstate", &domain]), "paused", "nobody resumes it");
+    done(&scene.stack, &format!("resume {id}"), "").await;
+    assert_eq!(scene.daemon.virsh(&["domstate", &domain]), "running");
+    assert_eq!(scene.daemon.virsh(&["domid", &domain]), born, "it was never started anew");
+    scene.stack.delete(&web).await;
+    scene.stack.delete(&id).await;
+}
+
 /// The machine is unknown and left alone; the container beside it is looked after as ever.
 async fn while_libvirt_is_away(scene: &mut Scene, machine: &str) {
     const SILENT: &str = "the runtime of its node does not answer";

@@ -10,6 +10,8 @@ mod daemon;
 #[cfg(test)]
 mod forgetting;
 #[cfg(test)]
+mod frozen;
+#[cfg(test)]
 mod healing;
 #[cfg(test)]
 mod idle;

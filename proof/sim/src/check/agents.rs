@@ -7,6 +7,7 @@ use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Report, State};
 use persys_model::token::Epoch;
 use persys_node::effects::{Run, Upward, Verb};
+use persys_node::input::Existing;
 use persys_node::ledger::Goal;
 
 use super::Check;
@@ -178,8 +179,9 @@ impl Check {
         let intent = host.disk.ledger.intents.get(id);
         match &run.verb {
             Verb::Start { epoch, .. } => {
-                let written =
-                    intent.is_some_and(|intent| intent.epoch == *epoch && intent.goal == Goal::Run);
+                let written = intent.is_some_and(|intent| {
+                    intent.epoch == *epoch && matches!(intent.goal, Goal::Run | Goal::Pause)
+                });
                 if !written {
                     self.violate(now, "intent before effect", || {
                         format!("n{node} starts {id} at {epoch}, on disk is {intent:?}")
@@ -187,16 +189,27 @@ impl Check {
                 }
                 self.started(now, node, id, *epoch);
             }
+            Verb::Pause => {
+                if !intent.is_some_and(|intent| intent.goal == Goal::Pause) {
+                    self.violate(now, "intent before effect", || {
+                        format!("n{node} pauses {id}, on disk is {intent:?}")
+                    });
+                }
+            }
             Verb::Stop | Verb::Remove { .. } => {
                 let Some(thing) = host.runtime.things.get(id).filter(|thing| thing.runs()) else {
                     return;
                 };
-                if thing.is_exclusive() && run.verb == Verb::Stop {
+                let stuck = matches!(thing.state, Existing::Stuck { .. });
+                if (thing.is_exclusive() || stuck) && run.verb == Verb::Stop {
                     return;
                 }
                 let buried = host.disk.ledger.tombstones.get(id);
                 let ordered = match intent {
-                    Some(intent) => intent.goal != Goal::Run || intent.revision != thing.revision,
+                    Some(intent) => {
+                        !matches!(intent.goal, Goal::Run | Goal::Pause)
+                            || intent.revision != thing.revision
+                    }
                     None => buried.is_some_and(|buried| buried.epoch >= thing.epoch),
                 };
                 let told = intent.is_none_or(|intent| {

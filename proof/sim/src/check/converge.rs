@@ -10,6 +10,7 @@ use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::resources::Compute;
 use persys_model::workload::{Desired, Workload};
+use persys_node::input::Existing;
 
 use super::{Counts, room, shadow};
 use crate::net::Peer;
@@ -143,10 +144,7 @@ impl Sim {
         }
         for (id, assignment) in &self.store.contents.assignments {
             let Some(workload) = self.store.contents.workloads.get(id) else { continue };
-            if assignment.phase == Phase::Failed
-                && workload.desired == Desired::Running
-                && is_sound(workload)
-            {
+            if assignment.phase == Phase::Failed && workload.desired.is_up() && is_sound(workload) {
                 asks.push(Ask::Retry(id.clone()));
             }
         }
@@ -250,11 +248,11 @@ impl Sim {
         let runs_on = self.running_on(id);
         let phase = assignment.phase;
         match (workload.desired, phase) {
-            (Desired::Running, Phase::Running) => {
+            (Desired::Running, Phase::Running) | (Desired::Paused, Phase::Paused) => {
                 let place = assignment.place.as_ref();
                 let home = place.map(|place| place.node.clone());
                 if runs_on.len() != 1 || runs_on.first().map(|n| node_id(*n)) != home {
-                    return Some(format!("is Running on {home:?}, in truth on {runs_on:?}"));
+                    return Some(format!("is {phase:?} on {home:?}, in truth on {runs_on:?}"));
                 }
                 if !self.holds_decision(assignment) {
                     return Some("runs by another decision than the recorded one".to_owned());
@@ -275,14 +273,23 @@ impl Sim {
                 {
                     return Some("runs another revision".to_owned());
                 }
+                let wanted = match phase {
+                    Phase::Paused => Existing::PAUSED,
+                    _ => Existing::Running,
+                };
+                if let Some(thing) = thing.filter(|thing| thing.state != wanted) {
+                    return Some(format!("is {phase:?}, in truth {:?}", thing.state));
+                }
                 None
             }
             // A job, or a container that ended well by itself under a policy that lets it.
-            (Desired::Running, Phase::Completed) => self.unaccounted(workload, assignment),
-            (Desired::Running, Phase::Failed) if !is_sound(workload) => {
+            (Desired::Running | Desired::Paused, Phase::Completed) => {
                 self.unaccounted(workload, assignment)
             }
-            (Desired::Running, Phase::Pending) => self
+            (Desired::Running | Desired::Paused, Phase::Failed) if !is_sound(workload) => {
+                self.unaccounted(workload, assignment)
+            }
+            (Desired::Running | Desired::Paused, Phase::Pending) => self
                 .unaccounted(workload, assignment)
                 .or_else(|| self.room_for(workload, assignment)),
             (Desired::Stopped, Phase::Stopped) if runs_on.is_empty() => None,

@@ -99,6 +99,9 @@ fn result(ask: &Ask, before: &Wish) -> Wish {
         (Ask::Apply { spec: None, desired, .. }, Wish::Present { revision, .. }) => {
             Wish::Present { revision: revision.clone(), desired: *desired }
         }
+        (Ask::Resume(_), Wish::Present { revision, .. }) => {
+            Wish::Present { revision: revision.clone(), desired: Desired::Running }
+        }
         (Ask::Delete(_), _) => Wish::Absent,
         (_, before) => before.clone(),
     }
@@ -132,7 +135,7 @@ impl Wishes {
         if matches!(ask, Ask::Retry(_) | Ask::Orphan(..)) {
             return;
         }
-        let bare = matches!(ask, Ask::Apply { spec: None, .. });
+        let bare = matches!(ask, Ask::Apply { spec: None, .. } | Ask::Resume(_));
         let mut possible: Vec<Wish> = Vec::new();
         for before in &entry.possible {
             let wish = result(ask, before);
@@ -183,7 +186,7 @@ impl Wishes {
         let found = found(contents, id);
         self.entries.get(id).is_some_and(|entry| {
             entry.doubtful.iter().any(|(since, late)| {
-                let changes = matches!(late, Ask::Apply { .. } | Ask::Delete(_));
+                let changes = matches!(late, Ask::Apply { .. } | Ask::Resume(_) | Ask::Delete(_));
                 changes && now.saturating_sub(*since) < LATE_MS && result(late, &found) == found
             })
         })
@@ -231,6 +234,10 @@ impl Check {
             Ask::Apply { workload, desired, .. } => {
                 contents.workloads.get(workload).is_some_and(|stored| stored.desired == *desired)
             }
+            Ask::Resume(workload) => contents
+                .workloads
+                .get(workload)
+                .is_some_and(|stored| stored.desired == Desired::Running),
             Ask::Delete(workload) => contents
                 .workloads
                 .get(workload)

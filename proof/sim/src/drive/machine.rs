@@ -5,7 +5,7 @@ use persys_model::id::WorkloadId;
 use persys_model::zoo::Bug;
 use persys_node::effects::{Run, Verb};
 use persys_node::fence::{Watchdog, WatchdogInput};
-use persys_node::input::{Input, Outcome, VerbId};
+use persys_node::input::{Existing, Input, Outcome, VerbId};
 
 use crate::host::WatchdogProcess;
 use crate::runtime::{Change, failed, image, image_of};
@@ -153,7 +153,7 @@ impl Sim {
 
     /// The runtime says that something changed, before or after the verb that did it is known to have
     /// ended, or forgets to. Only in some histories: agents must do without hints too.
-    fn hint(&mut self, node: usize, id: &WorkloadId) {
+    pub(crate) fn hint(&mut self, node: usize, id: &WorkloadId) {
         let told = self.setup.hints() && !self.now.is_multiple_of(7);
         if told && self.hosts.get(node).is_some_and(|host| host.runtime.answers(self.now)) {
             let soon = if self.now.is_multiple_of(2) { 1 } else { 25 };
@@ -167,6 +167,12 @@ impl Sim {
         let Some(thing) = host.runtime.things.get(id) else { return };
         let code = i32::from(image_of(&thing.spec) == image::FAILS);
         let same = thing.starts == starts;
+        if same && thing.runs() && thing.state != Existing::Running {
+            // It does nothing for as long as it stands still.
+            let exit = Event::Exit { node, boot, workload: id.clone(), starts };
+            self.queue.push(self.now + 3_000, exit);
+            return;
+        }
         if host.boots == boot && same && host.runtime.stop(id, code) {
             let why = if code == 0 { "its work is done" } else { "it failed" };
             self.changed(node, id, Change::Ended, why);

@@ -197,6 +197,8 @@ fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'
         (Some(Phase::Backoff), Some(Phase::Starting)) => "RetryTriggered",
         (Some(_), Some(Phase::Starting)) => "WorkloadScheduled",
         (Some(_), Some(Phase::Running)) => "WorkloadRunning",
+        (Some(_), Some(Phase::Paused)) => "WorkloadPaused",
+        (Some(_), Some(Phase::Unresponsive)) => "WorkloadNotResponding",
         (Some(_), Some(Phase::Restarting)) => "WorkloadRestarting",
         (Some(_), Some(Phase::Stopping)) => "WorkloadStopping",
         (Some(_), Some(Phase::Stopped)) => "WorkloadStopped",

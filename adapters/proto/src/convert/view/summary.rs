@@ -37,7 +37,9 @@ pub fn to_wire<'a>(
         match view.assignment.phase {
             _ if view.workload.desired == Desired::Deleted => more(&mut summary.deleted_workloads),
             Phase::Deleting => more(&mut summary.deleted_workloads),
-            Phase::Running | Phase::Restarting => more(&mut summary.running_workloads),
+            Phase::Running | Phase::Paused | Phase::Unresponsive | Phase::Restarting => {
+                more(&mut summary.running_workloads)
+            }
             Phase::Pending | Phase::Starting | Phase::Backoff => {
                 more(&mut summary.pending_workloads);
             }

@@ -99,6 +99,9 @@ pub fn reason(reason: &Reason, phase: Phase, retry: Option<&Retry>) -> wire::Rea
         last_transition: Some(timestamp(reason.since)),
         next_retry_at: retry.and_then(|retry| retry.next_at).map(timestamp),
         retryable: failure.is_some_and(Failure::retryable)
-            || matches!(phase, Phase::Pending | Phase::Restarting),
+            || matches!(
+                phase,
+                Phase::Pending | Phase::Restarting | Phase::Paused | Phase::Unresponsive
+            ),
     }
 }

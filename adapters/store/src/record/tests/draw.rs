@@ -112,6 +112,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 drivers,
                 labels,
                 fence,
+                pauses: fence,
                 missing,
             }
         },
@@ -176,6 +177,7 @@ fn place() -> impl Strategy<Value = Place> {
             node,
             epoch: Epoch(epoch),
             generation: Generation(generation),
+            paused: false,
             reserved,
             ports,
             version,

@@ -57,7 +57,7 @@ function alarms() {
   for (const node of state.nodes.data.filter((one) => ['NotReady', 'Lost'].includes(nodeStatus(one)))) {
     found.push({ tone: 'bad', title: `Node ${node.node_id} is ${nodeStatus(node) === 'Lost' ? 'lost' : 'not ready'}`, text: `${node.status_reason ?? ''}; ${count(node.workloads ?? 0, 'workload')} placed there`, to: link('nodes', node.node_id) });
   }
-  for (const status of ['Failed', 'RetryPending', 'Restarting', 'Pending']) {
+  for (const status of ['Failed', 'NotResponding', 'RetryPending', 'Restarting', 'Pending']) {
     for (const one of state.workloads.data.filter((workload) => workload.status === status)) {
       found.push({ tone: look(status).tone === 'bad' ? 'bad' : 'warn', title: `${one.workload_id} ${SAID[status]}`, text: reason(one), to: link('workloads', one.workload_id) });
     }
@@ -67,7 +67,7 @@ function alarms() {
   return found;
 }
 
-const SAID = { Failed: 'failed', RetryPending: 'failed and is tried again', Restarting: 'keeps restarting', Pending: 'waits for a node' };
+const SAID = { Failed: 'failed', NotResponding: 'does not respond', RetryPending: 'failed and is tried again', Restarting: 'keeps restarting', Pending: 'waits for a node' };
 
 function attention() {
   if (state.nodes.at === 0 && state.workloads.at === 0) return null;

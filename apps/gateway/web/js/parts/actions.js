@@ -47,10 +47,13 @@ export function workloadActions(view, { gone } = {}) {
   const stopped = view.desired_state === 'Stopped';
   const trouble = ['Failed', 'RetryPending'].includes(view.status);
   const running = ['Running', 'Restarting'].includes(view.status);
+  const paused = view.desired_state === 'Paused' || view.status === 'Paused';
   return [
     trouble && button('Retry', (under) => perform(() => act.retry(id), `${id} is tried again`, under), { primary: true }),
     stopped && button('Start', (under) => perform(() => act.start(id), `${id} is being started`, under), { primary: true }),
-    running && button('Restart', (under) => perform(() => act.restart(id), `${id} is being restarted`, under)),
+    paused && button('Resume', (under) => perform(() => act.resume(id), `${id} is being resumed`, under), { primary: true }),
+    running && !paused && button('Pause', (under) => perform(() => act.pause(id), `${id} is being paused`, under)),
+    running && !paused && button('Restart', (under) => perform(() => act.restart(id), `${id} is being restarted`, under)),
     !stopped && button('Stop', (under) => perform(() => act.stop(id), `${id} is being stopped`, under)),
     button('Delete', async (under) => {
       const sure = await confirm({

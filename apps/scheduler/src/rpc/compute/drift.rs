@@ -74,6 +74,8 @@ fn state(held: &Held) -> &'static str {
     match held.report.state {
         State::Pending => "pending",
         State::Running => "running",
+        State::Paused => "paused",
+        State::Unresponsive => "not responding",
         State::Restarting(_) => "restarting",
         State::Stopped => "stopped",
         State::Completed => "completed",

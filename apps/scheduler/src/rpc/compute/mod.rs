@@ -18,6 +18,7 @@ mod drift;
 mod inside;
 mod mask;
 mod operate;
+mod pause;
 mod recover;
 mod restart;
 pub(crate) use restart::restart_workload;
@@ -120,6 +121,14 @@ impl Service for Compute {
 
     async fn restart(&self, request: Request<api::RestartRequest>) -> Answer<api::RestartResponse> {
         self.start_anew(&request.into_inner().workload_id).await.map(Response::new)
+    }
+
+    async fn pause(&self, request: Request<api::PauseRequest>) -> Answer<api::PauseResponse> {
+        self.hold_still(&request.into_inner().workload_id).await.map(Response::new)
+    }
+
+    async fn resume(&self, request: Request<api::ResumeRequest>) -> Answer<api::ResumeResponse> {
+        self.let_run(&request.into_inner().workload_id).await.map(Response::new)
     }
 
     async fn logs(&self, request: Request<api::LogsRequest>) -> Answer<Self::LogsStream> {

@@ -71,6 +71,7 @@ pub(super) fn may_restart(world: &World, id: &WorkloadId) -> Result<(), Status> 
     };
     let why = match view.workload.desired {
         Desired::Stopped => format!("{id} is stopped; `persys start {id}` starts it"),
+        Desired::Paused => format!("{id} is paused; `persys resume {id}` lets it run again"),
         Desired::Deleted => format!("{id} is being deleted"),
         Desired::Running if view.assignment.phase == Phase::Pending => {
             format!("{id} does not run yet; `persys why {id}` tells what it waits for")

@@ -53,6 +53,7 @@ fn facts(id: &str) -> NodeFacts {
         drivers: std::collections::BTreeSet::new(),
         labels: BTreeMap::new(),
         fence: false,
+        pauses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -12,6 +12,7 @@ use persys_model::phase::Phase;
 use persys_model::spec::OnNodeLoss;
 use persys_model::time::WallMillis;
 use persys_model::volume::VolumeKey;
+use persys_model::workload::Desired;
 use persys_proto::compute::v1 as api;
 
 use super::words::{amounts, first_line, node_word};
@@ -111,7 +112,12 @@ impl Asked<'_> {
         let reason = self.reason();
         match self.view.assignment.phase {
             Phase::Pending => format!("{id} waits: {}", self.waits_for()),
-            Phase::Running | Phase::Starting | Phase::Restarting | Phase::Stopping
+            Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Starting
+            | Phase::Restarting
+            | Phase::Stopping
                 if self.view.uncertain =>
             {
                 format!("{id} ran{on} when last heard of; its node does not answer")
@@ -123,7 +129,16 @@ impl Asked<'_> {
             Phase::Running if self.is_hidden() => {
                 format!("{id} ran{on} when last seen; the runtime of its node does not answer")
             }
+            Phase::Running if self.view.workload.desired == Desired::Paused => {
+                format!("{id} runs{on} and is about to be paused, since {since}{}", self.again())
+            }
             Phase::Running => format!("{id} runs{on}, since {since}"),
+            Phase::Paused => self.paused(&since),
+            Phase::Unresponsive => {
+                format!(
+                    "{id} does not respond{on}, since {since}: {reason}; its node ends it and starts it again"
+                )
+            }
             Phase::Restarting => format!("{id} ended and is started again{on}: {reason}"),
             Phase::Stopping => format!("{id} is being stopped{on}, since {since}{}", self.again()),
             Phase::Stopped => format!("{id} is at rest because somebody wants it so"),
@@ -134,6 +149,15 @@ impl Asked<'_> {
             Phase::Failed => format!("{id} failed: {reason}"),
             Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
         }
+    }
+
+    fn paused(&self, since: &str) -> String {
+        let (id, on, said) = (self.id(), self.on(), &self.view.assignment.reason.message);
+        if self.view.workload.desired != Desired::Paused {
+            return format!("{id} was found paused{on}, since {since}: {}", self.reason());
+        }
+        let paused = if said.is_empty() { "paused by its user" } else { said };
+        format!("{id} is {paused}{on}, since {since}; it keeps what it reserves")
     }
 
     /// Whether its node answers and what runs it there does not.
@@ -166,6 +190,8 @@ impl Asked<'_> {
             Some(
                 State::Pending
                 | State::Running
+                | State::Paused
+                | State::Unresponsive
                 | State::Restarting(_)
                 | State::Stopped
                 | State::Completed
@@ -316,6 +342,8 @@ impl Asked<'_> {
             Phase::Starting | Phase::Stopping | Phase::Deleting => {}
             Phase::Pending
             | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
             | Phase::Restarting
             | Phase::Stopped
             | Phase::Completed
@@ -383,13 +411,20 @@ impl Asked<'_> {
         let node = || self.place().map(|place| format!("persys why node {}", place.node));
         match self.view.assignment.phase {
             Phase::Pending => self.next_for_room(),
-            Phase::Running | Phase::Starting | Phase::Restarting | Phase::Stopping
+            Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Starting
+            | Phase::Restarting
+            | Phase::Stopping
                 if self.view.uncertain =>
             {
                 node().into_iter().chain([watch()]).collect()
             }
             Phase::Starting => node().into_iter().chain([watch()]).collect(),
             Phase::Running => vec![of("logs"), of("get")],
+            Phase::Paused => vec![of("resume"), of("stop")],
+            Phase::Unresponsive => node().into_iter().chain([watch()]).collect(),
             Phase::Restarting => vec![of("logs"), watch()],
             Phase::Stopping | Phase::Deleting => node().into_iter().chain([watch()]).collect(),
             Phase::Stopped => vec![of("start"), of("delete")],
