@@ -178,14 +178,21 @@ fn ends(record: &Record, pieces: &[Piece]) -> ServiceEnds {
     }
     let over = |piece: &&Piece| match piece.state {
         Existing::Exited { code } => record.is_over(&piece.mark.service, code),
-        Existing::Created | Existing::Running => false,
+        Existing::Created
+        | Existing::Running
+        | Existing::Paused { .. }
+        | Existing::Stuck { .. } => false,
     };
     let ended = matches!(judge(record, pieces).0, Existing::Exited { .. });
     if ended && !pieces.is_empty() && pieces.iter().all(|piece| over(&piece)) {
         return ServiceEnds { over: true, failed: None };
     }
     let failed = pieces.iter().filter(over).find_map(|piece| match piece.state {
-        Existing::Exited { code: 0 } | Existing::Created | Existing::Running => None,
+        Existing::Exited { code: 0 }
+        | Existing::Created
+        | Existing::Running
+        | Existing::Paused { .. }
+        | Existing::Stuck { .. } => None,
         Existing::Exited { code } => Some(format!(
             "service {} exited with code {code}, and its restart policy does not start it again; the \
              others go on",

@@ -493,6 +493,8 @@ impl World {
                 State::Pending
                 | State::Running
                 | State::Restarting(_)
+                | State::Paused
+                | State::Unresponsive
                 | State::Stopped
                 | State::Unknown => true,
             },

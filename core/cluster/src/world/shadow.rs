@@ -119,7 +119,11 @@ impl World {
         let spec = &slot.workload.spec;
         let hidden = self.in_shadow(spec);
         let may_run = match slot.assignment.phase {
-            Phase::Starting | Phase::Running | Phase::Restarting => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Restarting
+            | Phase::Paused
+            | Phase::Unresponsive => true,
             // The earlier version of a stack runs on after a failed update, with its ports.
             Phase::Failed => hidden && spec.workload_type() == WorkloadType::Compose,
             Phase::Pending

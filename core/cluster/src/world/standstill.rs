@@ -111,7 +111,7 @@ impl World {
         slot.seen = None;
         slot.amiss_since = None;
         slot.runs_older = false;
-        slot.attempt.begin_anew(now);
+        slot.attempt.begin_anew(slot.workload.spec.stop_grace_ms(), now);
         self.touch_decision(at);
     }
 
