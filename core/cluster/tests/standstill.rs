@@ -1,6 +1,12 @@
 //! What is paused by its user, what somebody else paused, and what is stuck.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test may stop"
+)]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! What stands still on a node: shown, recorded as a drift, repaired by its agent, and left alone where
 //! its user paused it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

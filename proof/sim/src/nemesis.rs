@@ -244,19 +244,7 @@ impl Sim {
             Fault::VerbsFail => host.verbs_fail_until = long,
             Fault::VerbsHang => host.verbs_hang_until = long,
             Fault::Undialled => host.undialled_until = long,
-            Fault::PausedByHand | Fault::Stuck => {
-                let running =
-                    host.runtime.things.iter().filter(|(_, t)| t.state == Existing::Running);
-                let running: Vec<_> = running.map(|(id, _)| id.clone()).collect();
-                let Some(id) = rng.pick(&running) else { return false };
-                if fault == Fault::Stuck {
-                    host.runtime.stick(id);
-                } else {
-                    host.runtime.pause(id);
-                }
-                self.trace.tell(self.now, || format!("n{node} {id}: {}", fault.name()));
-                self.hint(node, id);
-            }
+            Fault::PausedByHand | Fault::Stuck => return self.freeze(fault, node, rng),
             _ => {
                 let running: Vec<_> = host.runtime.running().map(|(id, _)| id.clone()).collect();
                 let Some(id) = rng.pick(&running) else { return false };
@@ -272,6 +260,23 @@ impl Sim {
                 self.changed(node, id, Change::Ended, why);
             }
         }
+        true
+    }
+
+    /// Something that runs stands still from now on.
+    fn freeze(&mut self, fault: Fault, node: usize, rng: &mut Rng) -> bool {
+        let Some(host) = self.hosts.get_mut(node) else { return false };
+        let things = host.runtime.things.iter();
+        let running = things.filter(|(_, thing)| thing.state == Existing::Running);
+        let running: Vec<_> = running.map(|(id, _)| id.clone()).collect();
+        let Some(id) = rng.pick(&running) else { return false };
+        if fault == Fault::Stuck {
+            host.runtime.stick(id);
+        } else {
+            host.runtime.pause(id);
+        }
+        self.trace.tell(self.now, || format!("n{node} {id}: {}", fault.name()));
+        self.hint(node, id);
         true
     }
 

@@ -57,8 +57,9 @@ enum Answer {
 impl Docker {
     /// The same daemon, with a memory of its own of what was asked about: stacks and containers are looked
     /// at apart.
-    pub(crate) fn apart(&self) -> Self {
-        Self { probes: Arc::default(), ..self.clone() }
+    pub(crate) fn apart(mut self) -> Self {
+        self.probes = Arc::default();
+        self
     }
 
     /// Those of `running` that are stuck, by container id, with the sign of it.

@@ -336,13 +336,12 @@ impl Runtime for Sim {
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
-        match self.answering()?.ours.get_mut(workload).filter(|made| made.seen.state.is_alive()) {
-            Some(made) => made.seen.state = Existing::PAUSED,
-            None => {
-                let detail = "it does not run".to_owned();
-                return Err(Error::Refused { verb: "pause", detail });
-            }
-        }
+        let detail = || "it does not run".to_owned();
+        let mut state = self.answering()?;
+        let made = state.ours.get_mut(workload).filter(|made| made.seen.state.is_alive());
+        let made = made.ok_or_else(|| Error::Refused { verb: "pause", detail: detail() })?;
+        made.seen.state = Existing::PAUSED;
+        drop(state);
         self.hint(Wakeup::Workload(workload.clone()));
         Ok(())
     }

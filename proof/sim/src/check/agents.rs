@@ -190,7 +190,7 @@ impl Check {
                 self.started(now, node, id, *epoch);
             }
             Verb::Pause => {
-                if !intent.is_some_and(|intent| intent.goal == Goal::Pause) {
+                if intent.is_none_or(|intent| intent.goal != Goal::Pause) {
                     self.violate(now, "intent before effect", || {
                         format!("n{node} pauses {id}, on disk is {intent:?}")
                     });

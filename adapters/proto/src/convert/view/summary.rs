@@ -38,7 +38,7 @@ pub fn to_wire<'a>(
             _ if view.workload.desired == Desired::Deleted => more(&mut summary.deleted_workloads),
             Phase::Deleting => more(&mut summary.deleted_workloads),
             Phase::Running | Phase::Paused | Phase::Unresponsive | Phase::Restarting => {
-                more(&mut summary.running_workloads)
+                more(&mut summary.running_workloads);
             }
             Phase::Pending | Phase::Starting | Phase::Backoff => {
                 more(&mut summary.pending_workloads);
