@@ -27,9 +27,6 @@ use crate::links::grpc::LEGACY_HOST;
 use crate::links::obeyed::Obeyed;
 use crate::usages::Usages;
 
-/// The life of an old agent that calls: nothing tells it from the one before.
-pub(super) const ONE_LIFE: &str = "unknown";
-
 /// What is known of agents besides what the core knows.
 #[derive(Debug)]
 pub(super) struct Agents {

@@ -9,6 +9,7 @@ use persys_model::spec::Spec;
 use super::World;
 use super::open::FENCE_LABEL;
 use super::place::demands;
+use crate::contract::capability;
 
 impl World {
     /// Why no node could ever run `spec`, even empty and open, in words for people. `None` if one could,
@@ -58,6 +59,7 @@ fn lacks(node: &Node, spec: &Spec) -> Vec<Lack> {
     if facts.fence {
         labels.insert(FENCE_LABEL.into(), "yes".into());
     }
+    capability::label(facts, &mut labels);
     let demands = demands(spec);
     let unmet = demands.iter().filter(|one| !one.admits(&labels));
     lacks.extend(unmet.map(|one| Lack::Constraint(one.to_string())));

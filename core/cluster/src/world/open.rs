@@ -19,6 +19,7 @@ use super::slots::{NodeSlot, Slab, WorkloadIndex, WorkloadSlot};
 use super::timers::{Timer, Timers};
 use super::waiting::WaitingRoom;
 use super::{World, journal};
+use crate::contract::capability;
 use crate::effects::{Effects, Mark};
 use crate::placement::{Index, NodeIndex, Traits};
 use crate::record::{Head, Snapshot};
@@ -276,6 +277,7 @@ impl World {
         } else {
             labels.remove(FENCE_LABEL);
         }
+        capability::label(&node.facts, &mut labels);
         let traits = Traits {
             labels,
             taints: node.taints.clone(),

@@ -16,6 +16,7 @@ use super::World;
 use super::delivery::Attempt;
 use super::open::FENCE_LABEL;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
+use crate::contract::capability;
 use crate::effects::Mark;
 use crate::placement::{NodeIndex, Request};
 use crate::record::Write;
@@ -464,13 +465,14 @@ fn may_run_unseen(slot: &WorkloadSlot) -> bool {
 /// twice.
 pub(super) fn demands(spec: &Spec) -> Cow<'_, [Constraint]> {
     let said = &spec.placement.constraints;
-    match spec.placement.class {
-        Class::Default => Cow::Borrowed(said),
-        Class::Exclusive => {
-            let fence = Constraint { key: Arc::from(FENCE_LABEL), rule: Rule::Exists };
-            Cow::Owned(said.iter().cloned().chain([fence]).collect())
-        }
+    let mut more = capability::demanded(spec);
+    if spec.placement.class == Class::Exclusive {
+        more.push(Constraint { key: Arc::from(FENCE_LABEL), rule: Rule::Exists });
     }
+    if more.is_empty() {
+        return Cow::Borrowed(said);
+    }
+    Cow::Owned(said.iter().cloned().chain(more).collect())
 }
 
 /// A spec as placement looks at it.
