@@ -33,6 +33,7 @@ use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::http::{self, Pages};
 use crate::known::{self, Known};
+use crate::links::contract::ask_agents;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
@@ -265,7 +266,11 @@ pub async fn start_with(
     let closers = [incoming.closer(), pages.closer()];
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
-    let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
+    let links = Arc::new(GrpcLinks::counting(
+        door.way(),
+        Arc::clone(&metrics),
+        config.settings.status_poll_ms,
+    ));
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
     let replica = replica(&config, &reached_at.to_string(), known, clock.as_ref())?;
@@ -283,6 +288,7 @@ pub async fn start_with(
     let credentials = metrics.certified(door.credentials());
     let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
     let vault = Secrets::follow_vault(Arc::clone(&secrets), &handle, Arc::clone(&clock));
+    let asking = ask_agents(handle.clone(), Arc::clone(&links));
     let services = Services::new(
         Behind { handle: handle.clone(), store: Arc::clone(&store), clock, links, secrets },
         Told {
@@ -297,6 +303,7 @@ pub async fn start_with(
     );
     let mut aside = door.watch(metrics.report(logged()));
     aside.push(Task::spawn(vault));
+    aside.push(Task::spawn(asking));
     aside
         .extend(credentials.clone().map(|known| Task::spawn(follow_denied(handle.clone(), known))));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;

@@ -37,6 +37,9 @@ pub struct Settings {
     pub vm_apply_timeout_ms: u64,
     /// Longest time without progress until a stop or a removal is reported as overdue.
     pub delete_timeout_ms: u64,
+    /// Interval at which the status of an open workload is asked for, of agents that do not tell of
+    /// changes by themselves.
+    pub status_poll_ms: u64,
     /// Most failed attempts in one incident.
     pub retry_attempts: u32,
     /// Wait after the first failed attempt; doubles with each further one.
@@ -83,6 +86,7 @@ impl Default for Settings {
             apply_timeout_ms: 45_000,
             vm_apply_timeout_ms: 240_000,
             delete_timeout_ms: 60_000,
+            status_poll_ms: 1_000,
             retry_attempts: 5,
             retry_base_ms: 5_000,
             retry_cap_ms: 120_000,

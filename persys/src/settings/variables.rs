@@ -198,6 +198,7 @@ const SCHEDULER_CASES: &[Case] = &[
     ("SCHEDULER_NODE_UNAVAILABLE_GRACE", "7", "", "failover_grace_ms: 7000,"),
     ("SCHEDULER_MISSING_GRACE_PERIOD", "21s", "", "missing_grace_ms: 21000,"),
     ("SCHEDULER_AGENT_DOWN_GRACE", "25s", "", "agent_down_failover_ms: 25000,"),
+    ("SCHEDULER_AGENT_STATUS_POLL_INTERVAL", "2s", "", "status_poll_ms: 2000,"),
     ("SCHEDULER_AGENT_APPLY_TIMEOUT", "33s", "", "apply_timeout_ms: 33000,"),
     ("SCHEDULER_AGENT_VM_APPLY_TIMEOUT", "5m", "", "vm_apply_timeout_ms: 300000,"),
     ("SCHEDULER_AGENT_DELETE_TIMEOUT", "90", "", "delete_timeout_ms: 90000,"),

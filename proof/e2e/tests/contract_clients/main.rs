@@ -7,5 +7,7 @@ mod agent;
 mod calls;
 mod messages;
 mod scheduler;
+mod their_agent;
+mod their_agent_life;
 mod their_cli;
 mod their_scheduler;
