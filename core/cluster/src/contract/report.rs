@@ -258,7 +258,8 @@ impl ContractAgents {
         // Ordered while the list was on its way, or so lately that the agent may not list it yet.
         for (workload, copy) in &agent.copies {
             let Wanted::Here { epoch, run, .. } = world.wanted_on(node, workload) else { continue };
-            let lately = copy.touched.plus(UNLISTED_GRACE_MS) > asked;
+            let unlisted = !copy.reached && copy.touched.plus(UNLISTED_GRACE_MS) > asked;
+            let lately = unlisted || copy.touched >= asked;
             if lately && copy.epoch == epoch && !held.contains_key(workload) {
                 let state = copy.last.clone().unwrap_or(State::Pending);
                 let report = report(workload, epoch, state);
