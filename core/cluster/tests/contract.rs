@@ -158,7 +158,7 @@ impl Theirs {
                 message: Arc::from("workload not found"),
                 exit_code: None,
             }),
-            None => Found::NotFound,
+            None => Found::Missing,
         }
     }
 }

@@ -349,7 +349,7 @@ impl GrpcLinks {
         };
         let told = match self.call("GetWorkloadStatus", call).await {
             Ok(said) => said.status,
-            Err(why) if is_gone(&why) => return Found::NotFound,
+            Err(why) if is_gone(&why) => return Found::Missing,
             Err(_) => return Found::NoAnswer,
         };
         let read = told.as_ref().and_then(|told| report::from_agent_status(told).ok());

@@ -97,7 +97,7 @@ pub enum Found {
     /// The status.
     Status(Told),
     /// The agent does not know the workload.
-    NotFound,
+    Missing,
     /// No answer, or one that cannot be read.
     NoAnswer,
 }

@@ -165,7 +165,7 @@ impl ContractAgents {
                 agent.no_answer(workload, poll_ms, now);
                 return None;
             }
-            Found::NotFound => None,
+            Found::Missing => None,
             Found::Status(told) => Some(told).filter(|told| !told.is_gone()),
         };
         agent.answered();
