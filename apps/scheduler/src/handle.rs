@@ -160,9 +160,9 @@ impl Handle {
         let nothing = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&nothing);
         let make = move |world: &World| {
-            let made = make(world);
-            seen.store(made.is_none(), Ordering::Relaxed);
-            made
+            let beat = make(world);
+            seen.store(beat.is_none(), Ordering::Relaxed);
+            beat
         };
         match self.call(|to| Inbox::BeatOf(Box::new(make), to)).await {
             Err(Unanswered::Stopping) if nothing.load(Ordering::Relaxed) => Ok(None),

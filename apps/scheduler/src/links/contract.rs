@@ -22,7 +22,7 @@ use super::grpc::GrpcLinks;
 use crate::handle::Handle;
 
 /// Longest time between two looks although nothing is due.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_mins(1);
 
 /// All contract agents of this process, with the clock they are spoken to by.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(crate) async fn ask_agents(handle: Handle, links: Arc<GrpcLinks>) {
         let leads = standing.borrow_and_update().mode.is_some();
         let mut wait = LOOK;
         if leads {
-            let due = contract.with(|agents, now| agents.due(now));
+            let due = contract.with(ContractAgents::due);
             for question in due.questions {
                 under_way.spawn(ask(handle.clone(), Arc::clone(&links), question));
             }
@@ -137,8 +137,8 @@ async fn tell(
     make: impl FnOnce(&World, &mut ContractAgents, Millis) -> Option<Beat> + Send + 'static,
 ) {
     let making = Arc::clone(contract);
-    let made = move |world: &World| making.with(|agents, now| make(world, agents, now));
-    match handle.beat_of(made).await {
+    let beat = move |world: &World| making.with(|agents, now| make(world, agents, now));
+    match handle.beat_of(beat).await {
         Ok(Some(answer)) => contract.with(|agents, _| agents.beat_answered(node, &answer)),
         Ok(None) => {}
         // What became of the question is unknown, so everything is asked anew.

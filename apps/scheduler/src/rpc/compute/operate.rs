@@ -49,10 +49,7 @@ impl Compute {
         request: api::OperateRequest,
     ) -> Result<api::OperateResponse, Status> {
         let ask = ask_for(request)?;
-        let checks = match &ask {
-            Ask::CheckDrift(node) => Some(node.clone()),
-            _ => None,
-        };
+        let checks = if let Ask::CheckDrift(node) = &ask { Some(node.clone()) } else { None };
         let note = done(self.handle.ask(ask).await?)?;
         if let Some(only) = checks {
             self.ask_contract_agents(only).await?;
