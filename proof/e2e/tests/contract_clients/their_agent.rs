@@ -2,6 +2,8 @@
 //! orders as tasks in the background, tells states in five words, and has the habits of such agents:
 //! slow deletes, refusals, states that are not what was ordered.
 
+#![expect(clippy::needless_pass_by_value, reason = "methods of a service take their request")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::Ready;
@@ -325,15 +327,12 @@ pub(crate) async fn start(stack: &Stack, node: &str) -> TheirAgent {
     let at = listener.local_addr().unwrap();
     let agent = TheirAgent::new();
     let report: persys_identity::Report = Arc::new(|_| {});
-    let incoming = match stack.issued(Role::Agent, node) {
-        Some(issued) => {
-            let bundle = Bundle::from_issued(&issued, SystemTime::now()).unwrap();
-            Incoming::tls(listener, &Credentials::new(bundle), report).unwrap()
-        }
-        None => {
-            let cluster = ClusterName::new("stack").unwrap();
-            Incoming::plain(listener, cluster, Exposure::Loopback, report).unwrap()
-        }
+    let incoming = if let Some(issued) = stack.issued(Role::Agent, node) {
+        let bundle = Bundle::from_issued(&issued, SystemTime::now()).unwrap();
+        Incoming::tls(listener, &Credentials::new(bundle), report).unwrap()
+    } else {
+        let cluster = ClusterName::new("stack").unwrap();
+        Incoming::plain(listener, cluster, Exposure::Loopback, report).unwrap()
     };
     tokio::spawn(Server::builder().add_service(agent.clone()).serve_with_incoming(incoming));
     let channel = stack.channel(Role::Agent, node).await;
