@@ -33,6 +33,7 @@ use crate::driver::{Driver, Parts};
 use crate::handle::Handle;
 use crate::http::{self, Pages};
 use crate::known::{self, Known};
+use crate::links::contract::ask_agents;
 use crate::links::grpc::{GrpcLinks, Way};
 use crate::metrics::Metrics;
 use crate::place::{Opened, Place};
@@ -271,7 +272,7 @@ pub async fn start_with(
     let closers = [incoming.closer(), pages.closer()];
     let store: Arc<dyn Store> = Arc::new(Counted::new(store, Arc::clone(&metrics)));
     let clock: Arc<dyn Clock> = Arc::new(HostClock::start());
-    let links = Arc::new(GrpcLinks::counting(door.way(), Arc::clone(&metrics)));
+    let links = links_of(&door, &metrics, &config.settings);
     let (memory, keeping) = Known::keep(known_path);
     let reached_at = config.advertise.resolve(grpc_at);
     let shadow = config.settings.shadow;
@@ -289,7 +290,7 @@ pub async fn start_with(
     let (stop, stopping) = watch::channel(false);
     let credentials = metrics.certified(door.credentials());
     let enrolment = Enrolment { credentials: credentials.clone(), ..Enrolment::default() };
-    let vault = Secrets::follow_vault(Arc::clone(&secrets), &handle, Arc::clone(&clock));
+    let beside = beside(&secrets, &links, &handle, &clock);
     let services = Services::new(
         Behind { handle: handle.clone(), store: Arc::clone(&store), clock, links, secrets },
         Told {
@@ -304,7 +305,7 @@ pub async fn start_with(
         &stopping,
     );
     let mut aside = door.watch(metrics.report(logged()));
-    aside.push(Task::spawn(vault));
+    aside.extend(beside);
     aside
         .extend(credentials.clone().map(|known| Task::spawn(follow_denied(handle.clone(), known))));
     let serving = serve_grpc(incoming, services, &handle, &metrics, stopping.clone(), &mut aside)?;
@@ -328,6 +329,22 @@ pub async fn start_with(
         aside,
         store,
     })
+}
+
+fn links_of(door: &Door, metrics: &Arc<Metrics>, settings: &Settings) -> Arc<GrpcLinks> {
+    Arc::new(GrpcLinks::counting(door.way(), Arc::clone(metrics), settings.status_poll_ms))
+}
+
+/// Work beside the driver: secrets of Vault are followed, and agents of the contract are asked.
+fn beside(
+    secrets: &Arc<Secrets>,
+    links: &Arc<GrpcLinks>,
+    handle: &Handle,
+    clock: &Arc<dyn Clock>,
+) -> [Task; 2] {
+    let vault = Secrets::follow_vault(Arc::clone(secrets), handle, Arc::clone(clock));
+    let asking = ask_agents(handle.clone(), Arc::clone(links));
+    [Task::spawn(vault), Task::spawn(asking)]
 }
 
 fn secrets_of(config: &Config, metrics: &Metrics) -> Result<Arc<Secrets>, Error> {

@@ -11,9 +11,10 @@ use persys_cluster::effects::{Outbound, RefusalCode, Reply};
 use persys_cluster::input::{Input, Undelivered};
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
-use persys_model::command::Command;
+use persys_model::command::{Command, Order};
 use persys_model::event::Event;
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::node::CONTRACT_HOST;
 use persys_model::time::Millis;
 use persys_model::token::{Epoch, Session};
 use persys_store::{Store, answer};
@@ -25,7 +26,7 @@ use crate::author::Asker;
 use crate::callers::{Caller, Callers};
 use crate::clock::Clock;
 use crate::copies::Copies;
-use crate::handle::{Handle, Inbox, Known};
+use crate::handle::{Handle, Inbox, Known, Unanswered};
 use crate::links::{Links, Target};
 use crate::metrics::{Metrics, input_word};
 use crate::operations::Operations;
@@ -226,6 +227,14 @@ impl Driver {
                 Input::Register(self.callers.join(Caller::Registration(to)), *registration)
             }
             Inbox::Beat(beat, to) => Input::Beat(self.callers.join(Caller::Beat(to)), *beat),
+            Inbox::BeatOf(make, to) => {
+                let Some(world) = self.parts.replica.world() else {
+                    return drop(to.send(Err(Unanswered::NotLeader)));
+                };
+                // Nothing to tell: the caller knows, and no longer waits.
+                let Some(beat) = make(world) else { return drop(to) };
+                Input::Beat(self.callers.join(Caller::Beat(to)), beat)
+            }
             Inbox::AskIf(holds, asker, ask, to) => {
                 if self.parts.replica.world().is_some_and(|world| !holds(world)) {
                     let (code, why) = (RefusalCode::Conflict, Arc::from("changed meanwhile"));
@@ -333,11 +342,17 @@ impl Driver {
     fn target(&self, node: &NodeId) -> Option<Target> {
         let facts = &self.parts.replica.world()?.node(node)?.node.facts;
         let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
-        Some(Target { node: node.clone(), endpoint, host })
+        Some(Target { node: node.clone(), endpoint, host, at_rest: None })
     }
 
     fn order(&mut self, node: &NodeId, command: Command) {
-        let Some(to) = self.target(node) else { return };
+        let Some(mut to) = self.target(node) else { return };
+        let keeps = matches!(command.order, Order::Remove { purge: false });
+        if keeps && to.host.starts_with(CONTRACT_HOST) {
+            let world = self.parts.replica.world();
+            let at_rest = world.and_then(|world| world.at_rest(&command.workload));
+            to.at_rest = at_rest.map(Arc::new);
+        }
         if self.queues.get(node).is_none_or(mpsc::Sender::is_closed) {
             let queue = self.open_queue();
             self.queues.insert(node.clone(), queue);

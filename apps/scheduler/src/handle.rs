@@ -44,9 +44,14 @@ pub(crate) enum Inbox {
     Ask(Asker, Box<Ask>, To<Reply>),
     /// The same, if what it rests on still holds.
     AskIf(Condition, Asker, Box<Ask>, To<Reply>),
+    /// A beat that is made of the cluster as it is when the beat is taken in.
+    BeatOf(Maker, To<BeatAnswer>),
     Read(Reader),
     LeaderSilent,
 }
+
+/// Makes a beat, or none.
+type Maker = Box<dyn FnOnce(&World) -> Option<Beat> + Send>;
 
 /// Looks at the cluster from inside the driver; gets `None` when this process does not lead.
 type Reader = Box<dyn FnOnce(Option<&World>) + Send>;
@@ -144,6 +149,25 @@ impl Handle {
     /// An agent beats.
     pub async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Unanswered> {
         self.call(|to| Inbox::Beat(Box::new(beat), to)).await
+    }
+
+    /// A beat for an agent that knows no decisions: it is made of the cluster as it is when the beat is
+    /// taken in. `None` if there is nothing to tell.
+    pub(crate) async fn beat_of(
+        &self,
+        make: impl FnOnce(&World) -> Option<Beat> + Send + 'static,
+    ) -> Result<Option<BeatAnswer>, Unanswered> {
+        let nothing = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&nothing);
+        let make = move |world: &World| {
+            let beat = make(world);
+            seen.store(beat.is_none(), Ordering::Relaxed);
+            beat
+        };
+        match self.call(|to| Inbox::BeatOf(Box::new(make), to)).await {
+            Err(Unanswered::Stopping) if nothing.load(Ordering::Relaxed) => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     /// Somebody wants something: whoever the request under way is from.

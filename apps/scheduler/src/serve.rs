@@ -89,7 +89,7 @@ impl Services {
         let Behind { handle, store, clock, links, secrets } = behind;
         secrets.follow(handle.watch_entries());
         let (same, at) = (|| handle.clone(), || Arc::clone(&clock));
-        let beside = (links.obeyed(), links.streams(), told.fetcher, links.metrics());
+        let beside = (links.contract(), links.streams(), told.fetcher, links.metrics());
         let control =
             Control::new(same(), Arc::clone(&store), at(), told.settings, beside, stopping.clone())
                 .serving(told.cluster);

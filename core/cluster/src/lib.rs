@@ -13,6 +13,7 @@
 //! First placement, update, retry, failover, drain and drift are not separate paths: each marks
 //! workloads dirty, and one table (`decide`) settles each dirty workload.
 
+pub mod contract;
 mod decide;
 pub mod discovery;
 pub mod effects;

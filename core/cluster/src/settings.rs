@@ -37,7 +37,8 @@ pub struct Settings {
     pub vm_apply_timeout_ms: u64,
     /// Longest time without progress until a stop or a removal is reported as overdue.
     pub delete_timeout_ms: u64,
-    /// How often an agent that only answers is asked for the state of an order.
+    /// Interval at which the status of an open workload is asked for, of agents that do not tell of
+    /// changes by themselves.
     pub status_poll_ms: u64,
     /// Most failed attempts in one incident.
     pub retry_attempts: u32,

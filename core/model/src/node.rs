@@ -14,6 +14,12 @@ use crate::token::Session;
 /// is reached over that. The name never resolves (RFC 6761), so that whoever dials it finds nobody.
 pub const BY_STREAM: &str = "stream.invalid:1";
 
+/// Beginning of the host of a node whose agent knows only the documents' contract: such an agent does
+/// not name its machine, so its address stands for it.
+pub const CONTRACT_HOST: &str = "legacy/";
+/// The life of a contract agent that is called: nothing tells it from the one before.
+pub const CONTRACT_LIFE: &str = "unknown";
+
 /// What an agent says of its machine when it registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -41,6 +47,21 @@ pub struct NodeFacts {
     pub pauses: bool,
     /// What it cannot run, with a sentence for people on why and what to do about it.
     pub missing: BTreeMap<WorkloadType, Arc<str>>,
+}
+
+impl NodeFacts {
+    /// True if its agent knows only the documents' contract: no tokens, and no inventory of its own.
+    #[must_use]
+    pub fn is_contract(&self) -> bool {
+        self.host.starts_with(CONTRACT_HOST)
+    }
+
+    /// True if it is a contract agent that can be called, and so asked for what it holds. One that is
+    /// reached over a stream is heard only by its heartbeats.
+    #[must_use]
+    pub fn is_asked_for_inventory(&self) -> bool {
+        self.is_contract() && *self.endpoint != *BY_STREAM && *self.incarnation == *CONTRACT_LIFE
+    }
 }
 
 /// A storage pool of a node.

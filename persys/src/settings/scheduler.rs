@@ -61,7 +61,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("node-unavailable-grace", ["SCHEDULER_NODE_UNAVAILABLE_GRACE"], "4s", "How long after its lease a silent node keeps its work"),
     setting!("missing-grace-period", ["SCHEDULER_MISSING_GRACE_PERIOD"], "15s", "How long a node may lack a workload that it was told to start before that is a drift"),
     setting!("agent-down-grace", ["SCHEDULER_AGENT_DOWN_GRACE"], "1m", "How long after its lease a node keeps its work whose host lives and whose agent does not"),
-    setting!("agent-status-poll-interval", ["SCHEDULER_AGENT_STATUS_POLL_INTERVAL"], "1s", "How often an agent that only answers is asked for the state of an order; ours tell of changes at once"),
+    setting!("agent-status-poll-interval", ["SCHEDULER_AGENT_STATUS_POLL_INTERVAL"], "1s", "How often agents of the earlier contract are asked about a workload that is started, stopped or removed; ours tell by themselves"),
     setting!("shadow", ["SCHEDULER_SHADOW"], "false", "Place, order and report, but publish no ports and announce no names; the same on every scheduler"),
     setting!("agent-apply-timeout", ["SCHEDULER_AGENT_APPLY_TIMEOUT"], "45s", "Longest time without progress until an attempt to start a container or a stack ends"),
     setting!("agent-vm-apply-timeout", ["SCHEDULER_AGENT_VM_APPLY_TIMEOUT"], "4m", "The same for a virtual machine"),

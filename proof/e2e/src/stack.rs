@@ -117,6 +117,12 @@ impl Stack {
         self.launch(name, vec![scheduler.to_string()]).await;
     }
 
+    /// The same with a certificate of its own, which may be made elsewhere.
+    pub async fn add_agent_with(&mut self, name: &str, scheduler: SocketAddr, own: Source) {
+        let security = agent::Security::Mtls(own);
+        self.launch_with(name, vec![scheduler.to_string()], security).await;
+    }
+
     /// The same agent, with all it has, under the scheduler from now on.
     pub async fn hand_over(&mut self, name: &str) {
         let node = NodeId::new(name).expect("a name");
@@ -125,14 +131,23 @@ impl Stack {
     }
 
     async fn launch(&mut self, name: &str, schedulers: Vec<String>) {
-        let known = self.sims.get(&NodeId::new(name).expect("a name")).cloned();
-        let sim = known.unwrap_or_else(|| Sim::new(SimSettings::default(), Clock::since_boot()));
         let security = match &self.authority {
             None => agent::Security::Insecure(Exposure::Loopback),
             Some(authority) => {
                 agent::Security::Mtls(keep(authority, &self.folder, Role::Agent, name))
             }
         };
+        self.launch_with(name, schedulers, security).await;
+    }
+
+    async fn launch_with(
+        &mut self,
+        name: &str,
+        schedulers: Vec<String>,
+        security: agent::Security,
+    ) {
+        let known = self.sims.get(&NodeId::new(name).expect("a name")).cloned();
+        let sim = known.unwrap_or_else(|| Sim::new(SimSettings::default(), Clock::since_boot()));
         let config = agent::Config {
             node: Some(name.to_owned()),
             grpc: any(),

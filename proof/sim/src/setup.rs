@@ -153,7 +153,7 @@ fn settings(rng: &mut Rng) -> Settings {
         apply_timeout_ms: 7_000,
         vm_apply_timeout_ms: 9_000,
         delete_timeout_ms: 7_000,
-        status_poll_ms: 1_000,
+        status_poll_ms: 300,
         retry_attempts: u32::try_from(rng.between(2, 5)).unwrap_or(3),
         retry_base_ms: 500,
         retry_cap_ms: 4_000,

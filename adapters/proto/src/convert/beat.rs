@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use persys_cluster::contract::Told;
 use persys_model::failure::clip;
 use persys_model::fault::Faults;
 use persys_model::id::{NodeId, PoolName, WorkloadId};
@@ -17,7 +18,6 @@ use persys_model::token::{Epoch, Session, Term};
 use super::at::{At, reading};
 use super::leaf::{ITEMS, POOLS, amount, count, list, name, signed, token};
 use super::register::missing_to_wire;
-use super::report::LegacyStatus;
 use super::{Arrived, Said, held, report, task, time};
 use crate::control::v1 as wire;
 
@@ -32,7 +32,7 @@ pub struct LegacyBeat {
     /// Reserved and measured use of the machine, as far as it says.
     pub usage: Usage,
     /// How its workloads are. What it does not list may still be there.
-    pub statuses: Vec<LegacyStatus>,
+    pub statuses: Vec<Told>,
 }
 
 /// The heartbeat on the wire.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use persys_cluster::contract::{self, Told};
 use persys_model::failure::{Failure, FailureReason, FailureStage, clip};
 use persys_model::fault::Faults;
-use persys_model::id::WorkloadId;
+use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::inventory::{Report, State};
 use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
@@ -233,72 +234,64 @@ pub fn to_status(report: &Report, since: WallMillis) -> wire::WorkloadStatus {
     }
 }
 
-/// What an old agent says of one workload: no decision, no session, five words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyStatus {
-    /// Which.
-    pub workload: WorkloadId,
-    /// How it is. A failure always has a reason; old agents that give none mean the runtime.
-    pub state: State,
-    /// What the agent says beside it, cut.
-    pub message: Arc<str>,
-}
-
-const LEGACY_WORDS: &[(&str, Word)] = &[
-    ("Pending", Word::Pending),
-    ("Running", Word::Running),
-    ("Stopped", Word::Stopped),
-    ("Failed", Word::Failed),
-    ("Unknown", Word::Unknown),
+const CONTRACT_WORDS: &[(&str, contract::Word)] = &[
+    ("Pending", contract::Word::Pending),
+    ("Running", contract::Word::Running),
+    ("Stopped", contract::Word::Stopped),
+    ("Failed", contract::Word::Failed),
+    ("Unknown", contract::Word::Unknown),
 ];
 
-/// One status of an old agent's heartbeat.
-pub(super) fn read_status(at: &At<'_>, status: &wire::WorkloadStatus) -> Option<LegacyStatus> {
+/// One status of an old agent's heartbeat: no decision, no version, five words.
+pub(super) fn read_status(at: &At<'_>, status: &wire::WorkloadStatus) -> Option<Told> {
     let workload = name(&at.field("workload_id"), &status.workload_id, WorkloadId::new);
-    let word = word(&at.field("state"), &status.state, LEGACY_WORDS);
+    let word = word(&at.field("state"), &status.state, CONTRACT_WORDS);
     let reason = failure::read(&at.field("failure_reason"), status.failure_reason);
-    Some(legacy(workload?, word?, reason?, &status.message))
+    // Such an agent fills `reason` where `message` says nothing.
+    let detail = status.reason.as_ref().map_or("", |reason| &reason.message);
+    let said = if status.message.is_empty() { detail } else { &status.message };
+    let (revision, run, exit_code) = (None, None, None);
+    let message = Arc::from(clip(said, Failure::MESSAGE_LIMIT));
+    let reason = reason?;
+    Some(Told { workload: workload?, revision, run, word: word?, reason, message, exit_code })
 }
 
 /// The status an old agent answers with, or everything that is wrong with it.
-pub fn from_agent_status(status: &agent::WorkloadStatus) -> Result<LegacyStatus, Faults> {
+pub fn from_agent_status(status: &agent::WorkloadStatus) -> Result<Told, Faults> {
     reading(|at| {
         let workload = name(&at.field("id"), &status.id, WorkloadId::new);
         let word = match agent::ActualState::try_from(status.actual_state) {
-            Ok(agent::ActualState::Pending) => Some(Word::Pending),
-            Ok(agent::ActualState::Running) => Some(Word::Running),
-            Ok(agent::ActualState::Stopped) => Some(Word::Stopped),
-            Ok(agent::ActualState::Failed) => Some(Word::Failed),
+            Ok(agent::ActualState::Pending) => Some(contract::Word::Pending),
+            Ok(agent::ActualState::Running) => Some(contract::Word::Running),
+            Ok(agent::ActualState::Stopped) => Some(contract::Word::Stopped),
+            Ok(agent::ActualState::Failed) => Some(contract::Word::Failed),
             Ok(agent::ActualState::Unknown | agent::ActualState::Unspecified) => {
-                Some(Word::Unknown)
+                Some(contract::Word::Unknown)
             }
             Err(_) => {
                 let number = status.actual_state;
                 at.field("actual_state").refuse(format!("{number} is not a known state"))
             }
         };
+        let told = |key: &str| status.metadata.get(key).map_or("", String::as_str);
         // Its reasons are words of its own; only those of the contract are taken over.
-        let said = status.metadata.get("failure_reason").map_or("", String::as_str);
+        let said = told("failure_reason");
         let reason = FailureReason::ALL.into_iter().find(|reason| reason.code() == said);
-        Some(legacy(workload?, word?, reason, &status.message))
+        let run = match agent::DesiredState::try_from(status.desired_state) {
+            Ok(agent::DesiredState::Running) => Some(true),
+            Ok(agent::DesiredState::Stopped) => Some(false),
+            Ok(agent::DesiredState::Unspecified) | Err(_) => None,
+        };
+        let texts = [status.message.as_str(), told("failure_message"), told("last_error")];
+        let message = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        Some(Told {
+            workload: workload?,
+            revision: RevisionId::new(&status.revision_id).ok(),
+            run,
+            word: word?,
+            reason,
+            message: Arc::from(clip(message, Failure::MESSAGE_LIMIT)),
+            exit_code: told("container.exit_code").parse().ok(),
+        })
     })
-}
-
-fn legacy(
-    workload: WorkloadId,
-    word: Word,
-    reason: Option<FailureReason>,
-    message: &str,
-) -> LegacyStatus {
-    let state = match word {
-        Word::Failed => {
-            State::Failed(Failure::new(reason.unwrap_or(FailureReason::RuntimeError), message))
-        }
-        Word::Pending | Word::Restarting => State::Pending,
-        Word::Running => State::Running,
-        Word::Stopped | Word::Completed => State::Stopped,
-        Word::Unknown => State::Unknown,
-    };
-    let message = Arc::from(clip(message, Failure::MESSAGE_LIMIT));
-    LegacyStatus { workload, state, message }
 }

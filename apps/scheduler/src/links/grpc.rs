@@ -6,33 +6,31 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use persys_cluster::contract::{Deed, Found, Outcome, Told};
 use persys_cluster::input::Probe;
+use persys_cluster::settings::Settings;
 use persys_identity::{ConnectError, Connector, Credentials, Expected, Lasting, Name};
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::node::BY_STREAM;
+use persys_model::node::{BY_STREAM, CONTRACT_HOST};
 use persys_model::task::{Task, TaskAction, TaskStatus};
 use persys_model::time::WallMillis;
-use persys_model::token::Epoch;
 use persys_proto::agent::v1 as agent;
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::control::v1 as control;
 use persys_proto::convert::command::{Call, to_call, to_legacy_call};
-use persys_proto::convert::{Said, answer, task};
+use persys_proto::convert::{Said, answer, report, task};
 use persys_telemetry::trace;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
-use super::obeyed::Obeyed;
+use super::contract::Contract;
 use super::streams::{Carries, Open, Streams};
 use super::{Links, OrderAnswer, Target, Unreachable};
 use crate::metrics::Metrics;
 use crate::moment::rfc3339;
-
-/// What stands before the address of an old agent where others name their machine.
-pub(crate) const LEGACY_HOST: &str = "legacy/";
 
 /// Longest wait for the answer to an order.
 const RPC_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,8 +40,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long it takes at most to notice a broken stream once a call on it has failed.
 const BREAKING: Duration = Duration::from_millis(200);
-/// How often, and how many times, an old agent is asked whether a removal is done.
-const REMOVAL_POLL: (Duration, u32) = (Duration::from_secs(1), 5);
+/// Most workloads of one agent that are listed: more are no list of a sound agent.
+const MOST_LISTED: usize = 10_000;
+
+/// Said of an agent that answers with tokens where none were sent.
+const OTHER_KIND: &str = "an agent of another version answers at its address";
 
 /// Actions of an agent that are attached to an attempt that made no progress.
 const ACTIONS_TOLD: i32 = 20;
@@ -65,7 +66,7 @@ pub enum Way {
 pub struct GrpcLinks {
     way: Way,
     channels: Mutex<BTreeMap<NodeId, (Arc<str>, Lasting)>>,
-    obeyed: Arc<Obeyed>,
+    contract: Arc<Contract>,
     streams: Arc<Streams>,
     metrics: Arc<Metrics>,
 }
@@ -74,17 +75,18 @@ impl GrpcLinks {
     /// No connection yet; each is made with the first call.
     #[must_use]
     pub fn new(way: Way) -> Self {
-        Self::counting(way, Arc::default())
+        Self::counting(way, Arc::default(), Settings::default().status_poll_ms)
     }
 
-    pub(crate) fn counting(way: Way, metrics: Arc<Metrics>) -> Self {
-        let (channels, obeyed, streams) = (Mutex::default(), Arc::default(), Arc::default());
-        Self { way, channels, obeyed, streams, metrics }
+    pub(crate) fn counting(way: Way, metrics: Arc<Metrics>, poll_ms: u64) -> Self {
+        let (channels, streams) = (Mutex::default(), Arc::default());
+        let contract = Arc::new(Contract::new(poll_ms));
+        Self { way, channels, contract, streams, metrics }
     }
 
-    /// Which decisions old agents have taken.
-    pub(crate) fn obeyed(&self) -> Arc<Obeyed> {
-        Arc::clone(&self.obeyed)
+    /// Agents that know only the contract.
+    pub(crate) fn contract(&self) -> Arc<Contract> {
+        Arc::clone(&self.contract)
     }
 
     /// Where calls are counted.
@@ -183,19 +185,12 @@ impl GrpcLinks {
         command: &Command,
     ) -> Option<Result<OrderAnswer, Unreachable>> {
         let Carries::Messages(messages) = open.carries() else { return None };
-        let (legacy, began) = (is_legacy(to), Instant::now());
-        let answer = if legacy {
+        let began = Instant::now();
+        let answer = if is_legacy(to) {
             messages.tell(open, command).await.map(|()| Answer::Accepted.into())
         } else {
             messages.ask(open, command).await
         };
-        if legacy && answer.is_ok() {
-            let (node, workload) = (&to.node, &command.workload);
-            match &command.order {
-                Order::Apply(_) => self.obeyed.took(node, workload, command.epoch),
-                Order::Remove { .. } => self.obeyed.leaves(node, workload, command.epoch),
-            }
-        }
         let code = if answer.is_ok() { Code::Ok } else { Code::Unavailable };
         let rpc = match &command.order {
             Order::Apply(_) => "ApplyWorkload",
@@ -206,12 +201,14 @@ impl GrpcLinks {
     }
 
     async fn order_once(&self, to: &Target, command: &Command) -> Result<OrderAnswer, Unreachable> {
-        let legacy = is_legacy(to);
+        if is_legacy(to) {
+            return Box::pin(self.order_contract(to, command)).await;
+        }
         if let Some(open) = self.messages(to).await
             && let Some(answer) = self.order_on(&open, to, command).await
         {
             // What broke off with the stream of one that can be called is called for.
-            let again = !legacy && *to.endpoint != *BY_STREAM && open.is_over();
+            let again = *to.endpoint != *BY_STREAM && open.is_over();
             if answer.is_ok() || !again {
                 return answer;
             }
@@ -225,88 +222,160 @@ impl GrpcLinks {
         to: &Target,
         command: &Command,
     ) -> Result<OrderAnswer, Unreachable> {
-        let legacy = is_legacy(to);
         let client = self.client(to)?;
-        let call = if legacy {
-            to_legacy_call(command).map_err(Unreachable::never_sent)?
-        } else {
-            to_call(command)
-        };
-        let answer = match call {
-            Call::Apply(request) => self.apply(client, *request, &to.node).await,
-            Call::Delete(request) => self.delete(client, request, command.epoch).await,
-        }?;
-        match &answer.answer {
-            Answer::Accepted if legacy => {
-                self.obeyed.took(&to.node, &command.workload, command.epoch);
+        match to_call(command) {
+            Call::Apply(request) => {
+                let said = self.apply(client, *request).await?;
+                match answer::from_apply(&said).map_err(unreachable)? {
+                    Said::Ours(answer) => {
+                        Ok(OrderAnswer { answer, task: named(said.task.as_ref()) })
+                    }
+                    Said::Legacy(old) => Err(unreachable(old.message)),
+                }
             }
-            Answer::Removed { .. } if legacy => self.obeyed.removed(&to.node, &command.workload),
-            Answer::Accepted | Answer::Removed { .. } | Answer::Refused(_) => {}
+            Call::Delete(request) => {
+                let said = self.delete(client, request).await.map_err(|why| failed(&why))?;
+                match answer::from_delete(&said).map_err(unreachable)? {
+                    Said::Ours(answer) => {
+                        Ok(OrderAnswer { answer, task: named(said.task.as_ref()) })
+                    }
+                    Said::Legacy(old) => Err(unreachable(old.message)),
+                }
+            }
         }
-        Ok(answer)
+    }
+
+    /// Gives an order to an agent that knows only the contract. What it means for such an agent, and
+    /// what its answer means, is decided by the component of the core.
+    async fn order_contract(
+        &self,
+        to: &Target,
+        command: &Command,
+    ) -> Result<OrderAnswer, Unreachable> {
+        let at_rest = to.at_rest.as_deref();
+        let deed = self.contract.with(|agents, now| agents.order(&to.node, command, at_rest, now));
+        let order = match &deed {
+            Deed::Nothing(answer) => return Ok(answer.clone().into()),
+            Deed::Apply(apply) | Deed::StopInstead(apply) => Order::Apply(apply.clone()),
+            Deed::Delete => Order::Remove { purge: true },
+        };
+        let given = Command { order, ..command.clone() };
+        let told = match self.messages(to).await {
+            Some(open) => self.order_on(&open, to, &given).await,
+            None => None,
+        };
+        let (outcome, task) = match told {
+            Some(told) => told.map(|_| (Outcome::Accepted, None))?,
+            None => self.call_contract(to, &given).await?,
+        };
+        let about = (&deed, &outcome);
+        let answer =
+            self.contract.with(|agents, now| agents.ordered(&to.node, command, about, now));
+        self.contract.wake();
+        Ok(OrderAnswer { answer, task })
+    }
+
+    async fn call_contract(
+        &self,
+        to: &Target,
+        command: &Command,
+    ) -> Result<(Outcome, Option<Arc<Task>>), Unreachable> {
+        let client = self.client(to)?;
+        let call = match to_legacy_call(command) {
+            Ok(call) => call,
+            // Placement keeps such work away; what slips through fails with the cause.
+            Err(faults) => {
+                return Ok((Outcome::Refused(format!("invalid: {faults}").into()), None));
+            }
+        };
+        match call {
+            Call::Apply(request) => {
+                let said = self.apply(client, *request).await?;
+                match answer::from_apply(&said).map_err(unreachable)? {
+                    Said::Legacy(old) if old.done || old.skipped => {
+                        let task = old.task;
+                        let task = task.map(|(id, status)| Arc::new(begun(&to.node, id, status)));
+                        Ok((Outcome::Accepted, task))
+                    }
+                    Said::Legacy(old) => Ok((Outcome::Refused(old.message), None)),
+                    Said::Ours(_) => Err(unreachable(OTHER_KIND)),
+                }
+            }
+            Call::Delete(request) => match self.delete(client, request).await {
+                Err(why) if is_gone(&why) => {
+                    Ok((Outcome::Refused(Arc::from("workload not found")), None))
+                }
+                Err(why) => Err(failed(&why)),
+                Ok(said) => match answer::from_delete(&said).map_err(unreachable)? {
+                    Said::Legacy(old) if old.done => Ok((Outcome::Accepted, None)),
+                    Said::Legacy(old) => Ok((Outcome::Refused(old.message), None)),
+                    Said::Ours(_) => Err(unreachable(OTHER_KIND)),
+                },
+            },
+        }
     }
 
     async fn apply(
         &self,
         client: Client,
         request: agent::ApplyWorkloadRequest,
-        node: &NodeId,
-    ) -> Result<OrderAnswer, Unreachable> {
+    ) -> Result<agent::ApplyWorkloadResponse, Unreachable> {
         let call = || {
             let (mut client, request) = (client.clone(), request.clone());
             async move { client.apply_workload(request).await }
         };
-        let said = self.call("ApplyWorkload", call).await.map_err(|why| failed(&why))?;
-        match answer::from_apply(&said).map_err(unreachable)? {
-            Said::Ours(answer) => Ok(OrderAnswer { answer, task: named(said.task.as_ref()) }),
-            Said::Legacy(old) if old.done || old.skipped => {
-                let (answer, task) = (Answer::Accepted, old.task);
-                let task = task.map(|(id, status)| Arc::new(begun(node, id, status)));
-                Ok(OrderAnswer { answer, task })
-            }
-            Said::Legacy(old) => Err(unreachable(old.message)),
-        }
+        self.call("ApplyWorkload", call).await.map_err(|why| failed(&why))
     }
 
     async fn delete(
         &self,
         client: Client,
         request: agent::DeleteWorkloadRequest,
-        epoch: Epoch,
-    ) -> Result<OrderAnswer, Unreachable> {
+    ) -> Result<agent::DeleteWorkloadResponse, Status> {
         let call = || {
             let (mut client, request) = (client.clone(), request.clone());
             async move { client.delete_workload(request).await }
         };
-        let said = self.call("DeleteWorkload", call).await.map_err(|why| failed(&why))?;
-        match answer::from_delete(&said).map_err(unreachable)? {
-            Said::Ours(answer) => Ok(OrderAnswer { answer, task: named(said.task.as_ref()) }),
-            Said::Legacy(old) if old.done => self.until_gone(client, request.id, epoch).await,
-            Said::Legacy(old) => Err(unreachable(old.message)),
-        }
+        self.call("DeleteWorkload", call).await
     }
 
-    /// An old agent says that it will remove; that it has, it says by no longer knowing.
-    async fn until_gone(
-        &self,
-        client: Client,
-        id: String,
-        epoch: Epoch,
-    ) -> Result<OrderAnswer, Unreachable> {
+    /// Asks a contract agent for the status of one workload.
+    pub(crate) async fn status(&self, of: &Target, workload: &WorkloadId) -> Found {
+        let Ok(client) = self.client(of) else { return Found::NoAnswer };
         let call = || {
-            let request = agent::GetWorkloadStatusRequest { id: id.clone() };
+            let request = agent::GetWorkloadStatusRequest { id: workload.to_string() };
             let mut client = client.clone();
             async move { client.get_workload_status(request).await }
         };
-        let (pause, times) = REMOVAL_POLL;
-        for _ in 0..times {
-            match self.call("GetWorkloadStatus", call).await {
-                Ok(_) => sleep(pause).await,
-                Err(why) if is_gone(&why) => return Ok(Answer::Removed { epoch }.into()),
-                Err(why) => return Err(failed(&why)),
+        let told = match self.call("GetWorkloadStatus", call).await {
+            Ok(said) => said.status,
+            Err(why) if is_gone(&why) => return Found::Missing,
+            Err(_) => return Found::NoAnswer,
+        };
+        let read = told.as_ref().and_then(|told| report::from_agent_status(told).ok());
+        read.map_or(Found::NoAnswer, Found::Status)
+    }
+
+    /// Asks a contract agent for all it holds. Entries that cannot be read are left out.
+    pub(crate) async fn list(&self, of: &Target) -> Option<Vec<Told>> {
+        let client = self.client(of).ok()?;
+        let call = || {
+            let mut client = client.clone();
+            async move { client.list_workloads(agent::ListWorkloadsRequest::default()).await }
+        };
+        let said = self.call("ListWorkloads", call).await.ok()?.workloads;
+        if said.len() > MOST_LISTED {
+            tracing::warn!(node = %of.node, count = said.len(), "an agent lists too many workloads");
+            return None;
+        }
+        let mut list = Vec::with_capacity(said.len());
+        for one in &said {
+            match report::from_agent_status(one) {
+                Ok(told) => list.push(told),
+                Err(odd) => tracing::warn!(node = %of.node, %odd, "part of a list is left out"),
             }
         }
-        Err(unreachable("it is still removing the workload"))
+        Some(list)
     }
 
     async fn health(&self, client: Client) -> Probe {
@@ -401,7 +470,7 @@ fn is_stale(why: &Status) -> bool {
 }
 
 fn is_legacy(to: &Target) -> bool {
-    to.host.starts_with(LEGACY_HOST)
+    to.host.starts_with(CONTRACT_HOST)
 }
 
 fn is_gone(why: &Status) -> bool {

@@ -1,15 +1,15 @@
 //! The way to the agents: they are called, or keep a stream open and are reached over that.
 
+pub(crate) mod contract;
 pub mod grpc;
 pub(crate) mod messages;
-pub(crate) mod obeyed;
 pub(crate) mod streams;
 pub(crate) mod tunnel;
 
 use std::sync::Arc;
 
 use persys_cluster::input::Probe;
-use persys_model::command::{Answer, Command};
+use persys_model::command::{Answer, Apply, Command};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::task::Task;
 
@@ -22,6 +22,8 @@ pub struct Target {
     pub endpoint: Arc<str>,
     /// The machine it is on; tells old agents from ours.
     pub host: Arc<str>,
+    /// The workload of an order, at rest: for contract agents, whose removals take data along.
+    pub at_rest: Option<Arc<Apply>>,
 }
 
 /// Reaches agents. An order that cannot be delivered is an error; whether it arrived may be

@@ -1,44 +1,37 @@
 //! Agents join and beat, those of ours and those from before us.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_cluster::world::World;
 use persys_identity::Peer;
 use persys_model::fault::Faults;
 use persys_model::id::NodeId;
-use persys_model::inventory::{Inventory, Report};
+use persys_model::inventory::Inventory;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::mode::Mode;
-use persys_model::node::NodeFacts;
-use persys_model::phase::Phase;
+use persys_model::node::{CONTRACT_HOST, NodeFacts};
 use persys_model::time::WallMillis;
 use persys_model::token::Term;
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::beat::LegacyBeat;
 use persys_proto::convert::register::LegacyNode;
-use persys_proto::convert::{Said, beat, register};
+use persys_proto::convert::{Said, beat, register, time};
 use tonic::Status;
 
 use super::refusal::{self, unavailable};
 use super::{Control, access};
-use crate::links::grpc::LEGACY_HOST;
-use crate::links::obeyed::Obeyed;
+use crate::links::contract::Contract;
 use crate::usages::Usages;
-
-/// The life of an old agent that calls: nothing tells it from the one before.
-pub(super) const ONE_LIFE: &str = "unknown";
 
 /// What is known of agents besides what the core knows.
 #[derive(Debug)]
 pub(super) struct Agents {
     /// When each node last beat, for people. Only nodes the core knows come in.
     beats: Mutex<BTreeMap<NodeId, WallMillis>>,
-    /// Beats of old agents are numbered here. The core forgets its numbers with this process.
-    seq: AtomicU64,
-    /// Which decisions old agents have taken.
-    obeyed: Arc<Obeyed>,
+    /// Agents that know only the contract.
+    contract: Arc<Contract>,
     usages: Arc<Usages>,
     /// The version each agent says it is of, for people.
     versions: Mutex<BTreeMap<NodeId, Arc<str>>>,
@@ -48,19 +41,13 @@ pub(super) struct Agents {
 const VERSION_BYTES: usize = 64;
 
 impl Agents {
-    pub(super) fn new(obeyed: Arc<Obeyed>, usages: Arc<Usages>) -> Self {
-        Self {
-            beats: Mutex::default(),
-            seq: AtomicU64::new(0),
-            obeyed,
-            usages,
-            versions: Mutex::default(),
-        }
+    pub(super) fn new(contract: Arc<Contract>, usages: Arc<Usages>) -> Self {
+        Self { beats: Mutex::default(), contract, usages, versions: Mutex::default() }
     }
 
     /// A stream to an old agent ended, and with it perhaps what was last sent.
     pub(super) fn lost(&self, node: &NodeId) {
-        self.obeyed.forget(node);
+        self.contract.with(|agents, _| agents.forget(node));
     }
 
     pub(super) fn last_beats(&self) -> BTreeMap<NodeId, WallMillis> {
@@ -126,9 +113,16 @@ impl Control {
         };
         access::own_labels(&registration.facts.labels)?;
         let node = registration.facts.id.clone();
+        let contract = registration.facts.is_contract();
+        let callable = registration.facts.is_asked_for_inventory();
         let answer = self.handle.register(registration).await?;
         let now = self.now();
         if let RegistrationAnswer::Accepted { .. } = &answer {
+            if contract {
+                let about = &self.agents.contract;
+                about.with(|agents, now| agents.registered(&node, callable, now));
+                about.wake();
+            }
             self.agents.usages.forget(&node);
             self.agents.is_of(&node, &version);
             self.agents.heard(node, now);
@@ -166,7 +160,7 @@ impl Control {
         }
         let mut answer = match arrived.value {
             // Ours are told of a drain by orders, not by this flag.
-            Said::Ours(beat) => self.pass_on(beat, false).await.map(|(_, answer)| answer),
+            Said::Ours(beat) => self.pass_on(beat).await,
             Said::Legacy(beat) => self.hear_legacy(beat).await,
         }?;
         // Only of a node that is known: its beat was heard.
@@ -184,26 +178,32 @@ impl Control {
         Ok(answer)
     }
 
-    async fn pass_on(
-        &self,
-        beat: Beat,
-        drain: bool,
-    ) -> Result<(BeatAnswer, wire::HeartbeatResponse), Status> {
+    async fn pass_on(&self, beat: Beat) -> Result<wire::HeartbeatResponse, Status> {
         let node = beat.node.clone();
         let answer = self.handle.beat(beat).await?;
+        Ok(self.beat_answer(node, &answer, false))
+    }
+
+    /// The answer to a beat on the wire.
+    fn beat_answer(
+        &self,
+        node: NodeId,
+        answer: &BeatAnswer,
+        drain: bool,
+    ) -> wire::HeartbeatResponse {
         let now = self.now();
-        if let BeatAnswer::Heard { .. } = &answer {
+        if let BeatAnswer::Heard { .. } = answer {
             self.agents.heard(node, now);
         }
         let drain = drain || self.frozen();
-        let beat_ms = match &answer {
+        let beat_ms = match answer {
             BeatAnswer::Heard { beat_ms, .. } => *beat_ms,
             BeatAnswer::RegisterAgain { .. } => 0,
         };
         let lease_ms = self.settings.lease_ms_of(beat_ms);
-        let mut message = beat::answer_to_wire(&answer, drain, lease_ms, now);
+        let mut message = beat::answer_to_wire(answer, drain, lease_ms, now);
         self.handle.standing().borrow().word().clone_into(&mut message.mode);
-        Ok((answer, message))
+        message
     }
 
     /// Whether agents are to take nothing new, whatever else they are told.
@@ -214,69 +214,53 @@ impl Control {
         }
     }
 
-    /// What an old agent says is taken to be about the present decisions, as far as they reached it.
+    /// A heartbeat of an agent that knows only the contract.
     async fn hear_legacy(&self, old: LegacyBeat) -> Result<wire::HeartbeatResponse, Status> {
-        let node = old.node.clone();
-        let seq = self.agents.seq.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let obeyed = Arc::clone(&self.agents.obeyed);
-        let translated = self.handle.read(move |world| translate(world, &obeyed, old, seq)).await?;
-        let unknown = || Status::not_found(format!("there is no node {node}; register first"));
-        let (beat, drain) = translated.ok_or_else(unknown)?;
-        match self.pass_on(beat, drain).await? {
-            (BeatAnswer::Heard { .. }, message) => Ok(message),
-            // Nobody joins now, so that it need not try: it is to keep still, and that it can read.
-            (BeatAnswer::RegisterAgain { .. }, message) if message.drain_node => {
-                Ok(wire::HeartbeatResponse { acknowledged: true, re_register: false, ..message })
+        let LegacyBeat { node, usage, statuses } = old;
+        let drains = Arc::new(AtomicBool::new(false));
+        let (contract, about, seen) =
+            (Arc::clone(&self.agents.contract), node.clone(), Arc::clone(&drains));
+        let make = move |world: &World| {
+            let drain = world.node(&about).is_some_and(|view| view.node.drain.is_some());
+            seen.store(drain, Ordering::Relaxed);
+            let told = (statuses.as_slice(), usage);
+            contract.with(|agents, now| agents.heartbeat(world, &about, told, now))
+        };
+        let answered = self.handle.beat_of(make).await?;
+        let contract = &self.agents.contract;
+        let Some(answer) = answered else {
+            if self.frozen() {
+                return Ok(self.keep_still());
             }
+            let why = format!("there is no node {node}; register first");
+            return Err(Status::not_found(why));
+        };
+        contract.with(|agents, _| agents.beat_answered(&node, &answer));
+        contract.wake();
+        let message = self.beat_answer(node, &answer, drains.load(Ordering::Relaxed));
+        match answer {
+            BeatAnswer::Heard { .. } => Ok(message),
+            BeatAnswer::RegisterAgain { .. } if self.frozen() => Ok(self.keep_still()),
             // Its session ended between reading and beating; it does not know what that is.
-            (BeatAnswer::RegisterAgain { .. }, _) => Err(unavailable("beat again")),
+            BeatAnswer::RegisterAgain { .. } => Err(unavailable("beat again")),
         }
     }
-}
 
-fn translate(world: &World, obeyed: &Obeyed, old: LegacyBeat, seq: u64) -> Option<(Beat, bool)> {
-    let view = world.node(&old.node)?;
-    // A node of ours is never spoken for by a message without its session.
-    if !view.node.facts.host.starts_with(LEGACY_HOST) {
-        return None;
+    /// The answer while nobody joins: a contract agent is to start nothing new. It stays registered in
+    /// its own eyes, is told so again with each heartbeat, and registers anew once it is not known.
+    fn keep_still(&self) -> wire::HeartbeatResponse {
+        let now = self.now();
+        let lease_ms = self.settings.lease_ms;
+        let mut message = wire::HeartbeatResponse {
+            acknowledged: true,
+            drain_node: true,
+            hold: true,
+            lease_expires_at: Some(time::timestamp_after(now, lease_ms)),
+            ..wire::HeartbeatResponse::default()
+        };
+        self.handle.standing().borrow().word().clone_into(&mut message.mode);
+        message
     }
-    let named = old.statuses.iter().map(|status| status.workload.clone()).collect();
-    let removed = obeyed.gone(&old.node, &named);
-    let mut reports = Vec::with_capacity(old.statuses.len());
-    for status in old.statuses {
-        let Some(view) = world.workload(&status.workload) else { continue };
-        let here = view.assignment.place.as_ref().filter(|place| place.node == old.node);
-        let Some(place) = here else { continue };
-        // Under way: what it says may still be about the decision before.
-        let open = matches!(view.assignment.phase, Phase::Starting | Phase::Stopping);
-        if open && !obeyed.has(&old.node, &status.workload, place.epoch) {
-            continue;
-        }
-        reports.push(Report {
-            workload: status.workload,
-            epoch: place.epoch,
-            state: status.state,
-            restarts: 0,
-            confirmed: true,
-            progress: 0,
-            trouble: None,
-        });
-    }
-    let beat = Beat {
-        node: old.node,
-        session: view.node.session,
-        seq,
-        reports,
-        removed,
-        inventory: None,
-        tasks: Vec::new(),
-        usage: old.usage,
-        limits: BTreeMap::new(),
-        busy: None,
-        down: BTreeMap::new(),
-        takes_removals: false,
-    };
-    Some((beat, view.node.drain.is_some()))
 }
 
 /// The name existing clients send where nobody named a cluster.
@@ -303,7 +287,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
     Registration {
         facts: NodeFacts {
             id,
-            host: Arc::from(format!("{LEGACY_HOST}{endpoint}")),
+            host: Arc::from(format!("{CONTRACT_HOST}{endpoint}")),
             incarnation: Arc::from(life),
             endpoint,
             capacity,

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use persys_cluster::settings::Settings;
 use persys_git::Fetcher;
 use persys_identity::Peer;
+use persys_model::node::CONTRACT_LIFE;
 use persys_model::time::WallMillis;
 use persys_proto::control::v1 as wire;
 use persys_proto::control::v1::agent_control_server::AgentControl;
@@ -52,11 +53,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::agents::{Agents, ONE_LIFE};
+use self::agents::Agents;
 use self::nodes::Changed;
 use crate::clock::Clock;
 use crate::handle::{Handle, Looked, Source};
-use crate::links::obeyed::Obeyed;
+use crate::links::contract::Contract;
 use crate::links::streams::Streams;
 use crate::metrics::Metrics;
 use crate::standing::Role;
@@ -114,13 +115,13 @@ impl Control {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        (obeyed, streams, fetcher, metrics): (Arc<Obeyed>, Arc<Streams>, Fetcher, Arc<Metrics>),
+        (contract, streams, fetcher, metrics): (Arc<Contract>, Arc<Streams>, Fetcher, Arc<Metrics>),
         stop: watch::Receiver<bool>,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
         let stream_room = Arc::new(Semaphore::new(MOST_STREAMS));
         let usages = Arc::<Usages>::default();
-        let agents = Arc::new(Agents::new(obeyed, Arc::clone(&usages)));
+        let agents = Arc::new(Agents::new(contract, Arc::clone(&usages)));
         Self {
             handle,
             store,
@@ -196,7 +197,7 @@ impl AgentControl for Control {
         request: Request<wire::RegisterNodeRequest>,
     ) -> Answer<wire::RegisterNodeResponse> {
         let peer = Peer::of(&request).cloned();
-        answer!(self.register(peer.as_ref(), request.into_inner(), ONE_LIFE))
+        answer!(self.register(peer.as_ref(), request.into_inner(), CONTRACT_LIFE))
     }
 
     async fn heartbeat(

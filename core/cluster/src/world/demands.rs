@@ -9,19 +9,22 @@ use persys_model::spec::{Class, HostPort, Spec};
 use persys_model::workload::Desired;
 
 use super::open::{FENCE_LABEL, PAUSE_LABEL};
+use crate::contract::capability;
 use crate::placement::{NodeIndex, Request};
 
-/// What a workload asks of its node: what its user says, a working fence if it must never run twice,
-/// and an agent that can pause if it is to be paused.
+/// Constraints of a workload on its node: those its user gave, a working fence if it must never run
+/// twice, an agent that can pause if it is to be paused, and one that can carry out all of its spec.
 pub(super) fn demands(spec: &Spec, desired: Desired) -> Cow<'_, [Constraint]> {
     let said = &spec.placement.constraints;
     let fence = (spec.placement.class == Class::Exclusive).then_some(FENCE_LABEL);
     let pause = (desired == Desired::Paused).then_some(PAUSE_LABEL);
-    if fence.is_none() && pause.is_none() {
+    let mut needs = capability::demanded(spec);
+    for key in [fence, pause].into_iter().flatten() {
+        needs.push(Constraint { key: Arc::from(key), rule: Rule::Exists });
+    }
+    if needs.is_empty() {
         return Cow::Borrowed(said);
     }
-    let needs = [fence, pause].into_iter().flatten();
-    let needs = needs.map(|key| Constraint { key: Arc::from(key), rule: Rule::Exists });
     Cow::Owned(said.iter().cloned().chain(needs).collect())
 }
 

@@ -38,6 +38,17 @@ impl World {
         self.timers.set(self.now.mono.plus(next), Timer::DriftSweep);
     }
 
+    /// A node that tells what it holds only when it is asked begins a life. Until it has told, its copies
+    /// are as they were last seen.
+    pub(super) fn await_inventory(&mut self, at: NodeIndex) {
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
+        slot.known = false;
+        slot.want_inventory = true;
+        for index in slot.assigned.clone() {
+            self.mark_dirty(index);
+        }
+    }
+
     /// Takes in all that a node holds. In a `new_life` the agent starts nothing that is not
     /// confirmed, so every decision is told again.
     pub(super) fn take_inventory(&mut self, at: NodeIndex, inventory: Inventory, new_life: bool) {

@@ -48,6 +48,7 @@ mod volume_asks;
 mod volume_records;
 mod volumes;
 mod waiting;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub use slots::WorkloadIndex;
 pub use tally::Tally;
 pub use view::{NodeView, WorkloadView};
 pub use volume_asks::Homes;
+pub use wanted::Wanted;
 
 use letter_case::CapitalIds;
 use slots::{NodeSlot, Slab, WorkloadSlot};

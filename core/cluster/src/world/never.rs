@@ -11,6 +11,7 @@ use persys_model::workload::Desired;
 
 use super::demands::demands;
 use super::open::FENCE_LABEL;
+use crate::contract::capability;
 
 impl World {
     /// Why no node could ever run `spec`, even empty and open, in words for people. `None` if one could,
@@ -60,6 +61,7 @@ fn lacks(node: &Node, spec: &Spec) -> Vec<Lack> {
     if facts.fence {
         labels.insert(FENCE_LABEL.into(), "yes".into());
     }
+    capability::label(facts, &mut labels);
     let demands = demands(spec, Desired::Running);
     let unmet = demands.iter().filter(|one| !one.admits(&labels));
     lacks.extend(unmet.map(|one| Lack::Constraint(one.to_string())));

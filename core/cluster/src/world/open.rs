@@ -19,6 +19,7 @@ use super::slots::{NodeSlot, Slab, WorkloadIndex, WorkloadSlot};
 use super::timers::{Timer, Timers};
 use super::waiting::WaitingRoom;
 use super::{World, journal};
+use crate::contract::capability;
 use crate::effects::{Effects, Mark};
 use crate::placement::{Index, NodeIndex, Traits};
 use crate::record::{Head, Snapshot};
@@ -288,6 +289,7 @@ impl World {
         } else {
             labels.remove(PAUSE_LABEL);
         }
+        capability::label(&node.facts, &mut labels);
         let traits = Traits {
             labels,
             taints: node.taints.clone(),

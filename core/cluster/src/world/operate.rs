@@ -246,16 +246,28 @@ impl World {
             },
             None => self.node_by_id.values().copied().collect(),
         };
-        let mut ready = 0_usize;
+        let (mut ready, mut silent, mut unable) = (0_usize, 0_usize, Vec::new());
         for at in &asked {
-            if let Some(slot) = self.nodes.get_mut(at.0) {
-                slot.want_inventory = true;
-                ready += usize::from(slot.node.condition == Condition::Ready);
+            let Some(slot) = self.nodes.get_mut(at.0) else { continue };
+            let facts = &slot.node.facts;
+            if slot.node.condition != Condition::Ready {
+                silent += 1;
+            } else if facts.is_contract() && !facts.is_asked_for_inventory() {
+                unable.push(facts.id.to_string());
+                continue;
+            } else {
+                ready += 1;
             }
+            slot.want_inventory = true;
         }
-        let said = format!("{ready} of {} nodes are asked for all they hold", asked.len());
-        let silent = if ready < asked.len() { "; the others are silent" } else { "" };
-        self.done(request, format!("{said}{silent}"));
+        let mut said = format!("{ready} of {} nodes are asked for all they hold", asked.len());
+        if silent > 0 {
+            said.push_str("; the others are silent");
+        }
+        if !unable.is_empty() {
+            said = format!("{said}; cannot be asked over their stream: {}", unable.join(", "));
+        }
+        self.done(request, said);
     }
 
     fn judge_orphan(

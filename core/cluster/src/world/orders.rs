@@ -312,6 +312,7 @@ impl World {
         let Some(slot) = self.workloads.get(index.0) else { return };
         if slot.assignment.former.get(&id).is_some_and(|former| former.epoch <= epoch) {
             self.mark(Mark::FormerRemoved);
+            self.tell_of_kept_copy(index, &id);
             self.data_left_behind(workload, &id);
             self.drop_former(index, &id);
             self.mark_dirty(index);

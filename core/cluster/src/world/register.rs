@@ -43,7 +43,12 @@ impl World {
         self.look_at_brake();
         let session = self.nodes.get(at.0).map(|slot| slot.node.session).unwrap_or_default();
         self.welcome(request, session);
-        self.take_inventory(at, registration.inventory, true);
+        if registration.facts.is_asked_for_inventory() {
+            // It cannot say what it holds until it is asked: absence proves nothing yet.
+            self.await_inventory(at);
+        } else {
+            self.take_inventory(at, registration.inventory, true);
+        }
         self.order_removals(at);
         self.timers.set(self.now.mono.plus(self.lease_ms()), Timer::Liveness(at));
     }

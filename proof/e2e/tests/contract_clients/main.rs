@@ -6,6 +6,10 @@
 mod agent;
 mod calls;
 mod messages;
+#[path = "../../../../adapters/identity/tests/mtls/openssl.rs"]
+mod openssl;
 mod scheduler;
+mod their_agent;
+mod their_agent_life;
 mod their_cli;
 mod their_scheduler;

@@ -13,18 +13,20 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use persys_e2e::stack::{Stack, Wire};
+use persys_identity::{Connector, Credentials, Expected, Incoming, Name, Source};
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::codegen::http::{Request as HttpRequest, Response as HttpResponse};
 use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Channel, Server};
+use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
 use crate::calls::{call, until};
 use crate::messages::{agent as wire, control};
+use crate::openssl::{Files, OpenSsl};
 
 /// Seconds between heartbeats and of a lease, as such a scheduler answers a registration.
 const INTERVAL: i32 = 60;
@@ -250,6 +252,52 @@ fn machine(id: &str) -> wire::WorkloadSpec {
         disks: vec![disk],
     });
     wire::WorkloadSpec { vm, ..wire::WorkloadSpec::default() }
+}
+
+/// Names of certificates as such an installation makes them: DNS names and addresses, no URI.
+const NAMES: &str = "\
+cluster stack
+trust-domain example.org
+dns:persys-scheduler.persys.local  scheduler  s1
+dns:*.agents.persys.cloud          agent      *
+";
+const SCHEDULER: &str = "subjectAltName = DNS:persys-scheduler,\
+                         DNS:persys-scheduler.persys.local,DNS:localhost,IP:127.0.0.1";
+const AGENT: &str = "subjectAltName = DNS:n1.agents.persys.cloud,DNS:localhost,IP:127.0.0.1";
+const BOTH: &str = "extendedKeyUsage = serverAuth,clientAuth";
+
+/// Both sides have certificates of one authority that is not ours, with the names such an installation
+/// uses; the operator's mapping says who they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_lives_under_a_scheduler_of_the_field_with_its_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let openssl = OpenSsl::at(&folder.path().join("ca"));
+    let names = folder.path().join("names");
+    std::fs::write(&names, NAMES).unwrap();
+    let source = |name: &str, subject: &str, alternative: &str| {
+        let Files { certificate, key, roots } = openssl.issue(name, subject, &[alternative, BOTH]);
+        Source::Separate { certificate, key, roots }.mapped(Some(names.clone()))
+    };
+    let theirs = source("scheduler", "/CN=persys-scheduler", SCHEDULER);
+    let theirs = Credentials::new(theirs.load(SystemTime::now()).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let double = Double::default();
+    let incoming = Incoming::tls(listener, &theirs, Arc::new(|_| {})).unwrap();
+    tokio::spawn(Server::builder().add_service(double.clone()).serve_with_incoming(incoming));
+
+    let mut stack_of_ours = Stack::start(Wire::Plain).await;
+    let own = source("n1", "/CN=compute-agent", AGENT);
+    stack_of_ours.add_agent_with("n1", at, own).await;
+    let endpoint = stack_of_ours.agent_at("n1");
+    registered(&double, endpoint).await;
+    let connector = Connector::tls(&theirs, Expected::Agent(Name::new("n1").unwrap())).unwrap();
+    let dialled = Endpoint::from_shared(format!("http://{endpoint}")).unwrap();
+    let channel = dialled.connect_with_connector(connector).await.unwrap();
+    apply(&channel, order("web", 1, "rev-1", container("nginx:1"))).await;
+    apply(&channel, order("web", 1, "rev-2", container("nginx:2"))).await;
+    delete(&channel, "web").await;
+    stack_of_ours.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

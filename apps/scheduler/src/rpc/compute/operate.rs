@@ -1,6 +1,8 @@
 //! The mode of the scheduler, and words only an operator can say.
 
 use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
+use persys_cluster::world::World;
+use persys_model::id::NodeId;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::operate_request::Word;
 use persys_proto::convert::time::timestamp;
@@ -47,8 +49,29 @@ impl Compute {
         request: api::OperateRequest,
     ) -> Result<api::OperateResponse, Status> {
         let ask = ask_for(request)?;
+        let checks = if let Ask::CheckDrift(node) = &ask { Some(node.clone()) } else { None };
         let note = done(self.handle.ask(ask).await?)?;
+        if let Some(only) = checks {
+            self.ask_contract_agents(only).await?;
+        }
         Ok(api::OperateResponse { note })
+    }
+}
+
+impl Compute {
+    /// Agents that are asked for what they hold are asked now, not with their next heartbeat.
+    async fn ask_contract_agents(&self, only: Option<NodeId>) -> Result<(), Status> {
+        let asked = move |world: &World| {
+            let wanted = |id: &NodeId| only.as_ref().is_none_or(|only| only == id);
+            let nodes = world.nodes().map(|view| &view.node.facts);
+            let asked = nodes.filter(|facts| facts.is_asked_for_inventory() && wanted(&facts.id));
+            asked.map(|facts| facts.id.clone()).collect::<Vec<_>>()
+        };
+        let nodes = self.handle.read(asked).await?;
+        let contract = self.links.contract();
+        contract.with(|agents, _| nodes.iter().for_each(|node| agents.want_list(node)));
+        contract.wake();
+        Ok(())
     }
 }
 

@@ -1,0 +1,572 @@
+//! Answers, lists and heartbeats of contract agents as the beats the World understands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use persys_model::failure::Failure;
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
+use persys_model::link::{Beat, Usage};
+use persys_model::node::Condition;
+use persys_model::phase::Phase;
+use persys_model::spec::Spec;
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+
+use super::agent::{Agent, Awaits, Watch};
+use super::told::{Meaning, Told, Word, has_data};
+use super::{ContractAgents, Found, PATIENCE_MS};
+use crate::world::{Wanted, World};
+
+/// Time in which something that is amiss may pass by itself: an agent repairs, or is between two steps.
+const AMISS_GRACE_MS: u64 = 5_000;
+/// Time after an accepted order in which the agent may not yet know the workload.
+const UNLISTED_GRACE_MS: u64 = 10_000;
+/// Time after an accepted order in which the agent may still have the version before.
+const UPDATE_GRACE_MS: u64 = 60_000;
+/// Heartbeats in a row without a workload that prove its removal where nothing can be asked: the first
+/// may have been on its way when the order was, the second was not.
+const BEATS_WITHOUT: u8 = 2;
+
+/// Everything one beat tells.
+#[derive(Default)]
+struct News {
+    reports: Vec<Report>,
+    removed: Vec<Tombstone>,
+    inventory: Option<Inventory>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.removed.is_empty() && self.inventory.is_none()
+    }
+}
+
+/// The place of a workload, as [`Wanted::Here`] tells it.
+struct Here<'a> {
+    epoch: Epoch,
+    revision: &'a RevisionId,
+    spec: &'a Arc<Spec>,
+    run: bool,
+    phase: Phase,
+}
+
+impl Here<'_> {
+    /// True while an order is under way or the last attempt failed: only a status with its version
+    /// tells how it stands.
+    fn is_open(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::Restarting | Phase::Stopped | Phase::Completed => false,
+            Phase::Pending
+            | Phase::Starting
+            | Phase::Stopping
+            | Phase::Backoff
+            | Phase::Failed
+            | Phase::Deleting => true,
+        }
+    }
+
+    /// True while the end of an order is waited for.
+    fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::Stopping)
+    }
+
+    /// True if the agent has another version.
+    fn is_other(&self, told: &Told) -> bool {
+        told.revision.as_ref().is_some_and(|revision| revision != self.revision)
+    }
+}
+
+impl ContractAgents {
+    /// The beat of a node, if it has news and speaks at all: a node whose heartbeats stay away is not
+    /// kept alive by answers.
+    fn beat(&mut self, world: &World, node: &NodeId, news: News, now: Millis) -> Option<Beat> {
+        let agent = self.agents.get(node)?;
+        let view = world.node(node)?;
+        let silent = now.since(agent.heard_at) > world.lease_length_ms();
+        if news.is_empty() || silent || view.node.condition != Condition::Ready {
+            return None;
+        }
+        let usage = agent.usage;
+        Some(self.numbered(node, view.node.session, usage, news))
+    }
+
+    fn numbered(
+        &mut self,
+        node: &NodeId,
+        session: persys_model::token::Session,
+        usage: Usage,
+        news: News,
+    ) -> Beat {
+        self.seq = self.seq.saturating_add(1);
+        Beat {
+            node: node.clone(),
+            session,
+            seq: self.seq,
+            reports: news.reports,
+            removed: news.removed,
+            inventory: news.inventory,
+            tasks: Vec::new(),
+            usage,
+            limits: BTreeMap::new(),
+            busy: None,
+            down: BTreeMap::new(),
+        }
+    }
+
+    /// True if answers of a node count now. A node that is no longer known is forgotten.
+    fn counts(&mut self, world: &World, node: &NodeId, now: Millis) -> bool {
+        let Some(view) = world.node(node).filter(|view| view.node.facts.is_contract()) else {
+            self.agents.remove(node);
+            return false;
+        };
+        let heard_at = self.agents.get(node).map(|agent| agent.heard_at);
+        let silent = heard_at.is_none_or(|at| now.since(at) > world.lease_length_ms());
+        !world.is_frozen() && !silent && view.node.condition == Condition::Ready
+    }
+
+    /// Refusals the World has not heard of.
+    pub fn news(&mut self, world: &World, node: &NodeId, now: Millis) -> Option<Beat> {
+        let (poll_ms, counts) = (self.poll_ms, self.counts(world, node, now));
+        let agent = self.agents.get_mut(node)?;
+        if !counts {
+            agent.delay_news(poll_ms, now);
+            return None;
+        }
+        let mut news = News::default();
+        agent.watches.retain(|workload, watch| {
+            let Awaits::Refused(failure) = &watch.awaits else { return true };
+            news.reports.push(report(workload, watch.epoch, State::Failed(failure.clone())));
+            false
+        });
+        self.beat(world, node, news, now)
+    }
+
+    /// An agent answered a question for the status of a workload.
+    pub fn status_came(
+        &mut self,
+        world: &World,
+        (node, workload, asked): (&NodeId, &WorkloadId, Millis),
+        found: Found,
+        now: Millis,
+    ) -> Option<Beat> {
+        let poll_ms = self.poll_ms;
+        let counts = self.counts(world, node, now);
+        let agent = self.agents.get_mut(node)?;
+        let mut watch = agent.watches.get(workload).cloned()?;
+        if watch.asked != Some(asked) {
+            return None;
+        }
+        watch.asked = None;
+        watch.again(poll_ms, now);
+        let told = match found {
+            Found::NoAnswer => {
+                agent.watches.insert(workload.clone(), watch);
+                agent.no_answer(workload, poll_ms, now);
+                return None;
+            }
+            Found::Missing => None,
+            Found::Status(told) => Some(told).filter(|told| !told.is_gone()),
+        };
+        agent.answered();
+        watch.failures = 0;
+        let mut news = News::default();
+        let stale = asked < watch.since;
+        let keep = if !counts || stale {
+            true
+        } else {
+            match world.wanted_on(node, workload) {
+                Wanted::Gone { epoch, placed } if epoch == watch.epoch => {
+                    let about = (workload, placed);
+                    leaving(agent, about, &mut watch, told.as_ref(), (&mut news, now))
+                }
+                Wanted::Here { epoch, revision, spec, run, phase } if epoch == watch.epoch => {
+                    let here = Here { epoch, revision, spec, run, phase };
+                    standing(agent, workload, &here, &mut watch, (told.as_ref(), &mut news, now))
+                }
+                // Decided otherwise since: the order for that brings a watch of its own.
+                Wanted::Gone { .. }
+                | Wanted::Here { .. }
+                | Wanted::Elsewhere(_)
+                | Wanted::Unknown => false,
+            }
+        };
+        if keep {
+            agent.watches.insert(workload.clone(), watch);
+        } else {
+            agent.watches.remove(workload);
+        }
+        self.beat(world, node, news, now)
+    }
+
+    /// A heartbeat came. `None` if the World does not know the node as one of the contract.
+    pub fn heartbeat(
+        &mut self,
+        world: &World,
+        node: &NodeId,
+        (statuses, usage): (&[Told], Usage),
+        now: Millis,
+    ) -> Option<Beat> {
+        let view = world.node(node)?;
+        let facts = &view.node.facts;
+        if !facts.is_contract() {
+            return None;
+        }
+        let session = view.node.session;
+        let callable = facts.is_asked_for_inventory();
+        let agent = self
+            .agents
+            .entry(node.clone())
+            .or_insert_with(|| Agent { callable, ..Agent::default() });
+        agent.heard_at = now;
+        agent.usage = usage;
+        let mut news = News::default();
+        if !world.is_frozen() {
+            for told in statuses {
+                heard(world, node, agent, told, (&mut news, now));
+            }
+            prove_by_absence(world, node, agent, statuses, &mut news);
+        }
+        Some(self.numbered(node, session, usage, news))
+    }
+
+    /// An agent answered with all it holds; `None` if it did not.
+    pub fn list_came(
+        &mut self,
+        world: &World,
+        (node, asked): (&NodeId, Millis),
+        list: Option<&[Told]>,
+        now: Millis,
+    ) -> Option<Beat> {
+        let poll_ms = self.poll_ms;
+        let counts = self.counts(world, node, now);
+        let agent = self.agents.get_mut(node)?;
+        if agent.list.asked != Some(asked) {
+            return None;
+        }
+        agent.list.asked = None;
+        let Some(list) = list.filter(|_| counts) else {
+            agent.no_list(poll_ms, now);
+            return None;
+        };
+        let mut held = BTreeMap::new();
+        for told in list {
+            if let Some(one) = listed(world, node, agent, told, (asked, now)) {
+                held.insert(told.workload.clone(), one);
+            }
+        }
+        // Ordered while the list was on its way, or so lately that the agent may not list it yet.
+        for (workload, copy) in &agent.copies {
+            let Wanted::Here { epoch, run, .. } = world.wanted_on(node, workload) else { continue };
+            let unlisted = !copy.reached && copy.touched.plus(UNLISTED_GRACE_MS) > asked;
+            let lately = unlisted || copy.touched >= asked;
+            if lately && copy.epoch == epoch && !held.contains_key(workload) {
+                let state = copy.last.clone().unwrap_or(State::Pending);
+                let report = report(workload, epoch, state);
+                let (revision, spec) = (copy.revision.clone(), None);
+                held.insert(workload.clone(), Held { report, revision, run, spec });
+            }
+        }
+        agent.listed(asked, now);
+        let held = held.into_values().collect();
+        let inventory = Some(Inventory { held, tombstones: Vec::new() });
+        self.beat(world, node, News { inventory, ..News::default() }, now)
+    }
+}
+
+fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
+    let workload = workload.clone();
+    let (restarts, confirmed, progress, trouble) = (0, true, 0, None);
+    Report { workload, epoch, state, restarts, confirmed, progress, trouble }
+}
+
+fn raw(told: &Told, spec: &Spec, run: bool) -> State {
+    match told.meaning(spec, run) {
+        Meaning::State(state) | Meaning::Amiss { now: state, .. } => state,
+        Meaning::Missing => State::Unknown,
+    }
+}
+
+/// The state of a workload that is to go and has not.
+fn while_leaving(told: &Told) -> State {
+    match told.word {
+        Word::Running => State::Running,
+        Word::Stopped | Word::Failed => State::Stopped,
+        Word::Pending | Word::Unknown => State::Pending,
+    }
+}
+
+/// A status of a workload that is to go. True if it is watched on.
+fn leaving(
+    agent: &mut Agent,
+    (workload, placed): (&WorkloadId, bool),
+    watch: &mut Watch,
+    told: Option<&Told>,
+    (news, now): (&mut News, Millis),
+) -> bool {
+    let done = match (told, &watch.awaits) {
+        (None, _) => true,
+        (Some(told), Awaits::Stopped) => told.has_ended(),
+        (Some(_), Awaits::Applied | Awaits::Refused(_) | Awaits::Removed) => false,
+    };
+    let epoch = watch.epoch;
+    if done {
+        agent.copies.remove(workload);
+        agent.removed.insert(workload.clone(), now);
+        let workload = workload.clone();
+        news.removed.push(Tombstone { workload, epoch, purged: false });
+        return false;
+    }
+    if let Some(told) = told.filter(|told| told.word == Word::Failed) {
+        let reason = told.reason.unwrap_or(persys_model::failure::FailureReason::RuntimeError);
+        watch.trouble = Some(Failure::new(reason, &told.message));
+    }
+    if placed {
+        // After a while it is ordered again: the agent may have given up, or forgotten.
+        let confirmed = now.since(watch.since) < PATIENCE_MS;
+        let state = told.map_or(State::Unknown, while_leaving);
+        let trouble = watch.trouble.clone();
+        news.reports.push(Report { confirmed, trouble, ..report(workload, epoch, state) });
+    }
+    true
+}
+
+/// A status of a workload that is to be here. True if it is watched on.
+fn standing(
+    agent: &mut Agent,
+    workload: &WorkloadId,
+    here: &Here<'_>,
+    watch: &mut Watch,
+    (told, news, now): (Option<&Told>, &mut News, Millis),
+) -> bool {
+    let mut tell = |agent: &mut Agent, state: State, confirmed: bool| {
+        if let Some(copy) = agent.copies.get_mut(workload) {
+            copy.last = Some(state.clone());
+        }
+        news.reports.push(Report { confirmed, ..report(workload, here.epoch, state) });
+    };
+    let Some(told) = told else {
+        if !here.run {
+            // Nothing is there, so nothing runs.
+            tell(agent, State::Stopped, true);
+            return false;
+        }
+        if here.is_open() && now.since(watch.since) < UNLISTED_GRACE_MS {
+            return true;
+        }
+        // A list tells whether it is missing, and what else is.
+        agent.list.wanted |= agent.callable;
+        return false;
+    };
+    if here.is_other(told) {
+        // The agent still has the version before; an update that is not under way is a drift.
+        if here.is_open() {
+            tell(agent, State::Pending, true);
+            return here.is_under_way();
+        }
+        if agent.is_coming(workload, UPDATE_GRACE_MS, now) {
+            return true;
+        }
+        agent.list.wanted |= agent.callable;
+        return false;
+    }
+    agent.reached(workload);
+    let overdue = now.since(watch.since) >= PATIENCE_MS;
+    match told.meaning(here.spec, here.run) {
+        Meaning::Missing => false,
+        Meaning::Amiss { now: state, then } => {
+            let since = *watch.amiss_since.get_or_insert(now);
+            if now.since(since) < AMISS_GRACE_MS {
+                // Between two steps of a start it may be stopped for a moment.
+                let state = if here.is_open() && here.run { State::Pending } else { state };
+                tell(agent, state, true);
+                return true;
+            }
+            tell(agent, State::Failed(then), true);
+            false
+        }
+        Meaning::State(state) => {
+            watch.amiss_since = None;
+            let done = match (&state, here.run) {
+                (State::Running, true)
+                | (State::Stopped | State::Completed | State::Failed(_), _) => true,
+                (State::Running | State::Pending | State::Restarting(_) | State::Unknown, _) => {
+                    false
+                }
+            };
+            // A stop that was accepted long ago and not carried out is ordered again.
+            tell(agent, state, here.run || done || !overdue);
+            !done && here.is_under_way()
+        }
+    }
+}
+
+/// One status of a heartbeat.
+fn heard(
+    world: &World,
+    node: &NodeId,
+    agent: &mut Agent,
+    told: &Told,
+    (news, now): (&mut News, Millis),
+) {
+    let workload = &told.workload;
+    let Wanted::Here { epoch, revision, spec, run, phase } = world.wanted_on(node, workload) else {
+        return;
+    };
+    let here = Here { epoch, revision, spec, run, phase };
+    let holds = agent.holds(workload, epoch);
+    if here.is_open() && !holds {
+        // Under way: what it says may still be about the decision before.
+        return;
+    }
+    let meaning = told.meaning(spec, run);
+    if agent.is_only_heard() {
+        let state = match meaning {
+            Meaning::State(state) => state,
+            Meaning::Missing => return,
+            Meaning::Amiss { now: state, then } => {
+                let since =
+                    agent.copies.get_mut(workload).map(|copy| *copy.amiss_since.get_or_insert(now));
+                let stays = since.is_none_or(|since| now.since(since) >= AMISS_GRACE_MS);
+                if stays { State::Failed(then) } else { state }
+            }
+        };
+        if let Some(copy) = agent.copies.get_mut(workload)
+            && matches!(state, State::Running)
+        {
+            copy.amiss_since = None;
+        }
+        return news.reports.push(report(workload, epoch, state));
+    }
+    if agent.watches.contains_key(workload) {
+        return;
+    }
+    let last = agent.copies.get(workload).and_then(|copy| copy.last.as_ref());
+    match meaning {
+        Meaning::State(state) if here.is_open() => {
+            let kind = std::mem::discriminant::<State>;
+            if last.map(kind) != Some(kind(&state)) {
+                agent
+                    .watches
+                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
+            }
+        }
+        Meaning::State(state) => news.reports.push(report(workload, epoch, state)),
+        Meaning::Missing | Meaning::Amiss { .. } if matches!(last, Some(State::Failed(_))) => {}
+        // The list compares it with the record, and it is watched from there.
+        Meaning::Missing | Meaning::Amiss { .. } => agent.list.wanted = true,
+    }
+}
+
+/// Removals that heartbeats prove where nothing can be asked.
+fn prove_by_absence(
+    world: &World,
+    node: &NodeId,
+    agent: &mut Agent,
+    statuses: &[Told],
+    news: &mut News,
+) {
+    if !agent.is_only_heard() {
+        return;
+    }
+    let named: BTreeSet<_> = statuses.iter().map(|told| &told.workload).collect();
+    let copies = &mut agent.copies;
+    agent.watches.retain(|workload, watch| {
+        if watch.awaits != Awaits::Removed {
+            return true;
+        }
+        let absent = !named.contains(workload);
+        watch.beats_without = if absent { watch.beats_without.saturating_add(1) } else { 0 };
+        let open = matches!(
+            world.wanted_on(node, workload),
+            Wanted::Gone { epoch, .. } if epoch == watch.epoch
+        );
+        let proved = watch.beats_without >= BEATS_WITHOUT;
+        if proved && open {
+            copies.remove(workload);
+            let (workload, epoch) = (workload.clone(), watch.epoch);
+            // Such an agent does not say what became of the data.
+            news.removed.push(Tombstone { workload, epoch, purged: false });
+        }
+        open && !proved
+    });
+}
+
+/// One entry of a list, as the World compares it; `None` where it must not be compared.
+fn listed(
+    world: &World,
+    node: &NodeId,
+    agent: &mut Agent,
+    told: &Told,
+    (asked, now): (Millis, Millis),
+) -> Option<Held> {
+    let workload = &told.workload;
+    let touched = agent.touched_since(workload, asked);
+    let made = |report: Report, run: bool| {
+        let unnamed = || RevisionId::fixed("unknown");
+        let revision = told.revision.clone().unwrap_or_else(unnamed);
+        Some(Held { report, revision, run: told.run.unwrap_or(run), spec: None })
+    };
+    match world.wanted_on(node, workload) {
+        Wanted::Here { epoch, revision, spec, run, phase } => {
+            let here = Here { epoch, revision, spec, run, phase };
+            let holds = agent.holds(workload, epoch);
+            let last = agent.copies.get(workload).and_then(|copy| copy.last.clone());
+            if told.is_gone() {
+                return None;
+            }
+            if touched || (here.is_open() && !holds) {
+                let state = last.unwrap_or(State::Pending);
+                return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
+            }
+            if here.is_other(told) {
+                let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
+                let (epoch, state) = match (here.is_open() && holds, coming) {
+                    (true, _) => (epoch, State::Pending),
+                    (false, true) => (epoch, last.unwrap_or(State::Unknown)),
+                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, spec, run)),
+                };
+                return made(report(workload, epoch, state), run);
+            }
+            agent.reached(workload);
+            let amiss = matches!(told.meaning(spec, run), Meaning::Amiss { .. });
+            let failed = matches!(last, Some(State::Failed(_)));
+            let open = here.is_under_way();
+            if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
+                agent
+                    .watches
+                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
+            }
+            let state = match (amiss && failed, last) {
+                (true, Some(last)) => last,
+                _ => raw(told, spec, run),
+            };
+            made(report(workload, epoch, state), run)
+        }
+        Wanted::Gone { epoch, placed: true } => {
+            let confirmed = agent.watches.get(workload).is_some_and(|watch| watch.epoch == epoch);
+            let report = report(workload, epoch, while_leaving(told));
+            made(Report { confirmed, ..report }, false)
+        }
+        Wanted::Gone { .. } if touched || agent.watches.contains_key(workload) => None,
+        Wanted::Gone { epoch, placed: false } => {
+            made(report(workload, Epoch(epoch.0.saturating_sub(1)), State::Unknown), false)
+        }
+        // Stopped in place of a removal: that is how its data is kept here.
+        Wanted::Elsewhere(spec) if has_data(spec) && told.run == Some(false) => None,
+        Wanted::Elsewhere(spec) => made(report(workload, Epoch(0), raw(told, spec, true)), true),
+        Wanted::Unknown if touched => None,
+        Wanted::Unknown => {
+            let state = match told.word {
+                Word::Running => State::Running,
+                Word::Stopped => State::Stopped,
+                Word::Pending => State::Pending,
+                Word::Failed | Word::Unknown => State::Unknown,
+            };
+            // Newer than anything it is known to have removed: it was made since.
+            let removed = world.removed_on(node, workload).map(|epoch| Epoch(epoch.0 + 1));
+            let epoch = removed.unwrap_or_default().max(world.head().epoch);
+            made(report(workload, epoch, state), true)
+        }
+    }
+}

@@ -1,0 +1,679 @@
+//! Agents of the plain contract under the World, in virtual time: the component between them turns
+//! orders into calls and answers into beats.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use persys_cluster::contract::{Ask as Asked, ContractAgents, Deed, Found, Outcome, Told, Word};
+use persys_cluster::effects::Reply;
+use persys_cluster::input::{Ask, Input};
+use persys_cluster::settings::Settings;
+use persys_model::assignment::Assignment;
+use persys_model::command::{Apply, Command};
+use persys_model::drift::DriftKind;
+use persys_model::event::{Author, Happening};
+use persys_model::failure::FailureReason;
+use persys_model::id::{NodeId, PoolName, RevisionId, WorkloadId};
+use persys_model::inventory::Inventory;
+use persys_model::link::{Beat, Registration, Usage};
+use persys_model::node::{CONTRACT_HOST, CONTRACT_LIFE};
+use persys_model::phase::Phase;
+use persys_model::spec::volume::VolumeDriver;
+use persys_model::spec::{Kind, OnNodeLoss, Spec};
+use persys_model::time::{Millis, Now};
+use persys_model::token::Term;
+use persys_model::workload::Desired;
+
+use support::{Cluster, container, facts, node_id, volume, with_volume, workload_id};
+
+const STEP_MS: u64 = 100;
+const BEAT_MS: u64 = 2_000;
+
+/// One workload of a contract agent, and the task under way for it.
+#[derive(Debug, Clone)]
+struct Has {
+    revision: RevisionId,
+    run: bool,
+    word: Word,
+    message: &'static str,
+    exit_code: Option<i64>,
+    task: Option<(Millis, Task)>,
+}
+
+#[derive(Debug, Clone)]
+enum Task {
+    Become(Apply),
+    Delete,
+}
+
+/// A contract agent with its habits.
+#[derive(Debug)]
+struct Theirs {
+    has: BTreeMap<WorkloadId, Has>,
+    apply_ms: u64,
+    delete_ms: u64,
+    /// The state in which a start ends.
+    ends_as: (Word, &'static str),
+    /// The answer to every apply, in place of taking it.
+    refuses: Option<&'static str>,
+    /// It says `Failed` with "workload not found" in place of an error.
+    says_failed_for_gone: bool,
+    /// It neither beats nor answers.
+    away: bool,
+    applied: Vec<(Millis, RevisionId, bool)>,
+    deleted: Vec<WorkloadId>,
+    asked: usize,
+    listed: usize,
+}
+
+impl Default for Theirs {
+    fn default() -> Self {
+        Self {
+            has: BTreeMap::new(),
+            apply_ms: 1_500,
+            delete_ms: 1_500,
+            ends_as: (Word::Running, ""),
+            refuses: None,
+            says_failed_for_gone: false,
+            away: false,
+            applied: Vec::new(),
+            deleted: Vec::new(),
+            asked: 0,
+            listed: 0,
+        }
+    }
+}
+
+impl Theirs {
+    fn work(&mut self, now: Millis) {
+        let ends_as = self.ends_as;
+        self.has.retain(|_, one| {
+            let Some((at, task)) = one.task.clone() else { return true };
+            if now < at {
+                return true;
+            }
+            one.task = None;
+            match task {
+                Task::Delete => return false,
+                Task::Become(apply) => {
+                    one.revision = apply.revision;
+                    one.run = apply.run;
+                    (one.word, one.message) = if apply.run { ends_as } else { (Word::Stopped, "") };
+                }
+            }
+            true
+        });
+    }
+
+    fn apply(&mut self, id: &WorkloadId, apply: Apply, now: Millis) -> Outcome {
+        if let Some(why) = self.refuses {
+            return Outcome::Refused(Arc::from(why));
+        }
+        self.applied.push((now, apply.revision.clone(), apply.run));
+        let fresh = Has {
+            revision: apply.revision.clone(),
+            run: apply.run,
+            word: Word::Pending,
+            message: "",
+            exit_code: None,
+            task: None,
+        };
+        let one = self.has.entry(id.clone()).or_insert(fresh);
+        one.task = Some((now.plus(self.apply_ms), Task::Become(apply)));
+        Outcome::Accepted
+    }
+
+    fn delete(&mut self, id: &WorkloadId, now: Millis) -> Outcome {
+        self.deleted.push(id.clone());
+        match self.has.get_mut(id) {
+            Some(one) => one.task = Some((now.plus(self.delete_ms), Task::Delete)),
+            None => return Outcome::Refused(Arc::from("workload not found")),
+        }
+        Outcome::Accepted
+    }
+
+    fn told(&self, id: &WorkloadId) -> Option<Told> {
+        self.has.get(id).map(|one| Told {
+            workload: id.clone(),
+            revision: Some(one.revision.clone()),
+            run: Some(one.run),
+            word: one.word,
+            reason: None,
+            message: Arc::from(one.message),
+            exit_code: one.exit_code,
+        })
+    }
+
+    fn find(&self, id: &WorkloadId) -> Found {
+        match self.told(id) {
+            Some(told) => Found::Status(told),
+            None if self.says_failed_for_gone => Found::Status(Told {
+                workload: id.clone(),
+                revision: None,
+                run: None,
+                word: Word::Failed,
+                reason: Some(FailureReason::RuntimeError),
+                message: Arc::from("workload not found"),
+                exit_code: None,
+            }),
+            None => Found::Missing,
+        }
+    }
+}
+
+/// A World with contract agents.
+struct Fleet {
+    c: Cluster,
+    contract: ContractAgents,
+    theirs: BTreeMap<NodeId, Theirs>,
+    beat_at: Millis,
+}
+
+impl Fleet {
+    fn new(nodes: usize) -> Self {
+        let c = Cluster::new(Settings::default());
+        let contract = ContractAgents::new(1_000);
+        let beat_at = c.now.mono;
+        let mut fleet = Self { c, contract, theirs: BTreeMap::new(), beat_at };
+        for n in 0..nodes {
+            fleet.theirs.insert(node_id(n), Theirs::default());
+            fleet.register(n);
+        }
+        fleet.run(3_000);
+        fleet
+    }
+
+    fn register(&mut self, n: usize) {
+        let id = node_id(n);
+        let mut facts = facts(&id, 4_000, 4_096);
+        facts.host = Arc::from(format!("{CONTRACT_HOST}127.0.0.1:{n}"));
+        facts.incarnation = Arc::from(CONTRACT_LIFE);
+        facts.fence = false;
+        let request = self.c.request();
+        let inventory = Inventory::default();
+        self.c.step(Input::Register(request, Registration { facts, inventory, term: Term(0) }));
+        self.contract.registered(&id, true, self.c.now.mono);
+    }
+
+    fn their(&mut self, n: usize) -> &mut Theirs {
+        self.theirs.get_mut(&node_id(n)).unwrap()
+    }
+
+    fn take(&mut self, beat: Option<Beat>) {
+        let Some(beat) = beat else { return };
+        let (node, request) = (beat.node.clone(), self.c.request());
+        self.c.step(Input::Beat(request, beat));
+        if let Some(answer) = self.c.beats.get(&request) {
+            self.contract.beat_answered(&node, answer);
+        }
+    }
+
+    /// Carries out everything that is due until the time is over.
+    fn run(&mut self, ms: u64) {
+        let end = self.c.now.mono.plus(ms);
+        while self.c.now.mono < end {
+            self.c.now = Now::at(self.c.now.mono.0 + STEP_MS);
+            let now = self.c.now.mono;
+            for theirs in self.theirs.values_mut() {
+                theirs.work(now);
+            }
+            if now >= self.beat_at {
+                self.beat_at = now.plus(BEAT_MS);
+                self.heartbeats();
+            }
+            self.c.step(Input::Tick);
+            self.probes();
+            self.orders();
+            self.questions();
+            self.orders();
+        }
+    }
+
+    fn heartbeats(&mut self) {
+        let now = self.c.now.mono;
+        for (node, theirs) in &self.theirs {
+            if theirs.away {
+                continue;
+            }
+            let bare = |id: &WorkloadId| {
+                let told = theirs.told(id).unwrap();
+                Told { revision: None, run: None, exit_code: None, ..told }
+            };
+            let statuses: Vec<Told> = theirs.has.keys().map(bare).collect();
+            let about = (statuses.as_slice(), Usage::default());
+            let beat = self.contract.heartbeat(&self.c.world, node, about, now);
+            let Some(beat) = beat else { continue };
+            let (node, request) = (beat.node.clone(), self.c.request());
+            self.c.step(Input::Beat(request, beat));
+            if let Some(answer) = self.c.beats.get(&request) {
+                self.contract.beat_answered(&node, answer);
+            }
+        }
+    }
+
+    fn probes(&mut self) {
+        use persys_cluster::input::Probe;
+        for (node, session, asked) in std::mem::take(&mut self.c.probes) {
+            let found = if self.theirs[&node].away { Probe::Silent } else { Probe::Answered };
+            self.c.step(Input::Probed { node, session, asked, found });
+        }
+    }
+
+    fn orders(&mut self) {
+        while !self.c.commands.is_empty() {
+            for (node, command) in std::mem::take(&mut self.c.commands) {
+                self.order(&node, &command);
+            }
+        }
+    }
+
+    fn order(&mut self, node: &NodeId, command: &Command) {
+        let now = self.c.now.mono;
+        let at_rest = self.c.world.at_rest(&command.workload);
+        let deed = self.contract.order(node, command, at_rest.as_ref(), now);
+        let theirs = self.theirs.get_mut(node).unwrap();
+        if theirs.away {
+            return;
+        }
+        let outcome = match &deed {
+            Deed::Apply(apply) | Deed::StopInstead(apply) => {
+                theirs.apply(&command.workload, apply.clone(), now)
+            }
+            Deed::Delete => theirs.delete(&command.workload, now),
+            Deed::Nothing(_) => Outcome::Accepted,
+        };
+        let answer = self.contract.ordered(node, command, (&deed, &outcome), now);
+        self.c.step(Input::Answered {
+            node: node.clone(),
+            session: command.session,
+            workload: command.workload.clone(),
+            epoch: command.epoch,
+            answer,
+            task: None,
+        });
+    }
+
+    fn questions(&mut self) {
+        let now = self.c.now.mono;
+        let due = self.contract.due(now);
+        for question in due.questions {
+            let theirs = self.theirs.get_mut(&question.node).unwrap();
+            let beat = match &question.what {
+                Asked::Status(workload) => {
+                    theirs.asked += 1;
+                    let found = if theirs.away { Found::NoAnswer } else { theirs.find(workload) };
+                    let about = (&question.node, workload, question.asked);
+                    self.contract.status_came(&self.c.world, about, found, now)
+                }
+                Asked::List => {
+                    theirs.listed += 1;
+                    let list: Vec<_> = theirs.has.keys().filter_map(|id| theirs.told(id)).collect();
+                    let list = (!theirs.away).then_some(list.as_slice());
+                    let about = (&question.node, question.asked);
+                    self.contract.list_came(&self.c.world, about, list, now)
+                }
+            };
+            self.take(beat);
+        }
+        for node in due.news {
+            let beat = self.contract.news(&self.c.world, &node, now);
+            self.take(beat);
+        }
+    }
+
+    fn apply(&mut self, id: &str, revision: &str, spec: Spec, desired: Desired) {
+        let request = self.c.request();
+        let ask = Ask::Apply {
+            workload: workload_id(id),
+            spec: Some(Arc::new(spec)),
+            revision: Some(RevisionId::new(revision).unwrap()),
+            desired,
+        };
+        self.c.step(Input::Ask(request, Arc::new(Author::new("operator ann")), ask));
+        assert!(
+            !matches!(self.c.replies[&request], Reply::Refused { .. }),
+            "{:?}",
+            self.c.replies[&request]
+        );
+        self.orders();
+    }
+
+    fn ask(&mut self, ask: Ask) -> Reply {
+        let request = self.c.request();
+        self.c.step(Input::Ask(request, Arc::new(Author::new("operator ann")), ask));
+        self.orders();
+        self.c.replies[&request].clone()
+    }
+
+    fn assignment(&self, id: &str) -> Option<Assignment> {
+        Some(self.c.world.workload(&workload_id(id))?.assignment.clone())
+    }
+
+    fn phase(&self, id: &str) -> Option<Phase> {
+        Some(self.assignment(id)?.phase)
+    }
+
+    fn place(&self, id: &str) -> Option<NodeId> {
+        Some(self.assignment(id)?.place?.node)
+    }
+
+    fn drifts(&self) -> Vec<(WorkloadId, DriftKind)> {
+        let drifts = &self.c.store.snapshot.drifts;
+        drifts.iter().map(|drift| (drift.workload.clone(), drift.kind)).collect()
+    }
+
+    fn drift_events(&self, kind: DriftKind) -> usize {
+        let found = |what: &Happening| matches!(what, Happening::Drift { kind: found, resolved: false, .. } if *found == kind);
+        self.c.store.events.iter().filter(|event| found(&event.what)).count()
+    }
+}
+
+#[test]
+fn a_workload_runs_once_its_status_says_so_and_then_nothing_is_asked() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    assert_eq!(f.phase("web"), Some(Phase::Starting));
+    f.run(1_000);
+    assert_eq!(f.phase("web"), Some(Phase::Starting), "it is still Pending there");
+    f.run(3_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    let (asked, listed) = (f.their(0).asked, f.their(0).listed);
+    f.run(60_000);
+    assert_eq!(f.their(0).asked, asked, "nothing is open");
+    assert!(f.their(0).listed - listed <= 3, "once in a drift interval");
+    assert_eq!(f.drifts(), []);
+    assert_eq!(f.their(0).applied.len(), 1);
+}
+
+#[test]
+fn an_update_runs_only_when_that_revision_runs() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).apply_ms = 20_000;
+    f.apply("web", "rev-2", container(600, 512), Desired::Running);
+    f.run(15_000);
+    assert_eq!(f.phase("web"), Some(Phase::Starting), "the agent still says Running of rev-1");
+    f.run(10_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    assert_eq!(f.drifts(), []);
+}
+
+#[test]
+fn stop_and_start_go_through() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.apply("web", "rev-1", container(500, 512), Desired::Stopped);
+    f.run(5_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopped));
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    assert_eq!(f.their(0).deleted, [], "never made anew");
+}
+
+#[test]
+fn a_delete_that_takes_long_is_reported_and_goes_on() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).delete_ms = 100_000;
+    f.ask(Ask::Delete(workload_id("web")));
+    f.run(50_000);
+    assert_eq!(f.phase("web"), Some(Phase::Deleting));
+    assert_eq!(f.their(0).deleted.len(), 1, "it works on it");
+    // Past the delete timeout its actions are asked for, and the delay is told.
+    f.run(35_000);
+    let delayed = |what: &Happening| matches!(what, Happening::WorkloadDelayed { .. });
+    assert!(f.c.store.events.iter().any(|event| delayed(&event.what)));
+    assert_eq!(f.phase("web"), Some(Phase::Deleting));
+    f.run(120_000);
+    assert_eq!(f.phase("web"), None);
+    assert!(f.their(0).has.is_empty());
+}
+
+#[test]
+fn a_failed_status_of_a_workload_that_is_not_found_counts_as_gone() {
+    let mut f = Fleet::new(1);
+    f.their(0).says_failed_for_gone = true;
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.ask(Ask::Delete(workload_id("web")));
+    f.run(5_000);
+    assert_eq!(f.phase("web"), None);
+    // And a delete that is refused because there is nothing.
+    f.apply("api", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).has.clear();
+    f.ask(Ask::Delete(workload_id("api")));
+    f.run(1_000);
+    assert_eq!(f.phase("api"), None);
+}
+
+#[test]
+fn unknown_with_a_reason_is_a_failure() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).ends_as = (Word::Unknown, "container not found");
+    let one = f.their(0).has.get_mut(&workload_id("web")).unwrap();
+    (one.word, one.message) = (Word::Unknown, "container not found");
+    f.run(3_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running), "it may pass");
+    f.run(5_000);
+    let shown = f.assignment("web").unwrap();
+    assert_ne!(shown.phase, Phase::Running);
+    assert!(shown.reason.message.contains("container not found"), "{:?}", shown.reason);
+    f.run(300_000);
+    assert_eq!(f.phase("web"), Some(Phase::Failed), "after its attempts");
+}
+
+#[test]
+fn unknown_without_a_reason_changes_nothing() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).has.get_mut(&workload_id("web")).unwrap().word = Word::Unknown;
+    f.run(60_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn stopped_where_it_is_to_run_is_applied_again_with_backoff() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).has.get_mut(&workload_id("web")).unwrap().word = Word::Stopped;
+    f.run(25_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    assert_eq!(f.their(0).applied.len(), 2);
+    // One that stops each time is not applied in a hot loop.
+    f.their(0).ends_as = (Word::Stopped, "");
+    f.their(0).has.get_mut(&workload_id("web")).unwrap().word = Word::Stopped;
+    f.run(300_000);
+    assert!(f.their(0).applied.len() < 10, "{:?}", f.their(0).applied);
+    assert_eq!(f.phase("web"), Some(Phase::Failed));
+}
+
+#[test]
+fn a_refused_apply_is_a_failed_attempt_and_the_node_stays_open() {
+    let mut f = Fleet::new(1);
+    f.their(0).refuses = Some("task queue is full");
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(2_000);
+    assert_eq!(f.phase("web"), Some(Phase::Backoff));
+    assert_eq!(f.c.world.node(&node_id(0)).unwrap().unreachable, None);
+    f.their(0).refuses = None;
+    f.run(60_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn a_drain_moves_the_work_and_removes_the_former_copy() {
+    let mut f = Fleet::new(2);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    let from = f.place("web").unwrap();
+    f.ask(Ask::Drain(from.clone(), Arc::from("")));
+    f.run(20_000);
+    assert_ne!(f.place("web").unwrap(), from);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    assert!(f.assignment("web").unwrap().former.is_empty());
+    assert_eq!(f.theirs[&from].deleted, [workload_id("web")]);
+    assert!(f.theirs[&from].has.is_empty());
+    f.run(60_000);
+    assert_eq!(f.drifts(), []);
+}
+
+#[test]
+fn a_former_copy_with_data_is_stopped_and_kept() {
+    let mut f = Fleet::new(2);
+    let mut spec = with_volume(volume(VolumeDriver::Local, "data", false));
+    spec.placement.on_node_loss = OnNodeLoss::Move;
+    f.apply("db", "rev-1", spec, Desired::Running);
+    f.run(5_000);
+    let from = f.place("db").unwrap();
+    f.ask(Ask::Drain(from.clone(), Arc::from("")));
+    f.run(90_000);
+    assert_ne!(f.place("db").unwrap(), from);
+    assert_eq!(f.phase("db"), Some(Phase::Running));
+    assert!(f.assignment("db").unwrap().former.is_empty());
+    assert_eq!(f.theirs[&from].deleted, [], "its data would have gone with it");
+    assert_eq!(f.theirs[&from].has[&workload_id("db")].word, Word::Stopped);
+    assert_eq!(f.drifts(), []);
+    let told = |what: &Happening| match what {
+        Happening::WorkloadDelayed { message, .. } => message.contains("stopped and not removed"),
+        _ => false,
+    };
+    assert_eq!(f.c.store.events.iter().filter(|event| told(&event.what)).count(), 1);
+}
+
+#[test]
+fn a_node_that_returns_gives_up_the_work_that_moved() {
+    let mut f = Fleet::new(2);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    let from = f.place("web").unwrap();
+    let n = usize::from(from == node_id(1));
+    f.their(n).away = true;
+    f.ask(Ask::ReleaseBrake);
+    f.run(30_000);
+    f.ask(Ask::ReleaseBrake);
+    f.run(10_000);
+    assert_ne!(f.place("web").unwrap(), from);
+    f.their(n).away = false;
+    f.register(n);
+    f.run(20_000);
+    assert!(f.theirs[&from].has.is_empty(), "no second copy");
+    assert!(f.assignment("web").unwrap().former.is_empty());
+}
+
+#[test]
+fn a_new_life_of_an_agent_is_no_drift() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.register(0);
+    f.run(40_000);
+    assert_eq!(f.drift_events(DriftKind::MissingOnAgent), 0);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn all_four_kinds_of_drift_are_found_within_the_interval() {
+    let mut f = Fleet::new(1);
+    for id in ["gone", "old", "halted"] {
+        f.apply(id, "rev-2", container(500, 512), Desired::Running);
+    }
+    f.run(20_000);
+    let their = f.their(0);
+    their.has.remove(&workload_id("gone"));
+    their.has.get_mut(&workload_id("old")).unwrap().revision = RevisionId::new("rev-1").unwrap();
+    their.has.get_mut(&workload_id("halted")).unwrap().word = Word::Stopped;
+    let mut stranger = their.has[&workload_id("old")].clone();
+    stranger.word = Word::Running;
+    their.has.insert(workload_id("stranger"), stranger);
+    f.ask(Ask::CheckDrift(None));
+    f.run(3_000);
+    for kind in [
+        DriftKind::MissingOnAgent,
+        DriftKind::RevisionMismatch,
+        DriftKind::StateMismatch,
+        DriftKind::OrphanOnAgent,
+    ] {
+        assert_eq!(f.drift_events(kind), 1, "{kind:?}");
+    }
+    f.run(60_000);
+    for id in ["gone", "old", "halted"] {
+        assert_eq!(f.phase(id), Some(Phase::Running), "{id}");
+    }
+    assert_eq!(f.drifts(), [(workload_id("stranger"), DriftKind::OrphanOnAgent)]);
+    assert!(f.their(0).has.contains_key(&workload_id("stranger")), "left alone");
+}
+
+#[test]
+fn what_such_an_agent_cannot_do_is_a_reason_of_placement() {
+    let mut f = Fleet::new(1);
+    let mut spec = container(500, 512);
+    if let Kind::Container(body) = &mut spec.kind {
+        body.privileged = true;
+    }
+    f.apply("web", "rev-1", spec, Desired::Running);
+    f.run(2_000);
+    let shown = f.assignment("web").unwrap();
+    assert_eq!(shown.phase, Phase::Pending);
+    assert!(shown.reason.message.contains("privileged"), "{}", shown.reason.message);
+    assert_eq!(f.their(0).applied.len(), 0);
+}
+
+#[test]
+fn pools_are_a_reason_of_placement_too() {
+    use persys_model::spec::VmSpec;
+    use persys_model::spec::vm::{CloudInit, DiskFormat, DiskSource, VmDisk};
+    let mut f = Fleet::new(1);
+    let mut spec = container(500, 512);
+    let pool = Some(PoolName::new("root").unwrap());
+    let disk = VmDisk {
+        device: Arc::from("vda"),
+        source: DiskSource::Pool { pool, size_gib: 1 },
+        format: DiskFormat::Qcow2,
+        cdrom: false,
+        boot: true,
+        backing_file: None,
+    };
+    spec.kind = Kind::Vm(VmSpec {
+        name: None,
+        vcpus: 1,
+        memory_mib: 512,
+        disks: vec![disk],
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: BTreeMap::new(),
+    });
+    f.apply("vm", "rev-1", spec, Desired::Running);
+    f.run(2_000);
+    let shown = f.assignment("vm").unwrap();
+    assert!(shown.reason.message.contains("storage pool"), "{}", shown.reason.message);
+}
+
+#[test]
+fn a_frozen_world_orders_nothing_and_goes_on_afterwards() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.ask(Ask::Delete(workload_id("web")));
+    let why = Arc::from("test");
+    f.c.step(Input::StoreLost { why });
+    f.run(10_000);
+    assert_eq!(f.their(0).deleted.len(), 1);
+    let snapshot = f.c.store.snapshot.clone();
+    f.c.step(Input::Loaded(snapshot));
+    f.orders();
+    f.run(40_000);
+    assert_eq!(f.phase("web"), None, "the removal that ended meanwhile is heard of");
+}
