@@ -1,6 +1,13 @@
 //! Agents of the plain contract under the World, in virtual time: the component between them turns
 //! orders into calls and answers into beats.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test may stop"
+)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,8 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use super::agent::{Agent, Awaits, Watch};
-use super::told::{Meaning, Told, Word, has_data};
+use super::listed::listed;
+use super::told::{Meaning, Told, Word};
 use super::{ContractAgents, Found, PATIENCE_MS};
 use crate::world::{Wanted, World};
 
@@ -23,7 +24,7 @@ const AMISS_GRACE_MS: u64 = 5_000;
 /// Time after an accepted order in which the agent may not yet know the workload.
 const UNLISTED_GRACE_MS: u64 = 10_000;
 /// Time after an accepted order in which the agent may still have the version before.
-const UPDATE_GRACE_MS: u64 = 60_000;
+pub(super) const UPDATE_GRACE_MS: u64 = 60_000;
 /// Heartbeats in a row without a workload that prove its removal where nothing can be asked: the first
 /// may have been on its way when the order was, the second was not.
 const BEATS_WITHOUT: u8 = 2;
@@ -43,18 +44,18 @@ impl News {
 }
 
 /// The place of a workload, as [`Wanted::Here`] tells it.
-struct Here<'a> {
-    epoch: Epoch,
-    revision: &'a RevisionId,
-    spec: &'a Arc<Spec>,
-    run: bool,
-    phase: Phase,
+pub(super) struct Here<'a> {
+    pub(super) epoch: Epoch,
+    pub(super) revision: &'a RevisionId,
+    pub(super) spec: &'a Arc<Spec>,
+    pub(super) run: bool,
+    pub(super) phase: Phase,
 }
 
 impl Here<'_> {
     /// True while an order is under way or the last attempt failed: only a status with its version
     /// tells how it stands.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         match self.phase {
             Phase::Running | Phase::Restarting | Phase::Stopped | Phase::Completed => false,
             Phase::Pending
@@ -67,12 +68,12 @@ impl Here<'_> {
     }
 
     /// True while the end of an order is waited for.
-    fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Starting | Phase::Stopping)
     }
 
     /// True if the agent has another version.
-    fn is_other(&self, told: &Told) -> bool {
+    pub(super) fn is_other(&self, told: &Told) -> bool {
         told.revision.as_ref().is_some_and(|revision| revision != self.revision)
     }
 }
@@ -274,13 +275,13 @@ impl ContractAgents {
     }
 }
 
-fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
+pub(super) fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
     let workload = workload.clone();
     let (restarts, confirmed, progress, trouble) = (0, true, 0, None);
     Report { workload, epoch, state, restarts, confirmed, progress, trouble }
 }
 
-fn raw(told: &Told, spec: &Spec, run: bool) -> State {
+pub(super) fn raw(told: &Told, spec: &Spec, run: bool) -> State {
     match told.meaning(spec, run) {
         Meaning::State(state) | Meaning::Amiss { now: state, .. } => state,
         Meaning::Missing => State::Unknown,
@@ -288,7 +289,7 @@ fn raw(told: &Told, spec: &Spec, run: bool) -> State {
 }
 
 /// The state of a workload that is to go and has not.
-fn while_leaving(told: &Told) -> State {
+pub(super) fn while_leaving(told: &Told) -> State {
     match told.word {
         Word::Running => State::Running,
         Word::Stopped | Word::Failed => State::Stopped,
@@ -490,83 +491,4 @@ fn prove_by_absence(
         }
         open && !proved
     });
-}
-
-/// One entry of a list, as the World compares it; `None` where it must not be compared.
-fn listed(
-    world: &World,
-    node: &NodeId,
-    agent: &mut Agent,
-    told: &Told,
-    (asked, now): (Millis, Millis),
-) -> Option<Held> {
-    let workload = &told.workload;
-    let touched = agent.touched_since(workload, asked);
-    let made = |report: Report, run: bool| {
-        let unnamed = || RevisionId::fixed("unknown");
-        let revision = told.revision.clone().unwrap_or_else(unnamed);
-        Some(Held { report, revision, run: told.run.unwrap_or(run), spec: None })
-    };
-    match world.wanted_on(node, workload) {
-        Wanted::Here { epoch, revision, spec, run, phase } => {
-            let here = Here { epoch, revision, spec, run, phase };
-            let holds = agent.holds(workload, epoch);
-            let last = agent.copies.get(workload).and_then(|copy| copy.last.clone());
-            if told.is_gone() {
-                return None;
-            }
-            if touched || (here.is_open() && !holds) {
-                let state = last.unwrap_or(State::Pending);
-                return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
-            }
-            if here.is_other(told) {
-                let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
-                let (epoch, state) = match (here.is_open() && holds, coming) {
-                    (true, _) => (epoch, State::Pending),
-                    (false, true) => (epoch, last.unwrap_or(State::Unknown)),
-                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, spec, run)),
-                };
-                return made(report(workload, epoch, state), run);
-            }
-            agent.reached(workload);
-            let amiss = matches!(told.meaning(spec, run), Meaning::Amiss { .. });
-            let failed = matches!(last, Some(State::Failed(_)));
-            let open = here.is_under_way();
-            if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
-                agent
-                    .watches
-                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
-            }
-            let state = match (amiss && failed, last) {
-                (true, Some(last)) => last,
-                _ => raw(told, spec, run),
-            };
-            made(report(workload, epoch, state), run)
-        }
-        Wanted::Gone { epoch, placed: true } => {
-            let confirmed = agent.watches.get(workload).is_some_and(|watch| watch.epoch == epoch);
-            let report = report(workload, epoch, while_leaving(told));
-            made(Report { confirmed, ..report }, false)
-        }
-        Wanted::Gone { .. } if touched || agent.watches.contains_key(workload) => None,
-        Wanted::Gone { epoch, placed: false } => {
-            made(report(workload, Epoch(epoch.0.saturating_sub(1)), State::Unknown), false)
-        }
-        // Stopped in place of a removal: that is how its data is kept here.
-        Wanted::Elsewhere(spec) if has_data(spec) && told.run == Some(false) => None,
-        Wanted::Elsewhere(spec) => made(report(workload, Epoch(0), raw(told, spec, true)), true),
-        Wanted::Unknown if touched => None,
-        Wanted::Unknown => {
-            let state = match told.word {
-                Word::Running => State::Running,
-                Word::Stopped => State::Stopped,
-                Word::Pending => State::Pending,
-                Word::Failed | Word::Unknown => State::Unknown,
-            };
-            // Newer than anything it is known to have removed: it was made since.
-            let removed = world.removed_on(node, workload).map(|epoch| Epoch(epoch.0 + 1));
-            let epoch = removed.unwrap_or_default().max(world.head().epoch);
-            made(report(workload, epoch, state), true)
-        }
-    }
 }

@@ -1,0 +1,90 @@
+//! One entry of a contract agent's list, as the World compares it with the record.
+
+use persys_model::id::{NodeId, RevisionId};
+use persys_model::inventory::{Held, Report, State};
+use persys_model::time::Millis;
+use persys_model::token::Epoch;
+
+use super::agent::{Agent, Awaits, Watch};
+use super::report::{Here, UPDATE_GRACE_MS, raw, report, while_leaving};
+use super::told::{Meaning, Told, Word, has_data};
+use crate::world::{Wanted, World};
+
+/// One entry of a list, as the World compares it; `None` where it must not be compared.
+pub(super) fn listed(
+    world: &World,
+    node: &NodeId,
+    agent: &mut Agent,
+    told: &Told,
+    (asked, now): (Millis, Millis),
+) -> Option<Held> {
+    let workload = &told.workload;
+    let touched = agent.touched_since(workload, asked);
+    let made = |report: Report, run: bool| {
+        let unnamed = || RevisionId::fixed("unknown");
+        let revision = told.revision.clone().unwrap_or_else(unnamed);
+        Some(Held { report, revision, run: told.run.unwrap_or(run), spec: None })
+    };
+    match world.wanted_on(node, workload) {
+        Wanted::Here { epoch, revision, spec, run, phase } => {
+            let here = Here { epoch, revision, spec, run, phase };
+            let holds = agent.holds(workload, epoch);
+            let last = agent.copies.get(workload).and_then(|copy| copy.last.clone());
+            if told.is_gone() {
+                return None;
+            }
+            if touched || (here.is_open() && !holds) {
+                let state = last.unwrap_or(State::Pending);
+                return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
+            }
+            if here.is_other(told) {
+                let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
+                let (epoch, state) = match (here.is_open() && holds, coming) {
+                    (true, _) => (epoch, State::Pending),
+                    (false, true) => (epoch, last.unwrap_or(State::Unknown)),
+                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, spec, run)),
+                };
+                return made(report(workload, epoch, state), run);
+            }
+            agent.reached(workload);
+            let amiss = matches!(told.meaning(spec, run), Meaning::Amiss { .. });
+            let failed = matches!(last, Some(State::Failed(_)));
+            let open = here.is_under_way();
+            if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
+                agent
+                    .watches
+                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
+            }
+            let state = match (amiss && failed, last) {
+                (true, Some(last)) => last,
+                _ => raw(told, spec, run),
+            };
+            made(report(workload, epoch, state), run)
+        }
+        Wanted::Gone { epoch, placed: true } => {
+            let confirmed = agent.watches.get(workload).is_some_and(|watch| watch.epoch == epoch);
+            let report = report(workload, epoch, while_leaving(told));
+            made(Report { confirmed, ..report }, false)
+        }
+        Wanted::Gone { .. } if touched || agent.watches.contains_key(workload) => None,
+        Wanted::Gone { epoch, placed: false } => {
+            made(report(workload, Epoch(epoch.0.saturating_sub(1)), State::Unknown), false)
+        }
+        // Stopped in place of a removal: that is how its data is kept here.
+        Wanted::Elsewhere(spec) if has_data(spec) && told.run == Some(false) => None,
+        Wanted::Elsewhere(spec) => made(report(workload, Epoch(0), raw(told, spec, true)), true),
+        Wanted::Unknown if touched => None,
+        Wanted::Unknown => {
+            let state = match told.word {
+                Word::Running => State::Running,
+                Word::Stopped => State::Stopped,
+                Word::Pending => State::Pending,
+                Word::Failed | Word::Unknown => State::Unknown,
+            };
+            // Newer than anything it is known to have removed: it was made since.
+            let removed = world.removed_on(node, workload).map(|epoch| Epoch(epoch.0 + 1));
+            let epoch = removed.unwrap_or_default().max(world.head().epoch);
+            made(report(workload, epoch, state), true)
+        }
+    }
+}
