@@ -23,7 +23,7 @@ pub(super) fn listed(
     let made = |report: Report, run: bool| {
         let unnamed = || RevisionId::fixed("unknown");
         let revision = told.revision.clone().unwrap_or_else(unnamed);
-        Some(Held { report, revision, run: told.run.unwrap_or(run), spec: None })
+        Some(Held { report, revision, run: told.run.unwrap_or(run), pause: false, spec: None })
     };
     match world.wanted_on(node, workload) {
         Wanted::Here { epoch, revision, spec, run, phase } => {
@@ -42,12 +42,12 @@ pub(super) fn listed(
                 let (epoch, state) = match (here.is_open() && holds, coming) {
                     (true, _) => (epoch, State::Pending),
                     (false, true) => (epoch, last.unwrap_or(State::Unknown)),
-                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, spec, run)),
+                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run)),
                 };
                 return made(report(workload, epoch, state), run);
             }
             agent.reached(workload);
-            let amiss = matches!(told.meaning(spec, run), Meaning::Amiss { .. });
+            let amiss = matches!(told.meaning(&here.spec, run), Meaning::Amiss { .. });
             let failed = matches!(last, Some(State::Failed(_)));
             let open = here.is_under_way();
             if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
@@ -57,7 +57,7 @@ pub(super) fn listed(
             }
             let state = match (amiss && failed, last) {
                 (true, Some(last)) => last,
-                _ => raw(told, spec, run),
+                _ => raw(told, &here.spec, run),
             };
             made(report(workload, epoch, state), run)
         }

@@ -200,7 +200,7 @@ impl ContractAgents {
                 let revision = revision.or_else(|| at_rest.map(|apply| &apply.revision));
                 let Some(revision) = revision.cloned() else { return Deed::Delete };
                 let (spec, secrets) = (Arc::clone(spec), Arc::default());
-                Deed::StopInstead(Apply { revision, run: false, spec, secrets })
+                Deed::StopInstead(Apply { revision, run: false, pause: false, spec, secrets })
             }
             // Nobody knows what it is, so its data is left alone. A list shows it as an orphan.
             (None, _) => Deed::Nothing(Answer::Removed { epoch }),

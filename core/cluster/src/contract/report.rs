@@ -44,20 +44,25 @@ impl News {
 }
 
 /// The place of a workload, as [`Wanted::Here`] tells it.
-pub(super) struct Here<'a> {
+pub(super) struct Here {
     pub(super) epoch: Epoch,
-    pub(super) revision: &'a RevisionId,
-    pub(super) spec: &'a Arc<Spec>,
+    pub(super) revision: RevisionId,
+    pub(super) spec: Arc<Spec>,
     pub(super) run: bool,
     pub(super) phase: Phase,
 }
 
-impl Here<'_> {
+impl Here {
     /// True while an order is under way or the last attempt failed: only a status with its version
     /// tells how it stands.
     pub(super) fn is_open(&self) -> bool {
         match self.phase {
-            Phase::Running | Phase::Restarting | Phase::Stopped | Phase::Completed => false,
+            Phase::Running
+            | Phase::Restarting
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Stopped
+            | Phase::Completed => false,
             Phase::Pending
             | Phase::Starting
             | Phase::Stopping
@@ -74,7 +79,7 @@ impl Here<'_> {
 
     /// True if the agent has another version.
     pub(super) fn is_other(&self, told: &Told) -> bool {
-        told.revision.as_ref().is_some_and(|revision| revision != self.revision)
+        told.revision.as_ref().is_some_and(|revision| *revision != self.revision)
     }
 }
 
@@ -112,6 +117,7 @@ impl ContractAgents {
             limits: BTreeMap::new(),
             busy: None,
             down: BTreeMap::new(),
+            takes_removals: false,
         }
     }
 
@@ -265,7 +271,7 @@ impl ContractAgents {
                 let state = copy.last.clone().unwrap_or(State::Pending);
                 let report = report(workload, epoch, state);
                 let (revision, spec) = (copy.revision.clone(), None);
-                held.insert(workload.clone(), Held { report, revision, run, spec });
+                held.insert(workload.clone(), Held { report, revision, run, pause: false, spec });
             }
         }
         agent.listed(asked, now);
@@ -336,7 +342,7 @@ fn leaving(
 fn standing(
     agent: &mut Agent,
     workload: &WorkloadId,
-    here: &Here<'_>,
+    here: &Here,
     watch: &mut Watch,
     (told, news, now): (Option<&Told>, &mut News, Millis),
 ) -> bool {
@@ -373,7 +379,7 @@ fn standing(
     }
     agent.reached(workload);
     let overdue = now.since(watch.since) >= PATIENCE_MS;
-    match told.meaning(here.spec, here.run) {
+    match told.meaning(&here.spec, here.run) {
         Meaning::Missing => false,
         Meaning::Amiss { now: state, then } => {
             let since = *watch.amiss_since.get_or_insert(now);
@@ -391,9 +397,15 @@ fn standing(
             let done = match (&state, here.run) {
                 (State::Running, true)
                 | (State::Stopped | State::Completed | State::Failed(_), _) => true,
-                (State::Running | State::Pending | State::Restarting(_) | State::Unknown, _) => {
-                    false
-                }
+                (
+                    State::Running
+                    | State::Pending
+                    | State::Restarting(_)
+                    | State::Paused
+                    | State::Unresponsive
+                    | State::Unknown,
+                    _,
+                ) => false,
             };
             // A stop that was accepted long ago and not carried out is ordered again.
             tell(agent, state, here.run || done || !overdue);
@@ -420,7 +432,7 @@ fn heard(
         // Under way: what it says may still be about the decision before.
         return;
     }
-    let meaning = told.meaning(spec, run);
+    let meaning = told.meaning(&here.spec, run);
     if agent.is_only_heard() {
         let state = match meaning {
             Meaning::State(state) => state,

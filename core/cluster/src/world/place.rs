@@ -14,7 +14,6 @@ use super::delivery::Attempt;
 use super::demands::{demands, request};
 use super::shadow::remark;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
-use crate::contract::capability;
 use crate::effects::Mark;
 use crate::placement::NodeIndex;
 use crate::record::Write;

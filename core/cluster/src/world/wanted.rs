@@ -17,16 +17,16 @@ use super::slots::WorkloadIndex;
 use crate::contract::has_data;
 
 /// The wish for one workload on one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted<'a> {
     /// Its place: the node is to have it.
     Here {
         /// The decision.
         epoch: Epoch,
-        /// The version.
-        revision: &'a RevisionId,
+        /// The version its node was told.
+        revision: RevisionId,
         /// What runs.
-        spec: &'a Arc<Spec>,
+        spec: Arc<Spec>,
         /// Running or at rest.
         run: bool,
         /// Where it is in its life.
@@ -65,11 +65,8 @@ impl World {
         if intent.desired == Desired::Deleted {
             return Wanted::Gone { epoch, placed: true };
         }
-        let (revision, spec) = match &place.version {
-            Some(version) => (&version.revision, &version.spec),
-            None => (&intent.revision, &intent.spec),
-        };
-        let (run, phase) = (intent.desired == Desired::Running, assignment.phase);
+        let (revision, spec) = known.ordered(place);
+        let (run, phase) = (intent.desired.is_up(), assignment.phase);
         Wanted::Here { epoch, revision, spec, run, phase }
     }
 
@@ -78,7 +75,7 @@ impl World {
     pub fn at_rest(&self, workload: &WorkloadId) -> Option<Apply> {
         let slot = self.workload_by_id.get(workload).and_then(|at| self.workloads.get(at.0))?;
         let (revision, spec) = (slot.workload.revision.clone(), Arc::clone(&slot.workload.spec));
-        Some(Apply { revision, run: false, spec, secrets: Arc::default() })
+        Some(Apply { revision, run: false, pause: false, spec, secrets: Arc::default() })
     }
 
     /// The last decision by which a node proved to have removed a workload, in its present life.
