@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use persys_model::failure::{Failure, FailureReason};
+use persys_cluster::contract::Word;
+use persys_model::failure::FailureReason;
 use persys_model::id::{DriverName, WorkloadId};
-use persys_model::inventory::State;
 use persys_model::link::{BeatAnswer, RegistrationAnswer, Removal};
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Session, Term};
@@ -317,11 +317,14 @@ fn an_old_agent_lives_whatever_it_says_of_its_workloads() {
     };
     let arrived = beat::from_wire(request).unwrap();
     let Said::Legacy(beat) = arrived.value else { panic!("taken for one of ours") };
-    let failed = |reason| State::Failed(Failure::new(reason, "boom"));
-    let found: Vec<_> = beat.statuses.into_iter().map(|s| s.state).collect();
+    let found: Vec<_> = beat.statuses.iter().map(|s| (s.word, s.reason, &*s.message)).collect();
     assert_eq!(
         found,
-        [State::Running, failed(FailureReason::RuntimeError), failed(FailureReason::VmBootFailed)]
+        [
+            (Word::Running, None, "boom"),
+            (Word::Failed, None, "boom"),
+            (Word::Failed, Some(FailureReason::VmBootFailed), "boom"),
+        ]
     );
     let odd: Vec<_> = arrived.odd.listed().iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(

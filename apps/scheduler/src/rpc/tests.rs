@@ -62,7 +62,7 @@ async fn who_does_not_lead_answers_from_a_copy_and_changes_nothing() {
         store,
         clock,
         settings,
-        (Arc::default(), Arc::default(), fetcher, Arc::default()),
+        (Arc::new(Contract::new(1_000)), Arc::default(), fetcher, Arc::default()),
         stopping,
     );
     let mut standing = handle.standing();
