@@ -42,7 +42,9 @@ pub(super) fn listed(
                 let (epoch, state) = match (here.is_open() && holds, coming) {
                     (true, _) => (epoch, State::Pending),
                     (false, true) => (epoch, last.unwrap_or(State::Unknown)),
-                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run)),
+                    (false, false) => {
+                        (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run))
+                    }
                 };
                 return made(report(workload, epoch, state), run);
             }
