@@ -24,6 +24,7 @@ use crate::view::View;
 
 /// One workload in this life.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts, not a state: each is independent")]
 pub(crate) struct Slot {
     /// What is there.
     pub(crate) view: View,
