@@ -280,8 +280,8 @@ fn a_summary_counts_each_once() {
         assignments.iter().map(|one| show(one, &wish)).chain([show(&assignments[2], &gone)]);
     let summary = view::summary::to_wire(nodes.iter().map(node_view), views, WallMillis(4_000));
     assert_eq!((summary.total_nodes, summary.ready_nodes, summary.not_ready_nodes), (3, 2, 1));
-    assert_eq!(summary.total_workloads, 11);
-    assert_eq!((summary.running_workloads, summary.pending_workloads), (2, 3));
+    assert_eq!(summary.total_workloads, 13);
+    assert_eq!((summary.running_workloads, summary.pending_workloads), (4, 3));
     assert_eq!((summary.failed_workloads, summary.deleted_workloads), (1, 2));
     assert_eq!(summary.generated_at.unwrap().seconds, 4);
 }
