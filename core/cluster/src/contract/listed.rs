@@ -6,7 +6,8 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use super::agent::{Agent, Awaits, Watch};
-use super::report::{Here, UPDATE_GRACE_MS, raw, report, while_leaving};
+use super::here::Here;
+use super::report::{UPDATE_GRACE_MS, raw, report, while_leaving};
 use super::told::{Meaning, Told, Word, has_data};
 use crate::world::{Wanted, World};
 

@@ -1,19 +1,18 @@
 //! Answers, lists and heartbeats of contract agents as the beats the World understands.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use persys_model::failure::Failure;
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Usage};
 use persys_model::node::Condition;
-use persys_model::phase::Phase;
 use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use super::agent::{Agent, Awaits, Watch};
+use super::here::Here;
 use super::listed::listed;
 use super::told::{Meaning, Told, Word};
 use super::{ContractAgents, Found, PATIENCE_MS};
@@ -40,46 +39,6 @@ struct News {
 impl News {
     fn is_empty(&self) -> bool {
         self.reports.is_empty() && self.removed.is_empty() && self.inventory.is_none()
-    }
-}
-
-/// The place of a workload, as [`Wanted::Here`] tells it.
-pub(super) struct Here {
-    pub(super) epoch: Epoch,
-    pub(super) revision: RevisionId,
-    pub(super) spec: Arc<Spec>,
-    pub(super) run: bool,
-    pub(super) phase: Phase,
-}
-
-impl Here {
-    /// True while an order is under way or the last attempt failed: only a status with its version
-    /// tells how it stands.
-    pub(super) fn is_open(&self) -> bool {
-        match self.phase {
-            Phase::Running
-            | Phase::Restarting
-            | Phase::Paused
-            | Phase::Unresponsive
-            | Phase::Stopped
-            | Phase::Completed => false,
-            Phase::Pending
-            | Phase::Starting
-            | Phase::Stopping
-            | Phase::Backoff
-            | Phase::Failed
-            | Phase::Deleting => true,
-        }
-    }
-
-    /// True while the end of an order is waited for.
-    pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::Stopping)
-    }
-
-    /// True if the agent has another version.
-    pub(super) fn is_other(&self, told: &Told) -> bool {
-        told.revision.as_ref().is_some_and(|revision| *revision != self.revision)
     }
 }
 

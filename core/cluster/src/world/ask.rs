@@ -13,7 +13,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 
 use super::World;
-use super::delivery::Attempt;
+use super::attempt::Attempt;
 use super::slots::{WorkloadIndex, WorkloadSlot};
 use crate::effects::{ACCEPTED, Mark, RefusalCode, UNCHANGED};
 use crate::input::{Ask, RequestId};

@@ -12,7 +12,7 @@ use persys_model::workload::{Desired, Workload};
 
 use super::World;
 use super::ask::meant;
-use super::delivery::Attempt;
+use super::attempt::Attempt;
 use super::demands::{demands, request};
 use super::judge::Judged;
 use super::slots::WorkloadSlot;

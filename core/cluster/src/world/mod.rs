@@ -8,6 +8,7 @@
 //! room with a dated reason; nothing is dirty between steps.
 
 mod ask;
+mod attempt;
 mod audit;
 mod beat;
 mod check;

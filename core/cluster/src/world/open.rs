@@ -13,7 +13,7 @@ use persys_model::time::{Millis, Now};
 use persys_model::token::{CommitSeq, Epoch, EventSeq, Term};
 use persys_model::zoo::Bug;
 
-use super::delivery::Attempt;
+use super::attempt::Attempt;
 use super::letter_case::CapitalIds;
 use super::slots::{NodeSlot, Slab, WorkloadIndex, WorkloadSlot};
 use super::timers::{Timer, Timers};

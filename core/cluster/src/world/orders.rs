@@ -15,7 +15,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
-use super::delivery::Attempt;
+use super::attempt::Attempt;
 use super::slots::{Sent, WorkloadIndex};
 use super::timers::Timer;
 use crate::effects::{Mark, Outbound};

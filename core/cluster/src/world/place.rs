@@ -10,7 +10,7 @@ use persys_model::workload::Desired;
 use persys_model::zoo::Bug;
 
 use super::World;
-use super::delivery::Attempt;
+use super::attempt::Attempt;
 use super::demands::{demands, request};
 use super::shadow::remark;
 use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
@@ -128,7 +128,7 @@ impl World {
             self.renew_place(at, Some(code));
             return true;
         }
-        let may_run = may_run_unseen(slot) || (enters && !runs);
+        let may_run = slot.may_run_unseen() || (enters && !runs);
         let exclusive = self.at_most_once(&slot.workload.spec);
         let avoided = slot.retry.as_ref().is_some_and(|retry| retry.avoid.contains(&place.node));
         let Some(node) = self.node_at(&place.node) else { return false };
@@ -484,22 +484,5 @@ fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
         Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
         Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
         Phase::Deleting => ReasonCode::DeleteRequested,
-    }
-}
-
-/// Whether its node may run something of it although its phase does not say so: what is to be stopped, or
-/// what the node has by an earlier decision.
-fn may_run_unseen(slot: &WorkloadSlot) -> bool {
-    match slot.assignment.phase {
-        Phase::Stopping => true,
-        Phase::Starting
-        | Phase::Running
-        | Phase::Paused
-        | Phase::Unresponsive
-        | Phase::Restarting
-        | Phase::Deleting => false,
-        Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
-            slot.runs_older
-        }
     }
 }

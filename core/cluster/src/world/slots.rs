@@ -11,6 +11,7 @@ use persys_model::inventory::{Held, Report};
 use persys_model::lease::Lease;
 use persys_model::link::Usage;
 use persys_model::node::{Node, Pool, first_of};
+use persys_model::phase::Phase;
 use persys_model::resources::Resources;
 use persys_model::retry::Retry;
 use persys_model::task::Task;
@@ -18,7 +19,8 @@ use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Session};
 use persys_model::workload::Workload;
 
-use super::delivery::{Attempt, Reach, RuntimesDown};
+use super::attempt::Attempt;
+use super::delivery::{Reach, RuntimesDown};
 use crate::input::Probe;
 
 /// Dense number of a workload in memory.
@@ -252,5 +254,24 @@ impl<T> Slab<T> {
 
     fn get_slot(&mut self, at: u32) -> Option<&mut Option<T>> {
         self.slots.get_mut(usize::try_from(at).ok()?)
+    }
+}
+
+impl WorkloadSlot {
+    /// True if its node may run something of it although its phase does not say so: what is to be
+    /// stopped, or what the node has by an earlier decision.
+    pub(super) fn may_run_unseen(&self) -> bool {
+        match self.assignment.phase {
+            Phase::Stopping => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Paused
+            | Phase::Unresponsive
+            | Phase::Restarting
+            | Phase::Deleting => false,
+            Phase::Pending | Phase::Stopped | Phase::Completed | Phase::Backoff | Phase::Failed => {
+                self.runs_older
+            }
+        }
     }
 }
