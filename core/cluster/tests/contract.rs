@@ -432,8 +432,8 @@ fn a_delete_that_takes_long_is_reported_and_goes_on() {
     f.run(50_000);
     assert_eq!(f.phase("web"), Some(Phase::Deleting));
     assert_eq!(f.their(0).deleted.len(), 1, "it works on it");
-    // Past the delete timeout its actions are asked for, and the delay is told.
-    f.run(35_000);
+    // Past the delete timeout and the time to end by itself its actions are asked for, and the delay is told.
+    f.run(45_000);
     let delayed = |what: &Happening| matches!(what, Happening::WorkloadDelayed { .. });
     assert!(f.c.store.events.iter().any(|event| delayed(&event.what)));
     assert_eq!(f.phase("web"), Some(Phase::Deleting));
