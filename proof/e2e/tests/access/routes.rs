@@ -161,6 +161,8 @@ fn takes_body(path: &str) -> bool {
     let bare = [
         "/retry",
         "/restart",
+        "/pause",
+        "/resume",
         "/stop",
         "/start",
         "/confirm-gone",
