@@ -199,4 +199,20 @@ async fn a_wiped_store_is_left_alone() {
     }
     assert_eq!(rig.memory.peek().await.unwrap().snapshot.head, None, "nothing is written");
     assert_eq!(rig.made().await, before);
+
+    // An agent of the plain contract reads only `drain_node`: it is to start nothing, and not refused.
+    let mut old = Client::new(rig.channel(rig.schedulers[leader].grpc, Role::Agent, "old").await);
+    let beat =
+        wire::HeartbeatRequest { node_id: "old".to_owned(), ..wire::HeartbeatRequest::default() };
+    let heard = old.heartbeat(beat.clone()).await.unwrap().into_inner();
+    assert!(heard.acknowledged && heard.drain_node && !heard.re_register, "{heard:?}");
+    assert!(heard.lease_expires_at.is_some(), "{heard:?}");
+    let start = api::RecoverStart { way: "from_agents".to_owned(), dry_run: false };
+    let input = api::RecoverInput { input: Some(api::recover_input::Input::Start(start)) };
+    let recovered = compute.recover(tokio_stream::iter([input])).await.unwrap().into_inner();
+    assert!(recovered.done, "{recovered:?}");
+    // Afterwards it hears that it is not known, which makes it register anew.
+    let unknown = old.heartbeat(beat).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound, "{unknown}");
+    assert_eq!(rig.made().await, before, "nothing was started a second time");
 }
