@@ -70,8 +70,22 @@ pub(crate) mod control {
         pub node_id: String,
         #[prost(message, optional, tag = "2")]
         pub usage: Option<NodeUsage>,
+        #[prost(message, repeated, tag = "3")]
+        pub workload_statuses: Vec<HeartbeatStatus>,
         #[prost(message, optional, tag = "4")]
         pub timestamp: Option<prost_types::Timestamp>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct HeartbeatStatus {
+        #[prost(string, tag = "1")]
+        pub workload_id: String,
+        #[prost(string, tag = "2")]
+        pub state: String,
+        #[prost(int32, tag = "3")]
+        pub failure_reason: i32,
+        #[prost(string, tag = "4")]
+        pub message: String,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]

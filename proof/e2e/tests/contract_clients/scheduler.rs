@@ -247,6 +247,7 @@ fn beat() -> wire::HeartbeatRequest {
             disk_allocated_gb: 10,
             disk_used_gb: 3,
         }),
+        workload_statuses: Vec::new(),
         timestamp: None,
     }
 }

@@ -30,31 +30,6 @@ use crate::messages::{agent as wire, control};
 
 const STOPPED: i32 = wire::STOPPED;
 
-/// A heartbeat with the states of all workloads, as such an agent sends it.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Heartbeat {
-    #[prost(string, tag = "1")]
-    node_id: String,
-    #[prost(message, optional, tag = "2")]
-    usage: Option<control::NodeUsage>,
-    #[prost(message, repeated, tag = "3")]
-    workload_statuses: Vec<HeartbeatStatus>,
-    #[prost(message, optional, tag = "4")]
-    timestamp: Option<prost_types::Timestamp>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct HeartbeatStatus {
-    #[prost(string, tag = "1")]
-    workload_id: String,
-    #[prost(string, tag = "2")]
-    state: String,
-    #[prost(int32, tag = "3")]
-    failure_reason: i32,
-    #[prost(string, tag = "4")]
-    message: String,
-}
-
 /// One workload, and the task under way for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Has {
@@ -218,12 +193,12 @@ impl TheirAgent {
         })
     }
 
-    fn beat(&self, node: &str) -> Option<Heartbeat> {
+    fn beat(&self, node: &str) -> Option<control::HeartbeatRequest> {
         self.inside(|inside| {
             if inside.away {
                 return None;
             }
-            let status = |(id, one): (&String, &Has)| HeartbeatStatus {
+            let status = |(id, one): (&String, &Has)| control::HeartbeatStatus {
                 workload_id: id.clone(),
                 state: match one.actual {
                     wire::ACTUALLY_PENDING => "Pending",
@@ -235,7 +210,7 @@ impl TheirAgent {
                 failure_reason: 0,
                 message: one.message.clone(),
             };
-            Some(Heartbeat {
+            Some(control::HeartbeatRequest {
                 node_id: node.to_owned(),
                 usage: Some(control::NodeUsage::default()),
                 workload_statuses: inside.has.iter().map(status).collect(),

@@ -42,6 +42,10 @@ struct Double(Arc<Mutex<Told>>);
 struct Told {
     registered: BTreeMap<String, control::RegisterNodeRequest>,
     beats: Vec<control::HeartbeatRequest>,
+    /// Heartbeats come each second instead of each minute.
+    quick: bool,
+    /// Heartbeats are answered with `drain_node`.
+    drain: bool,
 }
 
 fn lease() -> prost_types::Timestamp {
@@ -58,11 +62,12 @@ impl UnaryService<control::RegisterNodeRequest> for Double {
         let request = request.into_inner();
         let room = request.capabilities.clone().unwrap_or_default();
         let accepted = room.cpu_total_millicores > 0 && room.memory_total_mb > 0;
-        self.0.lock().unwrap().registered.insert(request.node_id.clone(), request);
+        let mut told = self.0.lock().unwrap();
+        told.registered.insert(request.node_id.clone(), request);
         std::future::ready(Ok(Response::new(control::RegisterNodeResponse {
             accepted,
             reason: String::new(),
-            heartbeat_interval_seconds: INTERVAL,
+            heartbeat_interval_seconds: if told.quick { 1 } else { INTERVAL },
             lease_expires_at: Some(lease()),
         })))
     }
@@ -81,7 +86,7 @@ impl UnaryService<control::HeartbeatRequest> for Double {
         told.beats.push(request);
         std::future::ready(Ok(Response::new(control::HeartbeatResponse {
             acknowledged: true,
-            drain_node: false,
+            drain_node: told.drain,
             lease_expires_at: Some(lease()),
         })))
     }
@@ -337,6 +342,60 @@ async fn an_agent_lives_under_a_scheduler_of_the_field() {
     for order in &orders {
         delete(&channel, &order.id).await;
     }
+    stack_of_ours.stop().await;
+}
+
+/// Such a scheduler drains its nodes by a flag, and forgets them when its store is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_drained_and_forgotten_by_a_scheduler_of_the_field() {
+    let (double, at) = double().await;
+    double.0.lock().unwrap().quick = true;
+    let mut stack_of_ours = Stack::start(Wire::Plain).await;
+    stack_of_ours.add_agent_under("n1", at).await;
+    let channel = stack_of_ours.agent_channel("n1").await;
+    registered(&double, stack_of_ours.agent_at("n1")).await;
+    apply(&channel, order("web", 1, "rev-1", container("nginx:1"))).await;
+
+    // Drained, it takes nothing new and can be emptied.
+    double.0.lock().unwrap().drain = true;
+    let refused = || async {
+        let order = order("late", 1, "rev-1", container("nginx:1"));
+        let answer: wire::ApplyWorkloadResponse =
+            agent(&channel, "ApplyWorkload", order).await.unwrap();
+        if answer.applied {
+            delete(&channel, "late").await;
+        }
+        (!answer.applied && !answer.message.is_empty()).then_some(())
+    };
+    until("it takes nothing new", refused).await;
+    assert_eq!(status(&channel, "web").await.unwrap().actual_state, wire::ACTUALLY_RUNNING);
+    delete(&channel, "web").await;
+    double.0.lock().unwrap().drain = false;
+    let taken = || async {
+        let order = order("web", 1, "rev-1", container("nginx:1"));
+        let answer: wire::ApplyWorkloadResponse =
+            agent(&channel, "ApplyWorkload", order).await.unwrap();
+        answer.applied.then_some(())
+    };
+    until("it takes work again", taken).await;
+
+    // Forgotten, it registers anew and tells of what runs on.
+    {
+        let mut told = double.0.lock().unwrap();
+        told.registered.clear();
+        told.beats.clear();
+    }
+    let back = || async {
+        let told = double.0.lock().unwrap();
+        let runs = |beat: &control::HeartbeatRequest| {
+            beat.workload_statuses
+                .iter()
+                .any(|one| one.workload_id == "web" && one.state == "Running")
+        };
+        (told.registered.contains_key("n1") && told.beats.iter().any(runs)).then_some(())
+    };
+    until("it comes back with what it runs", back).await;
+    delete(&channel, "web").await;
     stack_of_ours.stop().await;
 }
 
