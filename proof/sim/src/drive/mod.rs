@@ -7,6 +7,8 @@
 //! - `network`: messages on their way
 
 mod agent;
+mod contract;
+mod contract_host;
 mod machine;
 mod network;
 mod scheduler;
