@@ -48,6 +48,8 @@ pub(crate) struct Host {
     pub(crate) absent_until: u64,
     /// Whether somebody has been told that it is gone for good while it was switched off.
     pub(crate) vouched_gone: bool,
+    /// True once somebody gave it up while it was switched off.
+    pub(crate) given_up: bool,
 }
 
 /// One life of an agent.
@@ -157,6 +159,7 @@ impl Host {
             target,
             absent_until: 0,
             vouched_gone: false,
+            given_up: false,
         }
     }
 

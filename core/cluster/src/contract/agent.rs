@@ -38,6 +38,8 @@ pub(super) struct Copy {
     pub(super) reached: bool,
     /// The state that was last passed on.
     pub(super) last: Option<State>,
+    /// The failure of the attempt before: the agent tells it until it comes to the order.
+    pub(super) before: Option<Failure>,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
 }
@@ -118,6 +120,22 @@ impl Agent {
     /// True if only its heartbeats tell of it.
     pub(super) fn is_only_heard(&self) -> bool {
         !self.callable || self.unanswered >= UNANSWERED
+    }
+
+    /// The failure the agent still tells of a workload when it is given another order.
+    pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> Option<Failure> {
+        let copy = self.copies.get(workload)?;
+        match &copy.last {
+            Some(State::Failed(failure)) => Some(failure.clone()),
+            // The same order once more.
+            _ => copy.before.clone().filter(|_| copy.epoch == epoch),
+        }
+    }
+
+    /// True if this is the failure of the attempt before the order.
+    pub(super) fn is_failure_before(&self, workload: &WorkloadId, state: &State) -> bool {
+        let before = self.copies.get(workload).and_then(|copy| copy.before.as_ref());
+        matches!(state, State::Failed(failure) if Some(failure) == before)
     }
 
     /// True if it took this decision.

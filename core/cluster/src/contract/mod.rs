@@ -225,13 +225,20 @@ impl ContractAgents {
         };
         let mut copy = |apply: &Apply| {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
+            let before = agent.failed_before(&workload, epoch);
             let (reached, last, amiss_since) = (false, None, None);
-            let copy = Copy { epoch, revision, spec, touched: now, reached, last, amiss_since };
+            let copy =
+                Copy { epoch, revision, spec, touched: now, reached, last, before, amiss_since };
             agent.copies.insert(workload.clone(), copy);
         };
         let awaits = match (deed, refused) {
             (Deed::Nothing(answer), _) => return answer.clone(),
             (Deed::Apply(apply), None) => {
+                copy(apply);
+                Awaits::Applied
+            }
+            (Deed::Apply(apply), Some(_)) if !apply.run => {
+                // It runs on. A failure would say that it ended; the order is given again instead.
                 copy(apply);
                 Awaits::Applied
             }

@@ -225,6 +225,8 @@ impl ContractAgents {
             .agents
             .entry(node.clone())
             .or_insert_with(|| Agent { callable, ..Agent::default() });
+        // An order may have come before the first heartbeat, and did not know.
+        agent.callable = callable;
         agent.heard_at = now;
         agent.usage = usage;
         let mut news = News::default();
@@ -392,6 +394,15 @@ fn standing(
             tell(agent, State::Failed(then), true);
             false
         }
+        Meaning::State(state)
+            if here.is_under_way()
+                && agent.is_failure_before(workload, &state)
+                && now.since(watch.since) < AMISS_GRACE_MS =>
+        {
+            // The attempt before; the one that was ordered may not have begun.
+            tell(agent, State::Pending, true);
+            true
+        }
         Meaning::State(state) => {
             watch.amiss_since = None;
             let done = match (&state, here.run) {
@@ -407,8 +418,9 @@ fn standing(
                     _,
                 ) => false,
             };
-            // A stop that was accepted long ago and not carried out is ordered again.
-            tell(agent, state, here.run || done || !overdue);
+            // A stop that was refused, or accepted long ago and not carried out, is ordered again.
+            let coming = !overdue && watch.trouble.is_none();
+            tell(agent, state, here.run || done || coming);
             !done && here.is_under_way()
         }
     }
