@@ -2,6 +2,7 @@
 
 use persys_model::id::{NodeId, RevisionId};
 use persys_model::inventory::{Held, Report, State};
+use persys_model::phase::Phase;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
@@ -33,8 +34,14 @@ pub(super) fn listed(
             if told.is_gone() {
                 return None;
             }
+            if !touched && !holds && here.phase == Phase::Failed && told.word == Word::Running {
+                // Given up, and yet it runs by an order that is not known any more, as after a recovery.
+                let older = Epoch(epoch.0.saturating_sub(1));
+                return made(report(workload, older, State::Running), run);
+            }
             if touched || (here.is_open() && !holds) {
-                let state = last.unwrap_or(State::Pending);
+                // The state before belongs to another decision.
+                let state = last.filter(|_| holds).unwrap_or(State::Pending);
                 return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
             }
             if here.is_other(told) {

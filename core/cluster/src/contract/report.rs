@@ -143,6 +143,15 @@ impl ContractAgents {
         let mut news = News::default();
         agent.watches.retain(|workload, watch| {
             let Awaits::Refused(failure) = &watch.awaits else { return true };
+            if let Wanted::Here { phase: Phase::Running, epoch, .. } = world.wanted_on(node, workload)
+                && epoch == watch.epoch
+            {
+                // The order was given once more. What runs does not end because the agent refuses it.
+                watch.awaits = Awaits::Applied;
+                watch.trouble = None;
+                watch.next_at = now.plus(poll_ms);
+                return true;
+            }
             news.reports.push(report(workload, watch.epoch, State::Failed(failure.clone())));
             false
         });

@@ -138,6 +138,10 @@ impl Sim {
         let now = host.clock.now(self.now).mono;
         let Some(process) = host.process_of(life) else { return };
         let Question { node, asked, what } = question;
+        self.trace.tell(self.now, || {
+            let words: String = format!("{answer:?}").chars().take(160).collect();
+            format!("{node} says of {what:?}: {words}")
+        });
         let Some(world) = process.replica.world() else {
             process.contract.forget(&node);
             return;
