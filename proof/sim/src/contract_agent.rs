@@ -262,8 +262,7 @@ impl ContractAgent {
             self.has.insert(workload.clone(), Has::new(apply));
             return Some(Task::Become(Box::new(apply.clone())));
         };
-        let at_work =
-            self.process.as_ref().is_some_and(|process| process.is_at_work(workload));
+        let at_work = self.process.as_ref().is_some_and(|process| process.is_at_work(workload));
         let same = has.revision == apply.revision && has.run == apply.run;
         let skipped = same && has.word != Word::Failed && !at_work;
         (!skipped).then(|| Task::Become(Box::new(apply.clone())))

@@ -65,13 +65,25 @@ pub(crate) enum ContractCall {
 /// Somebody who waits for an answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Caller {
-    Agent { node: usize, life: Life, call: CallNumber },
-    User { op: u64 },
+    Agent {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    User {
+        op: u64,
+    },
     Impostor,
     /// An agent that knows only the contract.
-    ContractAgent { node: usize, life: Life, call: CallNumber },
+    ContractAgent {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
     /// The component that speaks with such agents.
-    ContractNews { node: NodeId },
+    ContractNews {
+        node: NodeId,
+    },
 }
 
 impl SchedulerHost {

@@ -38,7 +38,14 @@ pub(crate) enum Message {
     /// The scheduler's answer; `None` when it does not lead.
     AskAnswer { op: u64, reply: Option<persys_cluster::effects::Reply> },
     /// A scheduler calls an agent that knows only the contract.
-    Contract { scheduler: usize, life: Life, node: usize, call: CallNumber, sent: u64, what: Box<Call> },
+    Contract {
+        scheduler: usize,
+        life: Life,
+        node: usize,
+        call: CallNumber,
+        sent: u64,
+        what: Box<Call>,
+    },
     /// The agent's answer.
     ContractAnswer { scheduler: usize, life: Life, call: CallNumber, answer: Box<CallAnswer> },
     /// Such an agent registers or beats.

@@ -38,8 +38,8 @@ pub(super) struct Copy {
     pub(super) reached: bool,
     /// The state that was last passed on.
     pub(super) last: Option<State>,
-    /// The failure of the attempt before: the agent tells it until it comes to the order.
-    pub(super) before: Option<Failure>,
+    /// True if the attempt before failed: the agent says so until it comes to the order.
+    pub(super) failed_before: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
 }
@@ -74,12 +74,24 @@ pub(super) struct Watch {
     pub(super) beats_without: u8,
     /// The last trouble the agent told of.
     pub(super) trouble: Option<Failure>,
+    /// True if the agent refused the order: it may be given again at once.
+    pub(super) refused: bool,
 }
 
 impl Watch {
     pub(super) fn new(epoch: Epoch, awaits: Awaits, since: Millis, next_at: Millis) -> Self {
-        let (asked, failures, amiss_since, beats_without, trouble) = (None, 0, None, 0, None);
-        Self { epoch, awaits, since, next_at, asked, failures, amiss_since, beats_without, trouble }
+        Self {
+            epoch,
+            awaits,
+            since,
+            next_at,
+            asked: None,
+            failures: 0,
+            amiss_since: None,
+            beats_without: 0,
+            trouble: None,
+            refused: false,
+        }
     }
 
     /// Asks again after one interval, or later if it takes long.
@@ -122,20 +134,18 @@ impl Agent {
         !self.callable || self.unanswered >= UNANSWERED
     }
 
-    /// The failure the agent still tells of a workload when it is given another order.
-    pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> Option<Failure> {
-        let copy = self.copies.get(workload)?;
-        match &copy.last {
-            Some(State::Failed(failure)) => Some(failure.clone()),
-            // The same order once more.
-            _ => copy.before.clone().filter(|_| copy.epoch == epoch),
-        }
+    /// True if the agent still says of a workload that it failed when it is given this order.
+    pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> bool {
+        self.copies.get(workload).is_some_and(|copy| {
+            let again = copy.epoch == epoch && copy.failed_before;
+            again || matches!(copy.last, Some(State::Failed(_)))
+        })
     }
 
-    /// True if this is the failure of the attempt before the order.
-    pub(super) fn is_failure_before(&self, workload: &WorkloadId, state: &State) -> bool {
-        let before = self.copies.get(workload).and_then(|copy| copy.before.as_ref());
-        matches!(state, State::Failed(failure) if Some(failure) == before)
+    /// True if this may be the failure of the attempt before the order.
+    pub(super) fn may_be_of_before(&self, workload: &WorkloadId, state: &State) -> bool {
+        let before = self.copies.get(workload).is_some_and(|copy| copy.failed_before);
+        before && matches!(state, State::Failed(_))
     }
 
     /// True if it took this decision.

@@ -34,8 +34,9 @@ pub(super) fn listed(
             if told.is_gone() {
                 return None;
             }
-            if !touched && !holds && here.phase == Phase::Failed && told.word == Word::Running {
-                // Given up, and yet it runs by an order that is not known any more, as after a recovery.
+            let given_up = here.phase == Phase::Failed && (!holds || !here.is_other(told));
+            if given_up && !touched && told.word == Word::Running {
+                // It runs all the same: the agent came to it late, or a recovery forgot the order.
                 let older = Epoch(epoch.0.saturating_sub(1));
                 return made(report(workload, older, State::Running), run);
             }
@@ -49,7 +50,9 @@ pub(super) fn listed(
                 let (epoch, state) = match (here.is_open() && holds, coming) {
                     (true, _) => (epoch, State::Pending),
                     (false, true) => (epoch, last.unwrap_or(State::Unknown)),
-                    (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run)),
+                    (false, false) => {
+                        (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run))
+                    }
                 };
                 return made(report(workload, epoch, state), run);
             }

@@ -182,6 +182,7 @@ impl ContractAgents {
         if let Some(watch) = agent.watches.get(workload)
             && watch.epoch == epoch
             && matches!(watch.awaits, Awaits::Removed | Awaits::Stopped)
+            && !watch.refused
             && now.since(watch.since) < PATIENCE_MS
         {
             // It works on it: a second task for the same would only stand in a queue.
@@ -225,10 +226,18 @@ impl ContractAgents {
         };
         let mut copy = |apply: &Apply| {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
-            let before = agent.failed_before(&workload, epoch);
+            let failed_before = agent.failed_before(&workload, epoch);
             let (reached, last, amiss_since) = (false, None, None);
-            let copy =
-                Copy { epoch, revision, spec, touched: now, reached, last, before, amiss_since };
+            let copy = Copy {
+                epoch,
+                revision,
+                spec,
+                touched: now,
+                reached,
+                last,
+                failed_before,
+                amiss_since,
+            };
             agent.copies.insert(workload.clone(), copy);
         };
         let awaits = match (deed, refused) {
@@ -266,6 +275,7 @@ impl ContractAgents {
         let news = matches!(awaits, Awaits::Refused(_));
         let mut watch = Watch::new(epoch, awaits, now, if news { now } else { next_at });
         watch.trouble = refused.map(|message| refusal(message));
+        watch.refused = refused.is_some();
         agent.watches.insert(workload, watch);
         Answer::Accepted
     }

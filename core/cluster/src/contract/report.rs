@@ -143,12 +143,13 @@ impl ContractAgents {
         let mut news = News::default();
         agent.watches.retain(|workload, watch| {
             let Awaits::Refused(failure) = &watch.awaits else { return true };
-            if let Wanted::Here { phase: Phase::Running, epoch, .. } = world.wanted_on(node, workload)
+            if let Wanted::Here { phase: Phase::Running, epoch, .. } =
+                world.wanted_on(node, workload)
                 && epoch == watch.epoch
             {
                 // The order was given once more. What runs does not end because the agent refuses it.
                 watch.awaits = Awaits::Applied;
-                watch.trouble = None;
+                (watch.trouble, watch.refused) = (None, false);
                 watch.next_at = now.plus(poll_ms);
                 return true;
             }
@@ -341,7 +342,7 @@ fn leaving(
     }
     if placed {
         // After a while it is ordered again: the agent may have given up, or forgotten.
-        let confirmed = now.since(watch.since) < PATIENCE_MS;
+        let confirmed = !watch.refused && now.since(watch.since) < PATIENCE_MS;
         let state = told.map_or(State::Unknown, while_leaving);
         let trouble = watch.trouble.clone();
         news.reports.push(Report { confirmed, trouble, ..report(workload, epoch, state) });
@@ -405,7 +406,7 @@ fn standing(
         }
         Meaning::State(state)
             if here.is_under_way()
-                && agent.is_failure_before(workload, &state)
+                && agent.may_be_of_before(workload, &state)
                 && now.since(watch.since) < AMISS_GRACE_MS =>
         {
             // The attempt before; the one that was ordered may not have begun.
@@ -428,7 +429,7 @@ fn standing(
                 ) => false,
             };
             // A stop that was refused, or accepted long ago and not carried out, is ordered again.
-            let coming = !overdue && watch.trouble.is_none();
+            let coming = !overdue && !watch.refused;
             tell(agent, state, here.run || done || coming);
             !done && here.is_under_way()
         }
@@ -485,7 +486,12 @@ fn heard(
                     .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
             }
         }
-        Meaning::State(state) => news.reports.push(report(workload, epoch, state)),
+        Meaning::State(state) => {
+            if let Some(copy) = agent.copies.get_mut(workload) {
+                copy.last = Some(state.clone());
+            }
+            news.reports.push(report(workload, epoch, state));
+        }
         Meaning::Missing | Meaning::Amiss { .. } if matches!(last, Some(State::Failed(_))) => {}
         // The list compares it with the record, and it is watched from there.
         Meaning::Missing | Meaning::Amiss { .. } => agent.list.wanted = true,

@@ -257,7 +257,11 @@ impl Sim {
             }
             Upcall::Heartbeat(statuses) => {
                 let Some(world) = process.replica.world() else {
-                    return self.answer_contract(scheduler, (node, agent, call), Heard::Unavailable);
+                    return self.answer_contract(
+                        scheduler,
+                        (node, agent, call),
+                        Heard::Unavailable,
+                    );
                 };
                 let told = (statuses.as_slice(), Usage::default());
                 let frozen = world.is_frozen();

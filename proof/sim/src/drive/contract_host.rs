@@ -207,7 +207,9 @@ impl Sim {
             }
             Task::Repair => {
                 let agent = self.hosts.get_mut(node).and_then(|host| host.contract.as_mut());
-                let Some(has) = agent.and_then(|agent| agent.has.get_mut(&workload)) else { return };
+                let Some(has) = agent.and_then(|agent| agent.has.get_mut(&workload)) else {
+                    return;
+                };
                 has.is_repaired();
                 self.cover.hit("contract agent: repairs");
                 self.contract_brings(node, &workload);
