@@ -5,7 +5,7 @@
 //! nobody knows it. It has no decision, session, fence or tombstone. All it has is written to disk at
 //! once; tasks that were not begun die with the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use persys_cluster::contract::{Found, Outcome, Told, Word};
@@ -40,8 +40,8 @@ pub(crate) struct Process {
     /// The call to a scheduler that waits for an answer.
     pub(crate) call: Option<CallNumber>,
     pub(crate) next_call: u64,
-    /// Tasks that were not carried out yet, by workload.
-    pub(crate) tasks: BTreeMap<WorkloadId, u32>,
+    /// Tasks that were not carried out yet, by workload, in the order they were given.
+    tasks: BTreeMap<WorkloadId, VecDeque<Task>>,
 }
 
 /// One workload on its disk.
@@ -122,17 +122,18 @@ impl Process {
         self.tasks.contains_key(workload)
     }
 
-    pub(crate) fn begin(&mut self, workload: &WorkloadId) {
-        *self.tasks.entry(workload.clone()).or_insert(0) += 1;
+    pub(crate) fn give(&mut self, workload: &WorkloadId, task: Task) {
+        self.tasks.entry(workload.clone()).or_default().push_back(task);
     }
 
-    pub(crate) fn end(&mut self, workload: &WorkloadId) {
-        if let Some(left) = self.tasks.get_mut(workload) {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.tasks.remove(workload);
-            }
+    /// The task of a workload whose turn it is.
+    pub(crate) fn take(&mut self, workload: &WorkloadId) -> Option<Task> {
+        let tasks = self.tasks.get_mut(workload)?;
+        let next = tasks.pop_front();
+        if tasks.is_empty() {
+            self.tasks.remove(workload);
         }
+        next
     }
 }
 

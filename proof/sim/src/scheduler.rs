@@ -23,6 +23,8 @@ pub(crate) struct SchedulerHost {
     pub(crate) lives: u64,
     /// What it remembers of the store, on its own disk.
     pub(crate) high: Option<HighWater>,
+    /// The time of the last write of it: a later one does not come before it.
+    pub(crate) high_written_at: u64,
     /// It stands still until then.
     pub(crate) paused_until: u64,
     /// When it last stood still, or had to.
@@ -93,6 +95,7 @@ impl SchedulerHost {
             process: None,
             lives: 0,
             high: None,
+            high_written_at: 0,
             paused_until: 0,
             paused_at: 0,
             store_cut_until: 0,

@@ -17,7 +17,6 @@ use persys_node::ledger::LedgerChange;
 
 use crate::check::{Check, Counts};
 use crate::clock::Clock;
-use crate::contract_agent::Task;
 use crate::cover::Cover;
 use crate::host::Host;
 use crate::nemesis::{Cure, Nemesis};
@@ -159,7 +158,6 @@ pub(crate) enum Event {
         life: Life,
         boot: u64,
         workload: WorkloadId,
-        task: Task,
     },
     ContractUpTimeout {
         node: usize,
@@ -399,8 +397,8 @@ impl Sim {
     fn happen_by_contract(&mut self, event: Event) {
         match event {
             Event::ContractTick { node, life } => self.contract_tick(node, life),
-            Event::ContractTask { node, life, boot, workload, task } => {
-                self.contract_task(node, (life, boot), workload, task);
+            Event::ContractTask { node, life, boot, workload } => {
+                self.contract_task(node, (life, boot), workload);
             }
             Event::ContractUpTimeout { node, life, call } => {
                 self.contract_up_unanswered(node, life, call);

@@ -172,9 +172,9 @@ impl Sim {
         let boot = host.boots;
         let at = host.runtime.queue(&workload, self.now, takes);
         let Some(process) = self.contract_process(node, life) else { return };
-        process.begin(&workload);
-        self.trace.tell(self.now, || format!("n{node} task {workload}: {task:.40?}"));
-        self.queue.push(at, Event::ContractTask { node, life, boot, workload, task });
+        process.give(&workload, task.clone());
+        self.trace.tell(self.now, || format!("n{node} task {workload}: {task:?}"));
+        self.queue.push(at, Event::ContractTask { node, life, boot, workload });
     }
 
     /// A task is carried out.
@@ -183,7 +183,6 @@ impl Sim {
         node: usize,
         (life, boot): (Life, u64),
         workload: WorkloadId,
-        task: Task,
     ) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(node) else { return };
@@ -192,11 +191,11 @@ impl Sim {
         }
         if !host.runtime.answers(now) {
             let at = host.runtime.out_until + 10;
-            self.queue.push(at, Event::ContractTask { node, life, boot, workload, task });
+            self.queue.push(at, Event::ContractTask { node, life, boot, workload });
             return;
         }
         let Some(process) = self.contract_process(node, life) else { return };
-        process.end(&workload);
+        let Some(task) = process.take(&workload) else { return };
         self.check.contract_acts();
         match task {
             Task::Become(apply) => {

@@ -87,7 +87,8 @@ impl Sim {
             process.wake = None;
         }
         if let Some(high) = effects.remember {
-            let at = self.now + self.timing.below(500);
+            let at = (self.now + self.timing.below(500)).max(host.high_written_at);
+            host.high_written_at = at;
             self.queue.push(at, Event::Remember { scheduler, high });
         }
         for (id, call) in effects.calls {
