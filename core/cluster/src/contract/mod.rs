@@ -19,6 +19,7 @@
 
 mod agent;
 pub(crate) mod capability;
+mod heard;
 mod listed;
 mod report;
 mod told;
