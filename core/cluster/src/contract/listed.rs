@@ -85,16 +85,21 @@ pub(super) fn listed(
         Wanted::Elsewhere(spec) => made(report(workload, Epoch(0), raw(told, spec, true)), true),
         Wanted::Unknown if touched => None,
         Wanted::Unknown => {
-            let state = match told.word {
-                Word::Running => State::Running,
-                Word::Stopped => State::Stopped,
-                Word::Pending => State::Pending,
-                Word::Failed | Word::Unknown => State::Unknown,
-            };
+            let state = of_stranger(told.word);
             // Newer than anything it is known to have removed: it was made since.
             let removed = world.removed_on(node, workload).map(|epoch| Epoch(epoch.0 + 1));
             let epoch = removed.unwrap_or_default().max(world.head().epoch);
             made(report(workload, epoch, state), true)
         }
+    }
+}
+
+/// The state of something without a record.
+fn of_stranger(word: Word) -> State {
+    match word {
+        Word::Running => State::Running,
+        Word::Stopped => State::Stopped,
+        Word::Pending => State::Pending,
+        Word::Failed | Word::Unknown => State::Unknown,
     }
 }
