@@ -69,6 +69,19 @@ pub(crate) enum Task {
     Collect,
 }
 
+impl Task {
+    /// The task in words.
+    pub(crate) fn word(&self) -> String {
+        match self {
+            Self::Become(apply) if apply.run => format!("run {}", apply.revision),
+            Self::Become(apply) => format!("rest {}", apply.revision),
+            Self::Delete => "delete".to_owned(),
+            Self::Repair => "repair".to_owned(),
+            Self::Collect => "collect".to_owned(),
+        }
+    }
+}
+
 /// A call of a scheduler.
 #[derive(Debug, Clone)]
 pub(crate) enum Call {

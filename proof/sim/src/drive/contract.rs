@@ -266,12 +266,11 @@ impl Sim {
                 let told = (statuses.as_slice(), Usage::default());
                 let frozen = world.is_frozen();
                 let beat = process.contract.heartbeat(world, &node_id(node), told, now);
-                match beat {
-                    Some(beat) => self.contract_beat((scheduler, life), beat, caller),
-                    None => {
-                        let heard = if frozen { Heard::Acknowledged } else { Heard::NotFound };
-                        self.answer_contract(scheduler, (node, agent, call), heard);
-                    }
+                if let Some(beat) = beat {
+                    self.contract_beat((scheduler, life), beat, caller);
+                } else {
+                    let heard = if frozen { Heard::Acknowledged } else { Heard::NotFound };
+                    self.answer_contract(scheduler, (node, agent, call), heard);
                 }
             }
         }

@@ -172,8 +172,9 @@ impl Sim {
         let boot = host.boots;
         let at = host.runtime.queue(&workload, self.now, takes);
         let Some(process) = self.contract_process(node, life) else { return };
-        process.give(&workload, task.clone());
-        self.trace.tell(self.now, || format!("n{node} task {workload}: {task:?}"));
+        let told = format!("n{node} task {workload}: {}", task.word());
+        process.give(&workload, task);
+        self.trace.tell(self.now, || told);
         self.queue.push(at, Event::ContractTask { node, life, boot, workload });
     }
 
