@@ -17,7 +17,7 @@ use persys_cluster::contract::{Ask as Asked, ContractAgents, Deed, Found, Outcom
 use persys_cluster::effects::Reply;
 use persys_cluster::input::{Ask, Input};
 use persys_cluster::settings::Settings;
-use persys_model::assignment::Assignment;
+use persys_model::assignment::{Assignment, ReasonCode};
 use persys_model::command::{Apply, Command};
 use persys_model::drift::DriftKind;
 use persys_model::event::{Author, Happening};
@@ -683,4 +683,52 @@ fn a_frozen_world_orders_nothing_and_goes_on_afterwards() {
     f.orders();
     f.run(40_000);
     assert_eq!(f.phase("web"), None, "the removal that ended meanwhile is heard of");
+}
+
+#[test]
+fn a_refused_stop_is_ordered_again_and_is_not_taken_for_done() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).refuses = Some("task queue is full");
+    f.apply("web", "rev-1", container(500, 512), Desired::Stopped);
+    f.run(3_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopping), "it still runs");
+    f.their(0).refuses = None;
+    f.run(40_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopped));
+    assert!(!f.their(0).has[&workload_id("web")].run);
+}
+
+#[test]
+fn a_failure_of_the_attempt_before_does_not_count_for_the_next() {
+    let mut f = Fleet::new(1);
+    f.their(0).ends_as = (Word::Failed, "pull timed out");
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    while f.phase("web") != Some(Phase::Backoff) {
+        f.run(STEP_MS);
+    }
+    // The next attempt works, and takes longer than the first question.
+    f.their(0).ends_as = (Word::Running, "");
+    f.their(0).apply_ms = 3_000;
+    f.run(60_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    let failed = |what: &Happening| {
+        matches!(what, Happening::Workload { code: ReasonCode::AttemptFailed, .. })
+    };
+    let failures = f.c.store.events.iter().filter(|event| failed(&event.what)).count();
+    assert_eq!(failures, 1, "the second attempt worked");
+}
+
+#[test]
+fn an_order_before_the_first_heartbeat_leaves_the_agent_callable() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.contract.forget_all();
+    f.apply("web", "rev-2", container(500, 512), Desired::Running);
+    let listed = f.their(0).listed;
+    f.run(120_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    assert!(f.their(0).listed > listed, "it is asked for all it holds");
 }

@@ -22,6 +22,7 @@ cargo run -p persys -- dev --runtime sim";
 pub(crate) fn tell() -> Vec<String> {
     let mut setup = Setup::draw(5);
     setup.nodes = 5;
+    setup.contract.clear();
     setup.schedulers = 2;
     setup.workloads = 12;
     setup.room_percent = 250;

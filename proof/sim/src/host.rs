@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use persys_model::command::Command;
-use persys_model::id::NodeId;
+use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::NodeFacts;
+use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::{Epoch, Session, Term};
 use persys_node::agent::Agent;
@@ -13,6 +14,7 @@ use persys_node::input::{LedgerSeq, RequestId, VerbId};
 use persys_node::ledger::{Ledger, LedgerChange};
 
 use crate::clock::Clock;
+use crate::contract_agent::ContractAgent;
 use crate::runtime::Runtime;
 use crate::wire::{CallNumber, Life};
 
@@ -26,6 +28,8 @@ pub(crate) struct Host {
     /// How often it was switched on; what was under way before a power cut never ends.
     pub(crate) boots: u64,
     pub(crate) agent: Option<AgentProcess>,
+    /// In place of our agent: one that knows only the contract.
+    pub(crate) contract: Option<ContractAgent>,
     pub(crate) watchdog: Option<WatchdogProcess>,
     /// Lives of the agent, and of the watchdog.
     pub(crate) lives: u64,
@@ -44,6 +48,8 @@ pub(crate) struct Host {
     pub(crate) absent_until: u64,
     /// Whether somebody has been told that it is gone for good while it was switched off.
     pub(crate) vouched_gone: bool,
+    /// True once somebody gave it up while it was switched off.
+    pub(crate) given_up: bool,
 }
 
 /// One life of an agent.
@@ -135,6 +141,7 @@ impl Host {
     pub(crate) fn new(facts: NodeFacts, clock: Clock, target: usize) -> Self {
         Self {
             id: facts.id.clone(),
+            contract: facts.is_contract().then(ContractAgent::default),
             facts,
             clock,
             power: true,
@@ -152,6 +159,7 @@ impl Host {
             target,
             absent_until: 0,
             vouched_gone: false,
+            given_up: false,
         }
     }
 
@@ -164,6 +172,26 @@ impl Host {
     pub(crate) fn was_present_since(&self, since: u64, now: u64) -> bool {
         self.power
             && self.absent_until <= since
-            && self.agent.as_ref().is_some_and(|process| process.paused_until <= now)
+            && self.has_agent()
+            && self.agent_paused_until() <= now
+    }
+
+    /// True if an agent, of whatever kind, runs on it.
+    pub(crate) fn has_agent(&self) -> bool {
+        self.agent.is_some() || self.contract.as_ref().is_some_and(|one| one.process.is_some())
+    }
+
+    /// The time until which its agent stands still.
+    pub(crate) fn agent_paused_until(&self) -> u64 {
+        let ours = self.agent.as_ref().map(|process| process.paused_until);
+        let theirs = self.contract.as_ref().and_then(|agent| agent.process.as_ref());
+        ours.or(theirs.map(|process| process.paused_until)).unwrap_or(0)
+    }
+
+    /// The spec its agent was last told of a workload.
+    pub(crate) fn told_spec(&self, id: &WorkloadId) -> Option<&Spec> {
+        let theirs = self.contract.as_ref().and_then(|agent| agent.has.get(id));
+        let ours = self.disk.ledger.intents.get(id).and_then(|intent| intent.spec.as_deref());
+        theirs.map(|has| &*has.spec).or(ours)
     }
 }

@@ -15,6 +15,7 @@
 
 mod check;
 mod clock;
+mod contract_agent;
 mod cover;
 mod demo;
 mod drive;

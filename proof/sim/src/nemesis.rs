@@ -210,10 +210,15 @@ impl Sim {
                 return self.agent_away(node, until);
             }
             Fault::AgentPause => {
-                let Some(process) = &mut host.agent else { return false };
                 // What waits for it waits until it goes on: a second pause ends no earlier one.
-                process.paused_until = process.paused_until.max(long);
-                host.absent_until = host.absent_until.max(process.paused_until);
+                let until = long.max(host.agent_paused_until());
+                let theirs = host.contract.as_mut().and_then(|agent| agent.process.as_mut());
+                match (&mut host.agent, theirs) {
+                    (Some(process), _) => process.paused_until = until,
+                    (None, Some(process)) => process.paused_until = until,
+                    (None, None) => return false,
+                }
+                host.absent_until = host.absent_until.max(until);
             }
             Fault::WatchdogCrash => {
                 host.watchdog = None;
@@ -266,6 +271,10 @@ impl Sim {
     /// Something that runs stands still from now on.
     fn freeze(&mut self, fault: Fault, node: usize, rng: &mut Rng) -> bool {
         let Some(host) = self.hosts.get_mut(node) else { return false };
+        if host.contract.is_some() {
+            // The contract has no word for what stands still, so nobody could see or mend it.
+            return false;
+        }
         let things = host.runtime.things.iter();
         let running = things.filter(|(_, thing)| thing.state == Existing::Running);
         let running: Vec<_> = running.map(|(id, _)| id.clone()).collect();

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use persys_cluster::contract::{ContractAgents, Deed, Question};
 use persys_cluster::input::{RequestId, Undelivered};
 use persys_cluster::replica::Replica;
 use persys_cluster::store::{CallId, HighWater};
+use persys_model::command::Command;
 use persys_model::id::NodeId;
 use persys_model::time::Millis;
 use persys_model::token::Session;
@@ -21,6 +23,8 @@ pub(crate) struct SchedulerHost {
     pub(crate) lives: u64,
     /// What it remembers of the store, on its own disk.
     pub(crate) high: Option<HighWater>,
+    /// The time of the last write of it: a later one does not come before it.
+    pub(crate) high_written_at: u64,
     /// It stands still until then.
     pub(crate) paused_until: u64,
     /// When it last stood still, or had to.
@@ -45,14 +49,43 @@ pub(crate) struct Process {
     /// Orders without an answer, by number.
     pub(crate) orders: BTreeMap<u64, Undelivered>,
     pub(crate) next_order: u64,
+    /// Agents that know only the contract, as this process has spoken with them.
+    pub(crate) contract: ContractAgents,
+    pub(crate) contract_wake: Option<u64>,
+    /// Calls to them without an answer.
+    pub(crate) contract_calls: BTreeMap<CallNumber, ContractCall>,
+    pub(crate) next_contract_call: u64,
+}
+
+/// A call to a contract agent that waits for an answer.
+#[derive(Debug)]
+pub(crate) enum ContractCall {
+    Order { node: NodeId, command: Box<Command>, deed: Deed },
+    Question(Question),
 }
 
 /// Somebody who waits for an answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Caller {
-    Agent { node: usize, life: Life, call: CallNumber },
-    User { op: u64 },
+    Agent {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    User {
+        op: u64,
+    },
     Impostor,
+    /// An agent that knows only the contract.
+    ContractAgent {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    /// The component that speaks with such agents.
+    ContractNews {
+        node: NodeId,
+    },
 }
 
 impl SchedulerHost {
@@ -62,6 +95,7 @@ impl SchedulerHost {
             process: None,
             lives: 0,
             high: None,
+            high_written_at: 0,
             paused_until: 0,
             paused_at: 0,
             store_cut_until: 0,
@@ -75,7 +109,7 @@ impl SchedulerHost {
 }
 
 impl Process {
-    pub(crate) fn new(replica: Replica, life: Life) -> Self {
+    pub(crate) fn new(replica: Replica, life: Life, poll_ms: u64) -> Self {
         Self {
             replica,
             life,
@@ -87,6 +121,10 @@ impl Process {
             next_probe: 0,
             orders: BTreeMap::new(),
             next_order: 0,
+            contract: ContractAgents::new(poll_ms),
+            contract_wake: None,
+            contract_calls: BTreeMap::new(),
+            next_contract_call: 0,
         }
     }
 

@@ -1,11 +1,12 @@
 //! What a seed decides before anything happens: sizes, timers, and which faults there are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_cluster::settings::Settings;
 use persys_model::id::NodeId;
 use persys_model::labels::Labels;
-use persys_model::node::{NodeFacts, Pool};
+use persys_model::node::{CONTRACT_HOST, CONTRACT_LIFE, NodeFacts, Pool};
 use persys_model::resources::Compute;
 use persys_model::spec::WorkloadType;
 use persys_model::spec::volume::VolumeDriver;
@@ -40,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) agent: AgentSettings,
     pub(crate) zoo: Zoo,
+    /// Nodes whose agents know only the contract.
+    pub(crate) contract: BTreeSet<usize>,
 }
 
 impl Setup {
@@ -69,6 +72,9 @@ impl Setup {
                 faults.add(*fault);
             }
         }
+        // Every run has nodes that beat and cannot be called, and machines without their agent.
+        faults.add(Fault::Undialled);
+        faults.add(Fault::AgentDown);
         Self {
             seed,
             nodes,
@@ -86,6 +92,7 @@ impl Setup {
             settings: settings(&mut rng),
             agent: agent_settings(&mut rng),
             zoo: Zoo::NONE,
+            contract: contract_nodes(seed, nodes),
         }
     }
 
@@ -108,7 +115,7 @@ impl Setup {
         labels.insert(Arc::from("zone"), Arc::from(zone));
         let total_gib = share * 2 * spread / 100 + 4;
         let pool = Pool::alone(persys_model::id::PoolName::fixed("local"), total_gib);
-        NodeFacts {
+        let ours = NodeFacts {
             id: node_id(number),
             host: Arc::from(format!("machine-{number}")),
             incarnation: Arc::from(""),
@@ -121,8 +128,35 @@ impl Setup {
             fence: true,
             pauses: true,
             missing: std::collections::BTreeMap::new(),
+        };
+        if !self.contract.contains(&number) {
+            return ours;
+        }
+        NodeFacts {
+            host: Arc::from(format!("{CONTRACT_HOST}{}", ours.endpoint)),
+            incarnation: Arc::from(CONTRACT_LIFE),
+            fence: false,
+            pauses: false,
+            ..ours
         }
     }
+}
+
+/// The nodes whose agents know only the contract: one wherever there are others beside it, sometimes
+/// more. Chance of its own, so that everything else of a seed is as it was.
+fn contract_nodes(seed: u64, nodes: usize) -> BTreeSet<usize> {
+    let mut rng = Rng::new(seed ^ 0x00c0_47ac, Concern::Setup);
+    let mut chosen = BTreeSet::new();
+    if nodes < 2 {
+        return chosen;
+    }
+    chosen.insert(rng.index(nodes));
+    for node in 0..nodes {
+        if chosen.len() + 1 < nodes && rng.chance(150) {
+            chosen.insert(node);
+        }
+    }
+    chosen
 }
 
 /// The name of the machine of this number.

@@ -148,6 +148,32 @@ pub(crate) enum Event {
     PowerOn {
         node: usize,
     },
+    /// A contract agent looks around and beats.
+    ContractTick {
+        node: usize,
+        life: Life,
+    },
+    ContractTask {
+        node: usize,
+        life: Life,
+        boot: u64,
+        workload: WorkloadId,
+    },
+    ContractUpTimeout {
+        node: usize,
+        life: Life,
+        call: CallNumber,
+    },
+    /// A scheduler looks what is due with contract agents.
+    ContractWake {
+        scheduler: usize,
+        life: Life,
+    },
+    ContractTimeout {
+        scheduler: usize,
+        life: Life,
+        call: CallNumber,
+    },
     UserAct,
     OpTimeout {
         op: u64,
@@ -364,6 +390,23 @@ impl Sim {
                 self.job_ended(node, boot, &workload, starts);
             }
             Event::PowerOn { node } => self.power_on(node),
+            event => self.happen_by_contract(event),
+        }
+    }
+
+    fn happen_by_contract(&mut self, event: Event) {
+        match event {
+            Event::ContractTick { node, life } => self.contract_tick(node, life),
+            Event::ContractTask { node, life, boot, workload } => {
+                self.contract_task(node, (life, boot), workload);
+            }
+            Event::ContractUpTimeout { node, life, call } => {
+                self.contract_up_unanswered(node, life, call);
+            }
+            Event::ContractWake { scheduler, life } => self.contract_work(scheduler, life),
+            Event::ContractTimeout { scheduler, life, call } => {
+                self.contract_unanswered(scheduler, life, call);
+            }
             event => self.happen_around(event),
         }
     }
@@ -396,6 +439,8 @@ impl Sim {
             | Event::StoreReply { scheduler, .. }
             | Event::ProbeTimeout { scheduler, .. }
             | Event::OrderTimeout { scheduler, .. }
+            | Event::ContractWake { scheduler, .. }
+            | Event::ContractTimeout { scheduler, .. }
             | Event::Actions { scheduler, .. } => self.schedulers.get(*scheduler)?.paused_until,
             Event::AgentTick { node, .. }
             | Event::UpTimeout { node, .. }
@@ -403,11 +448,16 @@ impl Sim {
             | Event::ObserveDone { node, .. }
             | Event::Stirred { node, .. }
             | Event::VerbDone { node, .. } => self.hosts.get(*node)?.agent.as_ref()?.paused_until,
+            Event::ContractTick { node, .. }
+            | Event::ContractTask { node, .. }
+            | Event::ContractUpTimeout { node, .. } => self.hosts.get(*node)?.agent_paused_until(),
             Event::Deliver(message) => match &**message {
                 Message::Up { scheduler, .. }
                 | Message::DownAnswer { scheduler, .. }
                 | Message::ProbeAnswer { scheduler, .. }
                 | Message::Ask { scheduler, .. }
+                | Message::ContractUp { scheduler, .. }
+                | Message::ContractAnswer { scheduler, .. }
                 | Message::Impostor { scheduler, .. } => {
                     self.schedulers.get(*scheduler)?.paused_until
                 }
@@ -415,6 +465,9 @@ impl Sim {
                 | Message::Down { node, .. }
                 | Message::Probe { node, .. } => {
                     self.hosts.get(*node)?.agent.as_ref()?.paused_until
+                }
+                Message::Contract { node, .. } | Message::ContractUpAnswer { node, .. } => {
+                    self.hosts.get(*node)?.agent_paused_until()
                 }
                 Message::AskAnswer { .. } => 0,
             },

@@ -208,9 +208,13 @@ impl Sim {
             // Somebody who stands before the machine and sees that it is off.
             16..=17 if !host.power => {
                 host.vouched_gone = true;
+                host.given_up = true;
                 Ask::ConfirmGone(node)
             }
-            18 if !host.power => Ask::RemoveNode(node),
+            18 if !host.power => {
+                host.given_up = true;
+                Ask::RemoveNode(node)
+            }
             19 => Ask::ReleaseBrake,
             _ => return None,
         })
@@ -222,6 +226,9 @@ impl Sim {
         let op = self.users.next;
         self.trace.tell(self.now, || crate::tell::ask(op, &ask));
         self.check.wishes.asked(&ask);
+        if let Ask::Orphan(node, workload, OrphanVerdict::Delete) = &ask {
+            self.check.condemned(node, workload);
+        }
         if ask == Ask::ReleaseBrake {
             self.check.brake_released(self.now);
         }

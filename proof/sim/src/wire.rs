@@ -7,6 +7,8 @@ use persys_model::link::{BeatAnswer, Registration, RegistrationAnswer, Removal};
 use persys_model::token::{Epoch, Session};
 use persys_node::effects::Upward;
 
+use crate::contract_agent::{Call, CallAnswer, Heard, Upcall};
+
 /// One life of one process: messages meant for an earlier one are not delivered to a later one,
 /// as a connection does not outlive its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +37,21 @@ pub(crate) enum Message {
     Ask { op: u64, scheduler: usize, ask: Box<Ask> },
     /// The scheduler's answer; `None` when it does not lead.
     AskAnswer { op: u64, reply: Option<persys_cluster::effects::Reply> },
+    /// A scheduler calls an agent that knows only the contract.
+    Contract {
+        scheduler: usize,
+        life: Life,
+        node: usize,
+        call: CallNumber,
+        sent: u64,
+        what: Box<Call>,
+    },
+    /// The agent's answer.
+    ContractAnswer { scheduler: usize, life: Life, call: CallNumber, answer: Box<CallAnswer> },
+    /// Such an agent registers or beats.
+    ContractUp { node: usize, life: Life, call: CallNumber, scheduler: usize, what: Upcall },
+    /// The scheduler's answer.
+    ContractUpAnswer { node: usize, life: Life, call: CallNumber, heard: Heard },
     /// A second machine wants the name of another.
     Impostor { scheduler: usize, registration: Box<Registration> },
 }

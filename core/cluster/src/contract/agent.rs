@@ -38,6 +38,8 @@ pub(super) struct Copy {
     pub(super) reached: bool,
     /// The state that was last passed on.
     pub(super) last: Option<State>,
+    /// True if the attempt before failed: the agent says so until it comes to the order.
+    pub(super) failed_before: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
 }
@@ -72,12 +74,24 @@ pub(super) struct Watch {
     pub(super) beats_without: u8,
     /// The last trouble the agent told of.
     pub(super) trouble: Option<Failure>,
+    /// True if the agent refused the order: it may be given again at once.
+    pub(super) refused: bool,
 }
 
 impl Watch {
     pub(super) fn new(epoch: Epoch, awaits: Awaits, since: Millis, next_at: Millis) -> Self {
-        let (asked, failures, amiss_since, beats_without, trouble) = (None, 0, None, 0, None);
-        Self { epoch, awaits, since, next_at, asked, failures, amiss_since, beats_without, trouble }
+        Self {
+            epoch,
+            awaits,
+            since,
+            next_at,
+            asked: None,
+            failures: 0,
+            amiss_since: None,
+            beats_without: 0,
+            trouble: None,
+            refused: false,
+        }
     }
 
     /// Asks again after one interval, or later if it takes long.
@@ -118,6 +132,20 @@ impl Agent {
     /// True if only its heartbeats tell of it.
     pub(super) fn is_only_heard(&self) -> bool {
         !self.callable || self.unanswered >= UNANSWERED
+    }
+
+    /// True if the agent still says of a workload that it failed when it is given this order.
+    pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> bool {
+        self.copies.get(workload).is_some_and(|copy| {
+            let again = copy.epoch == epoch && copy.failed_before;
+            again || matches!(copy.last, Some(State::Failed(_)))
+        })
+    }
+
+    /// True if this may be the failure of the attempt before the order.
+    pub(super) fn may_be_of_before(&self, workload: &WorkloadId, state: &State) -> bool {
+        let before = self.copies.get(workload).is_some_and(|copy| copy.failed_before);
+        before && matches!(state, State::Failed(_))
     }
 
     /// True if it took this decision.

@@ -2,6 +2,7 @@
 
 use persys_model::id::{NodeId, RevisionId};
 use persys_model::inventory::{Held, Report, State};
+use persys_model::phase::Phase;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
@@ -34,8 +35,15 @@ pub(super) fn listed(
             if told.is_gone() {
                 return None;
             }
+            let given_up = here.phase == Phase::Failed && (!holds || !here.is_other(told));
+            if given_up && !touched && told.word == Word::Running {
+                // It runs all the same: the agent came to it late, or a recovery forgot the order.
+                let older = Epoch(epoch.0.saturating_sub(1));
+                return made(report(workload, older, State::Running), run);
+            }
             if touched || (here.is_open() && !holds) {
-                let state = last.unwrap_or(State::Pending);
+                // The state before belongs to another decision.
+                let state = last.filter(|_| holds).unwrap_or(State::Pending);
                 return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
             }
             if here.is_other(told) {
@@ -78,16 +86,21 @@ pub(super) fn listed(
         Wanted::Elsewhere(spec) => made(report(workload, Epoch(0), raw(told, spec, true)), true),
         Wanted::Unknown if touched => None,
         Wanted::Unknown => {
-            let state = match told.word {
-                Word::Running => State::Running,
-                Word::Stopped => State::Stopped,
-                Word::Pending => State::Pending,
-                Word::Failed | Word::Unknown => State::Unknown,
-            };
+            let state = of_stranger(told.word);
             // Newer than anything it is known to have removed: it was made since.
             let removed = world.removed_on(node, workload).map(|epoch| Epoch(epoch.0 + 1));
             let epoch = removed.unwrap_or_default().max(world.head().epoch);
             made(report(workload, epoch, state), true)
         }
+    }
+}
+
+/// The state of something without a record.
+fn of_stranger(word: Word) -> State {
+    match word {
+        Word::Running => State::Running,
+        Word::Stopped => State::Stopped,
+        Word::Pending => State::Pending,
+        Word::Failed | Word::Unknown => State::Unknown,
     }
 }

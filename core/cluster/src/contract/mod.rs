@@ -19,6 +19,7 @@
 
 mod agent;
 pub(crate) mod capability;
+mod heard;
 mod here;
 mod listed;
 mod report;
@@ -183,6 +184,7 @@ impl ContractAgents {
         if let Some(watch) = agent.watches.get(workload)
             && watch.epoch == epoch
             && matches!(watch.awaits, Awaits::Removed | Awaits::Stopped)
+            && !watch.refused
             && now.since(watch.since) < PATIENCE_MS
         {
             // It works on it: a second task for the same would only stand in a queue.
@@ -226,13 +228,28 @@ impl ContractAgents {
         };
         let mut copy = |apply: &Apply| {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
+            let failed_before = agent.failed_before(&workload, epoch);
             let (reached, last, amiss_since) = (false, None, None);
-            let copy = Copy { epoch, revision, spec, touched: now, reached, last, amiss_since };
+            let copy = Copy {
+                epoch,
+                revision,
+                spec,
+                touched: now,
+                reached,
+                last,
+                failed_before,
+                amiss_since,
+            };
             agent.copies.insert(workload.clone(), copy);
         };
         let awaits = match (deed, refused) {
             (Deed::Nothing(answer), _) => return answer.clone(),
             (Deed::Apply(apply), None) => {
+                copy(apply);
+                Awaits::Applied
+            }
+            (Deed::Apply(apply), Some(_)) if !apply.run => {
+                // It runs on. A failure would say that it ended; the order is given again instead.
                 copy(apply);
                 Awaits::Applied
             }
@@ -260,6 +277,7 @@ impl ContractAgents {
         let news = matches!(awaits, Awaits::Refused(_));
         let mut watch = Watch::new(epoch, awaits, now, if news { now } else { next_at });
         watch.trouble = refused.map(|message| refusal(message));
+        watch.refused = refused.is_some();
         agent.watches.insert(workload, watch);
         Answer::Accepted
     }

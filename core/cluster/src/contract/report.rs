@@ -1,17 +1,19 @@
 //! Answers, lists and heartbeats of contract agents as the beats the World understands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use persys_model::failure::Failure;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Usage};
 use persys_model::node::Condition;
+use persys_model::phase::Phase;
 use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use super::agent::{Agent, Awaits, Watch};
+use super::heard::{heard, prove_by_absence};
 use super::here::Here;
 use super::listed::listed;
 use super::told::{Meaning, Told, Word};
@@ -19,20 +21,17 @@ use super::{ContractAgents, Found, PATIENCE_MS};
 use crate::world::{Wanted, World};
 
 /// Time in which something that is amiss may pass by itself: an agent repairs, or is between two steps.
-const AMISS_GRACE_MS: u64 = 5_000;
+pub(super) const AMISS_GRACE_MS: u64 = 5_000;
 /// Time after an accepted order in which the agent may not yet know the workload.
 const UNLISTED_GRACE_MS: u64 = 10_000;
 /// Time after an accepted order in which the agent may still have the version before.
 pub(super) const UPDATE_GRACE_MS: u64 = 60_000;
-/// Heartbeats in a row without a workload that prove its removal where nothing can be asked: the first
-/// may have been on its way when the order was, the second was not.
-const BEATS_WITHOUT: u8 = 2;
 
 /// Everything one beat tells.
 #[derive(Default)]
-struct News {
-    reports: Vec<Report>,
-    removed: Vec<Tombstone>,
+pub(super) struct News {
+    pub(super) reports: Vec<Report>,
+    pub(super) removed: Vec<Tombstone>,
     inventory: Option<Inventory>,
 }
 
@@ -102,6 +101,16 @@ impl ContractAgents {
         let mut news = News::default();
         agent.watches.retain(|workload, watch| {
             let Awaits::Refused(failure) = &watch.awaits else { return true };
+            if let Wanted::Here { phase: Phase::Running, epoch, .. } =
+                world.wanted_on(node, workload)
+                && epoch == watch.epoch
+            {
+                // The order was given once more. What runs does not end because the agent refuses it.
+                watch.awaits = Awaits::Applied;
+                (watch.trouble, watch.refused) = (None, false);
+                watch.next_at = now.plus(poll_ms);
+                return true;
+            }
             news.reports.push(report(workload, watch.epoch, State::Failed(failure.clone())));
             false
         });
@@ -184,6 +193,8 @@ impl ContractAgents {
             .agents
             .entry(node.clone())
             .or_insert_with(|| Agent { callable, ..Agent::default() });
+        // An order may have come before the first heartbeat, and did not know.
+        agent.callable = callable;
         agent.heard_at = now;
         agent.usage = usage;
         let mut news = News::default();
@@ -289,7 +300,7 @@ fn leaving(
     }
     if placed {
         // After a while it is ordered again: the agent may have given up, or forgotten.
-        let confirmed = now.since(watch.since) < PATIENCE_MS;
+        let confirmed = !watch.refused && now.since(watch.since) < PATIENCE_MS;
         let state = told.map_or(State::Unknown, while_leaving);
         let trouble = watch.trouble.clone();
         news.reports.push(Report { confirmed, trouble, ..report(workload, epoch, state) });
@@ -351,6 +362,15 @@ fn standing(
             tell(agent, State::Failed(then), true);
             false
         }
+        Meaning::State(state)
+            if here.is_under_way()
+                && agent.may_be_of_before(workload, &state)
+                && now.since(watch.since) < AMISS_GRACE_MS =>
+        {
+            // The attempt before; the one that was ordered may not have begun.
+            tell(agent, State::Pending, true);
+            true
+        }
         Meaning::State(state) => {
             watch.amiss_since = None;
             let done = match (&state, here.run) {
@@ -366,100 +386,10 @@ fn standing(
                     _,
                 ) => false,
             };
-            // A stop that was accepted long ago and not carried out is ordered again.
-            tell(agent, state, here.run || done || !overdue);
+            // A stop that was refused, or accepted long ago and not carried out, is ordered again.
+            let coming = !overdue && !watch.refused;
+            tell(agent, state, here.run || done || coming);
             !done && here.is_under_way()
         }
     }
-}
-
-/// One status of a heartbeat.
-fn heard(
-    world: &World,
-    node: &NodeId,
-    agent: &mut Agent,
-    told: &Told,
-    (news, now): (&mut News, Millis),
-) {
-    let workload = &told.workload;
-    let Wanted::Here { epoch, revision, spec, run, phase } = world.wanted_on(node, workload) else {
-        return;
-    };
-    let here = Here { epoch, revision, spec, run, phase };
-    let holds = agent.holds(workload, epoch);
-    if here.is_open() && !holds {
-        // Under way: what it says may still be about the decision before.
-        return;
-    }
-    let meaning = told.meaning(&here.spec, run);
-    if agent.is_only_heard() {
-        let state = match meaning {
-            Meaning::State(state) => state,
-            Meaning::Missing => return,
-            Meaning::Amiss { now: state, then } => {
-                let since =
-                    agent.copies.get_mut(workload).map(|copy| *copy.amiss_since.get_or_insert(now));
-                let stays = since.is_none_or(|since| now.since(since) >= AMISS_GRACE_MS);
-                if stays { State::Failed(then) } else { state }
-            }
-        };
-        if let Some(copy) = agent.copies.get_mut(workload)
-            && matches!(state, State::Running)
-        {
-            copy.amiss_since = None;
-        }
-        return news.reports.push(report(workload, epoch, state));
-    }
-    if agent.watches.contains_key(workload) {
-        return;
-    }
-    let last = agent.copies.get(workload).and_then(|copy| copy.last.as_ref());
-    match meaning {
-        Meaning::State(state) if here.is_open() => {
-            let kind = std::mem::discriminant::<State>;
-            if last.map(kind) != Some(kind(&state)) {
-                agent
-                    .watches
-                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
-            }
-        }
-        Meaning::State(state) => news.reports.push(report(workload, epoch, state)),
-        Meaning::Missing | Meaning::Amiss { .. } if matches!(last, Some(State::Failed(_))) => {}
-        // The list compares it with the record, and it is watched from there.
-        Meaning::Missing | Meaning::Amiss { .. } => agent.list.wanted = true,
-    }
-}
-
-/// Removals that heartbeats prove where nothing can be asked.
-fn prove_by_absence(
-    world: &World,
-    node: &NodeId,
-    agent: &mut Agent,
-    statuses: &[Told],
-    news: &mut News,
-) {
-    if !agent.is_only_heard() {
-        return;
-    }
-    let named: BTreeSet<_> = statuses.iter().map(|told| &told.workload).collect();
-    let copies = &mut agent.copies;
-    agent.watches.retain(|workload, watch| {
-        if watch.awaits != Awaits::Removed {
-            return true;
-        }
-        let absent = !named.contains(workload);
-        watch.beats_without = if absent { watch.beats_without.saturating_add(1) } else { 0 };
-        let open = matches!(
-            world.wanted_on(node, workload),
-            Wanted::Gone { epoch, .. } if epoch == watch.epoch
-        );
-        let proved = watch.beats_without >= BEATS_WITHOUT;
-        if proved && open {
-            copies.remove(workload);
-            let (workload, epoch) = (workload.clone(), watch.epoch);
-            // Such an agent does not say what became of the data.
-            news.removed.push(Tombstone { workload, epoch, purged: false });
-        }
-        open && !proved
-    });
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use persys_model::command::{Answer, Command, Order};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Report, State};
+use persys_model::link::Beat;
 use persys_model::token::Epoch;
 use persys_node::effects::{Run, Upward, Verb};
 use persys_node::input::Existing;
@@ -141,6 +142,41 @@ impl Check {
         for tombstone in removed.iter().chain(listed) {
             self.proved(node, &tombstone.workload, tombstone.epoch);
         }
+    }
+
+    /// A beat was made of what a contract agent said. It is not compared with the runtime: such an agent
+    /// says what it last saw, whenever that was.
+    pub(crate) fn contract_said(&mut self, beat: &Beat) {
+        let number = (0..self.watched.len()).find(|number| node_id(*number) == beat.node);
+        let Some(number) = number else { return };
+        let inventory = beat.inventory.iter().flat_map(|inventory| &inventory.held);
+        let reports = beat.reports.iter().chain(inventory.map(|held| &held.report));
+        if let Some(watched) = self.watched.get_mut(number) {
+            for report in reports {
+                let key = (report.workload.clone(), report.epoch);
+                match report.state {
+                    State::Running => watched.said_running.insert(key),
+                    State::Completed => watched.said_complete.insert(key),
+                    _ => false,
+                };
+            }
+        }
+        for tombstone in &beat.removed {
+            self.proved(number, &tombstone.workload, tombstone.epoch);
+        }
+    }
+
+    /// The answer to an order says that a contract agent has the workload no more.
+    pub(crate) fn contract_removed(&mut self, node: &NodeId, id: &WorkloadId, epoch: Epoch) {
+        let number = (0..self.watched.len()).find(|number| node_id(*number) == *node);
+        if let Some(number) = number {
+            self.proved(number, id, epoch);
+        }
+    }
+
+    /// A contract agent does something to its runtime.
+    pub(crate) fn contract_acts(&mut self) {
+        self.counts.verbs += 1;
     }
 
     fn proved(&mut self, node: usize, workload: &WorkloadId, epoch: Epoch) {

@@ -1,5 +1,6 @@
 //! The calm after the faults: an operator tidies up, everything settles, and then nothing happens.
 
+use persys_cluster::contract::has_data;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
 use persys_model::assignment::{Assignment, ReasonCode};
@@ -195,9 +196,8 @@ impl Sim {
         if self.queue.planned().any(is_request) {
             return Some("a request is still on its way".to_owned());
         }
-        let agents = self.hosts.iter().filter_map(|host| host.agent.as_ref());
         if self.schedulers.iter().map(|host| host.paused_until).any(|until| until > self.now)
-            || agents.map(|process| process.paused_until).any(|until| until > self.now)
+            || self.hosts.iter().any(|host| host.agent_paused_until() > self.now)
         {
             return Some("somebody stands still".to_owned());
         }
@@ -330,6 +330,10 @@ impl Sim {
         let home = assignment.place.as_ref();
         home.is_some_and(|home| {
             let host = self.hosts.iter().find(|host| host.id == home.node);
+            if host.is_some_and(|host| host.contract.is_some()) {
+                // Such an agent knows no decisions. That it has the right version is looked at.
+                return true;
+            }
             let intent = host.and_then(|host| host.disk.ledger.intents.get(&assignment.workload));
             intent.is_some_and(|intent| intent.epoch == home.epoch)
         })
@@ -376,14 +380,19 @@ impl Sim {
     fn ghost(&self) -> Option<String> {
         let contents = &self.store.contents;
         for (number, host) in self.hosts.iter().enumerate() {
-            for id in host.runtime.things.keys() {
+            for (id, thing) in &host.runtime.things {
                 let placed = contents
                     .assignments
                     .get(id)
                     .and_then(|assignment| assignment.place.as_ref())
                     .is_some_and(|place| place.node == host.id);
                 let orphan = (host.id.clone(), id.clone(), DriftKind::OrphanOnAgent);
-                if !placed && !contents.drifts.contains_key(&orphan) {
+                // On a contract agent that is how data outlives a move: the copy rests where it was.
+                let kept = host.contract.is_some()
+                    && !thing.runs()
+                    && has_data(&thing.spec)
+                    && contents.assignments.contains_key(id);
+                if !placed && !kept && !contents.drifts.contains_key(&orphan) {
                     return Some(format!("{id} exists on n{number} and nobody knows (I2)"));
                 }
             }

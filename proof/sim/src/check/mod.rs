@@ -74,6 +74,9 @@ pub(crate) struct Check {
     brake_released_at: Option<u64>,
     counts: Counts,
     programs: policy::Programs,
+    /// Nodes whose agents know only the contract, and orphans on them that somebody wants gone.
+    contract: BTreeSet<NodeId>,
+    condemned: BTreeSet<(NodeId, WorkloadId)>,
 }
 
 /// How often anything was done at all.
@@ -105,6 +108,8 @@ impl Check {
             brake_released_at: None,
             counts: Counts::default(),
             programs: policy::Programs::default(),
+            contract: setup.contract.iter().map(|number| crate::setup::node_id(*number)).collect(),
+            condemned: BTreeSet::new(),
         }
     }
 

@@ -8,6 +8,8 @@ use persys_model::node::{Node, first_of};
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::{Class, HostPort, Spec};
 
+use persys_model::workload::Desired;
+
 use crate::store::Contents;
 
 /// What is held on one node, and of what it is made up.
@@ -131,6 +133,8 @@ pub(crate) fn home_for(contents: &Contents, id: &WorkloadId, spec: &Spec) -> Opt
     let data_on = without.assignments.remove(id).and_then(|assignment| assignment.data_on.clone());
     let sums = sums(&without);
     let homes = super::volumes::homes(contents, id, spec);
+    let workload = contents.workloads.get(id);
+    let pauses = workload.is_some_and(|workload| workload.desired == Desired::Paused);
     let hidden = super::shadow::in_shadow(contents, spec);
     let wanted = if hidden { Vec::new() } else { spec.host_ports() };
     contents
@@ -139,6 +143,7 @@ pub(crate) fn home_for(contents: &Contents, id: &WorkloadId, spec: &Spec) -> Opt
         .filter(|node| {
             data_on.is_none() || !spec.stays_with_node() || data_on == Some(node.facts.id.clone())
         })
+        .filter(|node| node.facts.pauses || !pauses)
         .filter(|node| homes.iter().all(|home| *home == node.facts.id))
         .find(|node| {
             let orphans = contents.drifts.keys().any(|(at, _, _)| *at == node.facts.id);

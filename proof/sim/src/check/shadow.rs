@@ -53,8 +53,7 @@ impl Sim {
             }
             let place = assignment.place.as_ref()?;
             let host = self.hosts.iter().find(|host| host.id == place.node)?;
-            let intent = host.disk.ledger.intents.get(id);
-            let spec = intent.and_then(|intent| intent.spec.as_ref());
+            let spec = host.told_spec(id);
             if let Some(port) = spec.and_then(|spec| spec.host_ports().into_iter().next()) {
                 return Some(format!("{id} is in shadow and {} was told port {port}", place.node));
             }

@@ -16,6 +16,13 @@ use crate::host::Host;
 use crate::store::Contents;
 
 impl Check {
+    /// Somebody wants an orphan gone with all it has.
+    pub(crate) fn condemned(&mut self, node: &NodeId, workload: &WorkloadId) {
+        if self.contract.contains(node) {
+            self.condemned.insert((node.clone(), workload.clone()));
+        }
+    }
+
     /// A node deleted data on behalf of an order about `by`.
     pub(crate) fn data_deleted(
         &mut self,
@@ -26,6 +33,10 @@ impl Check {
     ) {
         // A store that went back in time may know again what was given up since.
         if self.store_lost_at.is_some() {
+            return;
+        }
+        if self.condemned.contains(&(node.clone(), by.clone())) {
+            // Somebody wants an orphan gone. An agent of the contract removes its data with it.
             return;
         }
         let Some(volume) = contents.volumes.get(key) else { return };
@@ -57,7 +68,12 @@ impl Check {
         // an orphan, by its spec, when this was put here is no such thing.
         let lost = self.store_lost_at.is_some();
         let known = self.orphans_at.get(&thing.epoch).cloned().unwrap_or_default();
-        for (number, host) in hosts.iter().enumerate().filter(|(number, _)| *number != node) {
+        // An agent of the contract starts all it has when its machine comes back, before anybody can tell
+        // it that the machine was given up and its work moved.
+        let back = |host: &Host| host.contract.is_some() && host.given_up;
+        let here = hosts.get(node).is_some_and(back);
+        let others = hosts.iter().enumerate().filter(|(number, _)| *number != node);
+        for (number, host) in others.filter(|(_, host)| !here && !back(host)) {
             let shares = |(other, thing): (&WorkloadId, &crate::runtime::Thing)| {
                 let spec = host.disk.ledger.intents.get(other).map(|intent| intent.spec.is_some());
                 let orphan = known.contains(&(host.id.clone(), other.clone()));

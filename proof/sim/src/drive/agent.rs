@@ -18,6 +18,9 @@ impl Sim {
     /// An agent begins a life with what its disk says.
     pub(crate) fn start_agent(&mut self, node: usize, lives: u64) {
         let Some(host) = self.hosts.get_mut(node) else { return };
+        if host.contract.is_some() {
+            return self.start_contract_agent(node, lives);
+        }
         if host.agent.is_some() || !host.power || host.lives != lives {
             return;
         }
@@ -42,7 +45,8 @@ impl Sim {
     /// An agent ends without a word; what it was writing may be written or not.
     pub(crate) fn crash_agent(&mut self, node: usize) -> bool {
         let Some(host) = self.hosts.get_mut(node) else { return false };
-        let died = host.agent.take().is_some();
+        let theirs = host.contract.as_mut().and_then(|agent| agent.process.take());
+        let died = host.agent.take().is_some() || theirs.is_some();
         if died {
             self.trace.tell(self.now, || format!("n{node} agent dies"));
         }
@@ -53,6 +57,9 @@ impl Sim {
     pub(crate) fn lose_ledger(&mut self, node: usize) {
         let Some(host) = self.hosts.get_mut(node) else { return };
         host.disk.ledger = Ledger::default();
+        if let Some(agent) = &mut host.contract {
+            agent.has.clear();
+        }
         // What the dead agent was still writing is lost with the rest.
         host.disk.round += 1;
     }

@@ -25,7 +25,7 @@ impl Sim {
             }
             Fate::Arrives(delay, doubled) => {
                 if let Some(second) = doubled
-                    && !matches!(message, Message::Ask { .. } | Message::AskAnswer { .. })
+                    && !is_once(&message)
                 {
                     self.cover.hit("net: message doubled");
                     let copy = Event::Deliver(Box::new(message.clone()));
@@ -74,7 +74,7 @@ impl Sim {
             }
             Message::Probe { scheduler, life, node, call } => {
                 let Some(host) = self.hosts.get(node).filter(|host| host.power) else { return };
-                let found = if host.agent.is_some() { Probe::Answered } else { Probe::Refused };
+                let found = if host.has_agent() { Probe::Answered } else { Probe::Refused };
                 let way = (Peer::Node(node), Peer::Scheduler(scheduler));
                 self.send(way, Message::ProbeAnswer { scheduler, life, call, found });
             }
@@ -83,6 +83,18 @@ impl Sim {
             }
             Message::Ask { op, scheduler, ask } => self.ask_arrives(scheduler, op, *ask),
             Message::AskAnswer { op, reply } => self.op_answered(op, reply),
+            Message::Contract { scheduler, life, node, call, sent, what } => {
+                self.contract_called(node, (scheduler, life, call), (sent, *what));
+            }
+            Message::ContractAnswer { scheduler, life, call, answer } => {
+                self.contract_answered(scheduler, life, call, *answer);
+            }
+            Message::ContractUp { node, life, call, scheduler, what } => {
+                self.contract_up(scheduler, (node, life, call), what);
+            }
+            Message::ContractUpAnswer { node, life, call, heard } => {
+                self.contract_heard(node, life, call, heard);
+            }
             Message::Impostor { scheduler, registration } => {
                 self.impostor_arrives(scheduler, *registration);
             }
@@ -97,4 +109,18 @@ impl Sim {
         let (node, life, call) = (*node, *life, *call);
         self.send(way, Message::UpAnswer { node, life, call, scheduler, answer });
     }
+}
+
+/// True for calls over a connection that delivers each once: their receivers have no token by which to
+/// know a second delivery.
+fn is_once(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Ask { .. }
+            | Message::AskAnswer { .. }
+            | Message::Contract { .. }
+            | Message::ContractAnswer { .. }
+            | Message::ContractUp { .. }
+            | Message::ContractUpAnswer { .. }
+    )
 }

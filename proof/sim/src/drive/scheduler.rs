@@ -5,12 +5,13 @@ use persys_cluster::input::{Ask, Input, Probe, RequestId, Undelivered};
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_model::command::{Answer, Command, Refusal};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::link::Registration;
+use persys_model::link::{BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::time::Millis;
 use persys_model::token::{Epoch, Session};
 use persys_node::effects::Upward;
 use std::sync::Arc;
 
+use crate::contract_agent::Heard;
 use crate::net::Peer;
 use crate::scheduler::{Caller, Process, candidate};
 use crate::sim::{Event, Sim};
@@ -31,8 +32,9 @@ impl Sim {
         let now = host.clock.now(self.now);
         self.trace.tell(self.now, || format!("{name} starts"));
         let settings = self.setup.settings.clone();
+        let poll_ms = settings.status_poll_ms;
         let replica = Replica::start(name, fresh, host.high.clone(), settings, now);
-        host.process = Some(Process::new(replica, life));
+        host.process = Some(Process::new(replica, life, poll_ms));
         self.check.scheduler_started(scheduler, life);
         self.scheduler_input(scheduler, ReplicaInput::Tick);
     }
@@ -63,6 +65,10 @@ impl Sim {
         let now = host.clock.now(self.now);
         let Some(process) = &mut host.process else { return };
         let effects = process.replica.step(input, now);
+        if process.replica.world().is_none() {
+            // Another process may speak with the contract agents now.
+            process.contract.forget_all();
+        }
         self.scheduler_effects(scheduler, effects);
     }
 
@@ -81,7 +87,8 @@ impl Sim {
             process.wake = None;
         }
         if let Some(high) = effects.remember {
-            let at = self.now + self.timing.below(500);
+            let at = (self.now + self.timing.below(500)).max(host.high_written_at);
+            host.high_written_at = at;
             self.queue.push(at, Event::Remember { scheduler, high });
         }
         for (id, call) in effects.calls {
@@ -93,6 +100,10 @@ impl Sim {
                     self.answer_agent(scheduler, (node, life, call), UpAnswer::NotLeader);
                 }
                 Some(Caller::User { op }) => self.answer_user(scheduler, op, None),
+                Some(Caller::ContractAgent { node, life, call }) => {
+                    self.answer_contract(scheduler, (node, life, call), Heard::Unavailable);
+                }
+                Some(Caller::ContractNews { node }) => self.contract_not_led(scheduler, &node),
                 Some(Caller::Impostor) | None => {}
             }
         }
@@ -112,24 +123,10 @@ impl Sim {
                 self.probe((scheduler, life), node, session, asked);
             }
             Outbound::Registered(request, answer) => {
-                if let Some(Caller::Agent { node, life, call }) = self.caller(scheduler, request) {
-                    self.check.registered(self.now, node, &answer, &self.store.contents);
-                    let answer = UpAnswer::Registered(answer);
-                    self.answer_agent(scheduler, (node, life, call), answer);
-                }
+                self.registration_answered(scheduler, request, answer);
             }
             Outbound::Beat(request, answer) => {
-                if let Some(Caller::Agent { node, life: agent, call }) =
-                    self.caller(scheduler, request)
-                {
-                    let id = crate::setup::node_id(node);
-                    for command in crate::wire::removals(&answer) {
-                        self.cover.hit("scheduler: removal by the answer to a beat");
-                        let awake = self.schedulers.get(scheduler).map_or(0, |host| host.paused_at);
-                        self.check.commanded(self.now, (scheduler, life, awake), &id, &command);
-                    }
-                    self.answer_agent(scheduler, (node, agent, call), UpAnswer::Heard(answer));
-                }
+                self.beat_answered((scheduler, life), request, answer);
             }
             Outbound::Reply(request, reply) => {
                 if let Some(Caller::User { op }) = self.caller(scheduler, request) {
@@ -138,6 +135,54 @@ impl Sim {
                 }
             }
             Outbound::Publish(_) | Outbound::Entries(_) => {}
+        }
+    }
+
+    fn registration_answered(
+        &mut self,
+        scheduler: usize,
+        request: RequestId,
+        answer: RegistrationAnswer,
+    ) {
+        match self.caller(scheduler, request) {
+            Some(Caller::Agent { node, life, call }) => {
+                self.check.registered(self.now, node, &answer, &self.store.contents);
+                let answer = UpAnswer::Registered(answer);
+                self.answer_agent(scheduler, (node, life, call), answer);
+            }
+            Some(Caller::ContractAgent { node, life, call }) => {
+                self.check.registered(self.now, node, &answer, &self.store.contents);
+                self.contract_registered(scheduler, (node, life, call), &answer);
+            }
+            _ => {}
+        }
+    }
+
+    fn beat_answered(
+        &mut self,
+        (scheduler, life): (usize, Life),
+        request: RequestId,
+        answer: BeatAnswer,
+    ) {
+        match self.caller(scheduler, request) {
+            Some(Caller::Agent { node, life: agent, call }) => {
+                let id = crate::setup::node_id(node);
+                for command in crate::wire::removals(&answer) {
+                    self.cover.hit("scheduler: removal by the answer to a beat");
+                    let awake = self.schedulers.get(scheduler).map_or(0, |host| host.paused_at);
+                    self.check.commanded(self.now, (scheduler, life, awake), &id, &command);
+                }
+                self.answer_agent(scheduler, (node, agent, call), UpAnswer::Heard(answer));
+            }
+            Some(Caller::ContractAgent { node, life: agent, call }) => {
+                let id = crate::setup::node_id(node);
+                let heard = self.contract_beat_answered(scheduler, &id, &answer);
+                self.answer_contract(scheduler, (node, agent, call), heard);
+            }
+            Some(Caller::ContractNews { node }) => {
+                self.contract_beat_answered(scheduler, &node, &answer);
+            }
+            _ => {}
         }
     }
 
@@ -178,6 +223,15 @@ impl Sim {
         self.check.commanded(self.now, (scheduler, life, awake_since), id, &command);
         let Some(node) = self.hosts.iter().position(|host| host.id == *id) else { return };
         let refused = self.hosts.get(node).is_some_and(|host| host.undialled_until > self.now);
+        if self.hosts.get(node).is_some_and(|host| host.contract.is_some()) {
+            if self.contract_command((scheduler, life), node, command.clone()) {
+                self.await_answer((scheduler, life), id, &command, refused);
+                if !refused {
+                    self.check.left(id, &command);
+                }
+            }
+            return;
+        }
         self.await_answer((scheduler, life), id, &command, refused);
         if refused {
             return;
