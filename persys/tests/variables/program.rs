@@ -74,7 +74,7 @@ impl Program {
 
     pub(crate) fn spawn(folder: &Path, mut command: Command) -> Self {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let log = folder.join(format!("log-{count}"));
         let file = File::create(&log).unwrap();
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
