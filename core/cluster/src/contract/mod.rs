@@ -3,7 +3,7 @@
 //! Such an agent knows no decision, no session and no tombstone. It accepts an order and works on it in
 //! the background; `GetWorkloadStatus` tells how that stands, `ListWorkloads` tells all it holds, and its
 //! heartbeats tell states without a version. [`ContractAgents`] stands between such agents and the
-//! [`World`]: it turns orders into calls and whatever comes back into the beats an agent of ours would
+//! `World`: it turns orders into calls and whatever comes back into the beats an agent of ours would
 //! have sent.
 //!
 //! ```text
