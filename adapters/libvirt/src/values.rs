@@ -100,7 +100,7 @@ pub enum State {
     Other(i32),
 }
 
-/// Why a domain is held.
+/// Cause of a domain being paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// Somebody suspended it, or nobody knows why.

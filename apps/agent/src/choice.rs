@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use persys_runtime::sim::Sim;
 
-/// What brings Compose stacks up, where Docker runs what is in them.
+/// Settings of Compose stacks on a node whose Docker runs their containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComposeChoice {
-    /// Whether stacks are offered.
+    /// True if the node offers to run stacks.
     pub enabled: bool,
     /// The Compose program, a path or a name; looked for in the usual folders when not given.
     pub program: Option<PathBuf>,
@@ -19,7 +19,7 @@ impl Default for ComposeChoice {
     }
 }
 
-/// What runs workloads.
+/// Runtimes of a node.
 #[derive(Debug, Clone)]
 pub enum RuntimeChoice {
     /// Docker at this address; the usual one when not given.

@@ -64,7 +64,7 @@ impl Reach {
     }
 }
 
-/// Why a scheduler that answered does not accept this node, if so.
+/// Cause for which a scheduler that answered does not accept this node.
 pub(crate) fn refusal(input: &Input) -> Option<String> {
     match input {
         Input::Registered(RegistrationAnswer::Refused { why, .. }) => {

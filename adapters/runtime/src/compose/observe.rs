@@ -202,7 +202,7 @@ fn ends(record: &Record, pieces: &[Piece]) -> ServiceEnds {
     ServiceEnds { over: false, failed: failed.map(Arc::from) }
 }
 
-/// How a stack is, and which of its containers is to blame if it ended badly.
+/// State of a stack, with the container to blame if it ended badly.
 pub(super) fn judge<'a>(record: &Record, pieces: &'a [Piece]) -> (Existing, Option<&'a Piece>) {
     let version = record.judged_by();
     for piece in pieces {

@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// What Docker is asked to make of a container.
+    /// The request that creates a container.
     fn asked_for(container: &ContainerSpec) -> ContainerCreateBody {
         let start = Start {
             workload: WorkloadId::fixed("web"),

@@ -30,7 +30,7 @@ const AT_A_TIME: usize = 8;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOKS: usize = 4;
 
-/// What is known of the containers that run.
+/// Health of running containers as last probed.
 #[derive(Debug, Default)]
 pub(super) struct Probes(Mutex<BTreeMap<String, Probe>>);
 
