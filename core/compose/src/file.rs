@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::Document;
+use crate::read::secrets;
 use crate::service::{Mount, MountSource, Port};
 
 impl Document {
@@ -38,7 +39,7 @@ impl Document {
             service.mounts.retain(|mount| secret_of(mount).is_none());
         }
         let mut file = plain.to_value();
-        let mut secrets = Map::new();
+        let mut secrets_of_file = Map::new();
         for (name, service) in &self.services {
             let Some(Value::Object(out)) =
                 file.pointer_mut("/services").and_then(|all| all.get_mut(name))
@@ -56,12 +57,16 @@ impl Document {
             }
         }
         for (_, secret) in self.secrets() {
-            secrets.insert(secret.name.clone(), json!({ "external": true }));
+            let mut named = json!({ "external": true });
+            if let (Some(version), Value::Object(named)) = (secret.version, &mut named) {
+                named.insert(secrets::VERSION.to_owned(), version.into());
+            }
+            secrets_of_file.insert(secret.name.clone(), named);
         }
         if let Value::Object(top) = &mut file
-            && !secrets.is_empty()
+            && !secrets_of_file.is_empty()
         {
-            top.insert("secrets".to_owned(), secrets.into());
+            top.insert("secrets".to_owned(), secrets_of_file.into());
         }
         file.to_string()
     }

@@ -129,6 +129,11 @@ pub enum MountSource {
     },
     /// A secret of the cluster.
     Secret(SecretFile),
+    /// A file or folder that was sent along.
+    Content {
+        /// Its name in the file.
+        key: String,
+    },
     /// Memory.
     Tmpfs {
         /// Its options, as `mount` takes them.
@@ -147,11 +152,13 @@ pub struct SecretFile {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// The version it had when the file was sent; another one makes the container anew.
+    pub version: Option<u64>,
 }
 
 impl Default for SecretFile {
     fn default() -> Self {
-        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0 }
+        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, version: None }
     }
 }
 
@@ -177,6 +184,8 @@ pub enum Attachment {
     Host,
     /// The network of another service.
     Service(String),
+    /// The network of a container of the node that is none of the stack's.
+    Container(String),
 }
 
 impl Default for Attachment {
@@ -295,6 +304,8 @@ pub struct Identity {
     pub domainname: Option<String>,
     /// `os/architecture` of its image.
     pub platform: Option<String>,
+    /// The runtime of its containers, by the name Docker has for it.
+    pub runtime: Option<String>,
 }
 
 /// How a service is started and stopped.

@@ -157,6 +157,7 @@ impl Compose {
             memory_bytes: some(compute.memory_mib.saturating_mul(1 << 20)),
             cpu_millicores: some(compute.cpu_millicores),
             secrets: start.secrets_at.as_ref().map(|at| at.to_string_lossy().into_owned()),
+            contents: Some(self.book.contents_of(&start.workload).to_string_lossy().into_owned()),
             ..Marks::default()
         };
         marks.logging.file_mib = docker.log_file_mib;
@@ -215,6 +216,7 @@ impl Compose {
             }
         };
         if ended.code == Some(0) {
+            self.book.tidy(&start.workload, &version).await?;
             self.book.keep(&start.workload, Record::up(version)).await?;
             return self.not_too_late(start).await;
         }
@@ -267,6 +269,7 @@ impl Compose {
         limit: Duration,
     ) -> Result<Ended, Error> {
         let (program, home) = self.found().await?;
+        self.book.unpack(&start.workload, document_of(stack_of(&start.spec)?)?).await?;
         let file = self.book.hand_out(&start.workload, version).await?;
         let folder = file.parent().unwrap_or(&home);
         let args = program::up(&version.project, &file, services);

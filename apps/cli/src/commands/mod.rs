@@ -20,6 +20,7 @@ mod look;
 mod manual;
 mod nodes;
 mod operate;
+mod prepare;
 mod recover;
 mod secrets;
 mod snapshot;

@@ -1,4 +1,4 @@
-//! Secrets: of the cluster, by name. A file has none of its own, and none beside it.
+//! Secrets: of the cluster, by name. Those a project has in files beside it are put there first.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,31 @@ use crate::limits::ENTRIES;
 use crate::service::{Mount, MountSource, SecretFile};
 use crate::yaml::{Node, Value};
 
-const NOT_EXTERNAL: &str = "is not external: put the value into the cluster with `persys secret \
-                            set NAME` and write `external: true` here";
+const NOT_EXTERNAL: &str = "is not external: apply the file with `persys apply`, which puts the value \
+                            into the cluster, or do so with `persys secret set NAME` and write \
+                            `external: true` here";
 /// Where services see secrets.
 const FOLDER: &str = "/run/secrets";
 /// Largest number of a user or group.
 const MOST_ID: u64 = 0x7fff_fffe;
 
-/// The secrets of the file: under which name the cluster has each.
-pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, String> {
-    let all = named(at, node, "is not a secret's name", one);
-    let name = |(name, given): (String, Option<String>)| (name.clone(), given.unwrap_or(name));
-    all.into_iter().map(name).collect()
+/// A secret of the file: under which name the cluster has it, if not its own, and in which version.
+#[derive(Default)]
+pub(super) struct Named {
+    name: Option<String>,
+    version: Option<u64>,
 }
 
-#[expect(clippy::option_option, reason = "outer: well formed; inner: another name is given")]
-fn one(at: &Place<'_>, node: &Node) -> Option<Option<String>> {
-    let (mut external, mut name) = (false, None);
+/// The key under which a project says which version of a secret it was sent with.
+pub(crate) const VERSION: &str = "x-persys-version";
+
+/// The secrets of the file.
+pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, Named> {
+    named(at, node, "is not a secret's name", one)
+}
+
+fn one(at: &Place<'_>, node: &Node) -> Option<Named> {
+    let (mut external, mut name, mut version) = (false, None, None);
     for entry in value::map(at, node, ENTRIES)? {
         let (here, node) = (at.key(&entry.key, entry.line), &entry.value);
         match entry.key.as_str() {
@@ -39,11 +47,12 @@ fn one(at: &Place<'_>, node: &Node) -> Option<Option<String>> {
             "file" | "environment" | "content" | "driver" | "driver_opts" | "template_driver" => {
                 return here.refuse(NOT_EXTERNAL);
             }
+            VERSION => version = Some(value::count(&here, node, 0, u64::MAX)?),
             key if key.starts_with("x-") => here.ignored("is the file's own"),
             key => return here.refuse(super::unknown("a secret", key, ["external", "name"])),
         }
     }
-    if external { Some(name) } else { at.refuse(NOT_EXTERNAL) }
+    if external { Some(Named { name, version }) } else { at.refuse(NOT_EXTERNAL) }
 }
 
 /// The secrets a service sees.
@@ -100,7 +109,7 @@ fn long(at: &Place<'_>, node: &Node) -> Option<(SecretFile, Option<String>)> {
 }
 
 /// Permissions, in eights.
-fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
+pub(super) fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
     let scalar = value::scalar(at, node)?;
     let digits = scalar.text.strip_prefix("0o").unwrap_or(&scalar.text);
     match u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777) {
@@ -110,13 +119,16 @@ fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
 }
 
 /// What services name must be among the file's secrets, and is found under the cluster's name.
-pub(super) fn settle(drafts: &mut [Draft<'_>], secrets: &BTreeMap<String, String>) {
+pub(super) fn settle(drafts: &mut [Draft<'_>], secrets: &BTreeMap<String, Named>) {
     for draft in drafts {
         let mut unknown = Vec::new();
         for mount in &mut draft.service.mounts {
             let MountSource::Secret(secret) = &mut mount.source else { continue };
             match secrets.get(&secret.name) {
-                Some(name) => secret.name.clone_from(name),
+                Some(named) => {
+                    secret.version = named.version;
+                    secret.name = named.name.clone().unwrap_or_else(|| secret.name.clone());
+                }
                 None => unknown.push(secret.name.clone()),
             }
         }
@@ -137,6 +149,7 @@ impl Document {
             MountSource::Volume { .. }
             | MountSource::Anonymous
             | MountSource::Bind { .. }
+            | MountSource::Content { .. }
             | MountSource::Tmpfs { .. } => None,
         })
     }

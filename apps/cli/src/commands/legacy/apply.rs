@@ -43,7 +43,7 @@ pub(super) fn from_file(
         desired: Some(spec.desired_state.clone()),
         ..Beside::default()
     };
-    let mut wanted = manifest::load(&shell.world, std::slice::from_ref(file), &beside)?;
+    let mut wanted = manifest::load(&shell.world, std::slice::from_ref(file), &[], &beside)?;
     match (wanted.pop(), wanted.is_empty()) {
         (Some(one), true) => Ok(one.request),
         _ => Err(Problem::usage("this command takes one document").next("persys apply -f FILE")),
