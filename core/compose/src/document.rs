@@ -109,19 +109,25 @@ impl Document {
 
     /// Files that were sent along, by the name of the file or folder they are written to.
     pub fn contents(&self) -> impl Iterator<Item = (String, &Content)> {
-        let used = self.services.values().flat_map(|service| &service.mounts);
-        let keys: BTreeSet<&String> = used
-            .filter_map(|mount| match &mount.source {
-                MountSource::Content { key } => Some(key),
-                MountSource::Volume { .. }
-                | MountSource::Anonymous
-                | MountSource::Bind { .. }
-                | MountSource::Secret(_)
-                | MountSource::Tmpfs { .. } => None,
-            })
-            .collect();
-        let found = keys.into_iter().filter_map(|key| self.contents.get(key));
-        found.map(|content| (content.file_name(), content))
+        self.contents.values().map(|content| (content.file_name(), content))
+    }
+
+    /// Files that were sent along: which service sees them, and where.
+    pub fn seen_contents(&self) -> impl Iterator<Item = (&str, &str, &Content)> {
+        let all = self.services.values();
+        let mounts =
+            all.flat_map(|service| service.mounts.iter().map(move |mount| (service, mount)));
+        mounts.filter_map(|(service, mount)| match &mount.source {
+            MountSource::Content { key } => {
+                let content = self.contents.get(key)?;
+                Some((service.name.as_str(), mount.target.as_str(), content))
+            }
+            MountSource::Volume { .. }
+            | MountSource::Anonymous
+            | MountSource::Bind { .. }
+            | MountSource::Secret(_)
+            | MountSource::Tmpfs { .. } => None,
+        })
     }
 
     /// The fixed ports it takes on its node, each once.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use persys_compose::{Finding, Reading, Verdict};
+use persys_compose::project::Project;
+use persys_compose::{Document, Finding, Reading, Verdict};
 use serde_json::{Value, json};
 
 use crate::args::{ComposeCheck, Output};
@@ -29,7 +30,7 @@ pub(super) fn check(world: &World, output: Output, wanted: &ComposeCheck) -> Res
     };
     let reading = &project.reading;
     let shown = if output.is_data() {
-        show::data(&data(reading), output)
+        show::data(&data(reading, &project), output)
     } else {
         people(reading, output == Output::Wide)
     };
@@ -88,7 +89,16 @@ fn row(reading: &Reading, finding: &Finding) -> Vec<String> {
     vec![line, key.to_owned(), finding.verdict.word().to_owned(), finding.why.clone()]
 }
 
-fn data(reading: &Reading) -> Value {
+/// What is sent along, by who sees it.
+fn contents(document: &Document) -> Vec<Value> {
+    let seen = document.seen_contents().map(|(service, target, content)| {
+        let (files, bytes) = (content.files().count(), content.bytes());
+        json!({"service": service, "target": target, "files": files, "bytes": bytes})
+    });
+    seen.collect()
+}
+
+fn data(reading: &Reading, project: &Project) -> Value {
     let findings: Vec<Value> = reading
         .findings
         .iter()
@@ -105,6 +115,8 @@ fn data(reading: &Reading) -> Value {
     let mut data = BTreeMap::from([
         ("can_run", Value::Bool(can_run(reading))),
         ("findings", Value::Array(findings)),
+        ("built", project.builds.iter().map(|build| build.service.as_str()).collect()),
+        ("secrets_set", project.secrets.iter().map(|secret| secret.name.as_str()).collect()),
     ]);
     if let Some(document) = &reading.document {
         let ports = document.host_ports().into_iter();
@@ -114,6 +126,8 @@ fn data(reading: &Reading) -> Value {
         data.insert("host_ports", Value::Array(ports));
         data.insert("named_volumes", document.named_volumes().collect());
         data.insert("images", document.images().into_iter().collect());
+        data.insert("services", document.services().map(|one| one.name.as_str()).collect());
+        data.insert("contents", Value::Array(contents(document)));
     }
     json!(data)
 }

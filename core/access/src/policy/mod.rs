@@ -9,7 +9,6 @@
 mod shadow;
 
 use std::fmt;
-use std::sync::Arc;
 
 use persys_compose::policy::{self, Judgement, Power, WITHHELD, judge};
 use persys_compose::{Attachment, Document, External, MountSource, Namespace as Whose, Service};
@@ -127,7 +126,9 @@ impl Bench<'_> {
         }
         let power = Power::HostPath { path, read_only: false };
         if policy::is_system(path) {
-            return self.withhold(field, power, "is a part of the node itself, and no disk");
+            // A record of everything names no such file.
+            let named = |folder: &str| policy::is_system(folder) && is_below(path, folder);
+            return self.withhold(field, power, "is a part of the node itself, and no disk", named);
         }
         self.ask(field, power);
     }
@@ -135,18 +136,24 @@ impl Bench<'_> {
     /// Asks whether a power is given at all, and then whether it is given here.
     fn ask(&mut self, field: &str, power: Power<'_>) {
         match judge(power) {
-            Judgement::Withheld(why) => self.withhold(field, power, why),
+            Judgement::Withheld(why) => {
+                let named = |folder: &str| match power {
+                    Power::HostPath { path, .. } => policy::names(folder, path),
+                    _ => false,
+                };
+                self.withhold(field, power, why, named);
+            }
             Judgement::Given(_) => self.give(field, power),
         }
     }
 
-    /// Refuses what is withheld, unless the record of the namespace names it.
-    fn withhold(&mut self, field: &str, power: Power<'_>, why: &str) {
+    /// Refuses what is withheld, unless a path of the namespace's record names it.
+    fn withhold(&mut self, field: &str, power: Power<'_>, why: &str, named: impl Fn(&str) -> bool) {
         let Power::HostPath { path, .. } = power else {
             return self.refuse(field, WITHHELD, format!("{} {why}", told(power)));
         };
-        let named = |folder: &Arc<str>| policy::names(folder, path);
-        if !self.allowance.is_some_and(|given| given.host_paths.iter().any(named)) {
+        let paths = self.allowance.into_iter().flat_map(|given| &given.host_paths);
+        if !paths.into_iter().any(|folder| named(folder)) {
             let what = told(power);
             let why = format!(
                 "{what} {why}; nobody is given it by itself: do without it, or have an admin run \
