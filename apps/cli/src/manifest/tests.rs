@@ -109,6 +109,23 @@ fn a_compose_file_is_named_and_filled_in_as_people_are_used_to() {
 }
 
 #[test]
+fn what_is_sent_of_a_project_means_what_was_judged() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let world = crate::world::World::kept(std::collections::BTreeMap::new(), b"");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()) {
+        let Some(file) = super::project::in_folder(&entry) else { continue };
+        let beside = Beside { env: [("HOME".into(), "/h".into())].into(), ..Beside::default() };
+        let project = super::project::read(&world, &[file], true, &beside).unwrap();
+        let sent = persys_compose::read(&project.text, &project.variables);
+        assert_eq!(sent.document, project.reading.document, "{}", entry.display());
+        assert!(sent.document.is_some(), "{}", entry.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 39);
+}
+
+#[test]
 fn a_compose_file_that_cannot_run_is_told_line_by_line() {
     let text = "services:\n  web:\n    build: .\n    ports: [http]\n";
     let found = faults(text, &with("w", None));

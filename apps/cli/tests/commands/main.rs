@@ -8,6 +8,8 @@ mod audit;
 #[cfg(test)]
 mod compose;
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod import;
@@ -20,6 +22,8 @@ mod legacy;
 mod lifecycle;
 #[cfg(test)]
 mod look;
+#[cfg(test)]
+mod project;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

@@ -137,11 +137,8 @@ impl Bench<'_> {
     fn ask(&mut self, field: &str, power: Power<'_>) {
         match judge(power) {
             Judgement::Withheld(why) => {
-                let named = |folder: &str| match power {
-                    Power::HostPath { path, .. } => policy::names(folder, path),
-                    _ => false,
-                };
-                self.withhold(field, power, why, named);
+                let path = if let Power::HostPath { path, .. } = power { path } else { "" };
+                self.withhold(field, power, why, |folder| policy::names(folder, path));
             }
             Judgement::Given(_) => self.give(field, power),
         }

@@ -72,8 +72,9 @@ impl<'l, 'f, 'a> Beside<'l, 'f, 'a> {
             tree::put(root, "volumes", line, Value::Map(Vec::new()));
         }
         if let Some(all) = tree::field_mut(root, "volumes") {
+            // It stands in no line of any file.
             for name in self.volumes.values() {
-                tree::put(&mut all.value, name, line, Value::Null);
+                tree::put(&mut all.value, name, Spot::default(), Value::Null);
             }
         }
         if !self.taken.is_empty() {

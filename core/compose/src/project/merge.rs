@@ -54,7 +54,7 @@ pub(super) fn files(mut base: Node, over: Node) -> Node {
         match entry.key.as_str() {
             "services" => each(&mut own.value, entry.value, service),
             "networks" | "volumes" | "secrets" | "configs" => {
-                each(&mut own.value, entry.value, deep)
+                each(&mut own.value, entry.value, deep);
             }
             _ => *own = entry,
         }
@@ -113,7 +113,7 @@ fn value(key: &str, base: Node, over: Node) -> Node {
         return by_name(base, over, separators);
     }
     if BY_TARGET.contains(&key) {
-        return keyed(base, over, |item| target(item));
+        return keyed(base, over, target);
     }
     if BY_SOURCE.contains(&key) {
         return keyed(base, over, |item| {

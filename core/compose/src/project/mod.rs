@@ -28,7 +28,7 @@ use crate::finding::{Log, Place};
 use crate::limits::FILE_BYTES;
 use crate::read;
 use crate::yaml::Node;
-use crate::{Reading, Verdict};
+use crate::{Finding, Reading, Verdict};
 
 pub use build::Build;
 pub use secrets::SecretGiven;
@@ -159,7 +159,7 @@ pub fn load(files: &dyn Files, ask: &Ask) -> Project {
     };
     project.name = name(ask, root.as_ref(), &variables);
     let (names, mut asked) = (loader.names.clone(), loader.asked.clone());
-    let mut document = None;
+    let (mut document, mut read_so_far) = (None, usize::MAX);
     if let Some(mut root) = root {
         let mut changed = loader.several || ask.files.len() > 1;
         changed |= profiles(&at, &mut root, &chosen(ask, &variables));
@@ -170,6 +170,7 @@ pub fn load(files: &dyn Files, ask: &Ask) -> Project {
         if changed {
             beside.without_values(&mut root);
         }
+        read_so_far = log.len();
         document = read::judged(&at, &root, &variables);
         if changed {
             project.text = written::file(&root);
@@ -181,14 +182,28 @@ pub fn load(files: &dyn Files, ask: &Ask) -> Project {
             }
             project.root = Some(root);
         } else {
-            let named = variables.into_iter().filter(|(name, _)| asked.contains(name));
-            project.variables = named.collect();
+            let sent = variables.into_iter().filter(|(name, _)| asked.contains(name));
+            project.variables = sent.collect();
         }
     }
-    let findings = crate::in_order(log.into_findings());
+    let findings = crate::in_order(once(log.into_findings(), read_so_far));
     let refused = findings.iter().any(|finding| finding.verdict == Verdict::Refused);
     project.reading = Reading { document: document.filter(|_| !refused), findings, files: names };
     project
+}
+
+/// What could not be read is not judged as well: it would be said twice, and once wrongly.
+fn once(mut findings: Vec<Finding>, read_so_far: usize) -> Vec<Finding> {
+    let judged = findings.split_off(read_so_far.min(findings.len()));
+    let unread: BTreeSet<String> = findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Refused)
+        .map(|finding| finding.path.clone())
+        .collect();
+    findings.extend(judged.into_iter().filter(|finding| !unread.contains(&finding.path)));
+    // What was added for what stands beside is no key of anybody's file.
+    findings.retain(|finding| finding.line > 0 || finding.verdict != Verdict::Honoured);
+    findings
 }
 
 /// Variables of several sources, the later over the earlier.

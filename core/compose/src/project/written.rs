@@ -15,16 +15,17 @@ fn node(node: &Node, depth: usize, verbatim: bool, out: &mut String) {
     match &node.value {
         Value::Null => out.push('\n'),
         Value::Scalar(scalar) => {
+            out.push(' ');
             out.push_str(&plain_or_quoted(&scalar.text, verbatim));
             out.push('\n');
         }
-        Value::List(items) if items.is_empty() => out.push_str("[]\n"),
-        Value::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
+        Value::List(items) if items.is_empty() => out.push_str(" []\n"),
+        Value::Map(entries) if entries.is_empty() => out.push_str(" {}\n"),
         Value::List(items) => {
             new_line(depth, out);
             for item in items {
                 indent(depth, out);
-                out.push_str("- ");
+                out.push('-');
                 self::node(item, depth.saturating_add(1), verbatim, out);
             }
         }
@@ -34,7 +35,7 @@ fn node(node: &Node, depth: usize, verbatim: bool, out: &mut String) {
                 indent(depth, out);
                 // Keys are never filled in.
                 out.push_str(&plain_or_quoted(&entry.key, true));
-                out.push_str(": ");
+                out.push(':');
                 let verbatim = verbatim || (depth == 0 && entry.key.starts_with("x-"));
                 self::node(&entry.value, depth.saturating_add(1), verbatim, out);
             }

@@ -15,10 +15,10 @@ use crate::yaml::{Node, Value};
 pub(super) fn ask(at: &Place<'_>, power: Power<'_>) {
     match judge(power) {
         Judgement::Given(why) => at.honoured(why),
-        Judgement::Withheld(why) => match power {
-            Power::HostPath { path, .. } => at.withheld(withheld(path, why)),
-            _ => at.withheld(why),
-        },
+        Judgement::Withheld(why) => {
+            let path = if let Power::HostPath { path, .. } = power { path } else { "PATH" };
+            at.withheld(withheld(path, why));
+        }
     }
 }
 

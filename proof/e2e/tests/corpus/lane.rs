@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use persys_cli::context::{self, Context};
@@ -22,6 +22,8 @@ const MADE: &str = "printf '#!/bin/sh\\ntrap \"exit 0\" TERM INT\\nwhile :; do s
     for name in /bin/mysqladmin /bin/pg_isready /bin/curl /opt/mssql-tools/bin/sqlcmd; \
     do ln -s /bin/well $name; done; echo 'postgres:x:70:70::/:/bin/sh' >>/etc/passwd";
 
+/// What files with secrets hold, in all of the corpus.
+const PASSWORD: &str = "db-q5n2g";
 /// The namespace in which an operator allows the socket of Docker.
 const INFRA: &str = "infra";
 
@@ -125,6 +127,10 @@ impl Lane {
         let services = told["services"].as_array().expect("services").len();
         assert_eq!(containers.len(), services, "{name}: {containers:?}");
         assert!(containers.iter().all(|one| one.running), "{name}: {containers:?}");
+        for process in ["scheduler", "n1"] {
+            let folder = self.stack.folder_of(process);
+            assert_eq!(with(&folder, PASSWORD), Vec::<PathBuf>::new(), "{name}: in clear text");
+        }
         let seen = self.seen(&told, &containers.iter().map(|c| c.id.as_str()).collect::<Vec<_>>());
         // Applied again as it is, nothing is another revision.
         let before = self.revision(&id).await;
@@ -164,6 +170,21 @@ impl Lane {
         }
         format!("{found} files that were sent along")
     }
+}
+
+/// Files in which a text stands.
+fn with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(with(&path, text));
+        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).contains(text)
+        {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// Whether a folder of stacks is still there.

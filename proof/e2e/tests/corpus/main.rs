@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn all_really_run() {
+    async fn every_project_really_runs() {
         let projects = projects();
         assert_eq!(projects.len(), 39, "the corpus is missing");
         let said = run(projects, LANES).await;
