@@ -35,7 +35,7 @@ pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
-    Logs, Restart, Run, Why,
+    Logs, ProjectOptions, Restart, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.

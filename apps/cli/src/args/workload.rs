@@ -100,15 +100,8 @@ pub(crate) struct Apply {
     /// The same; several Compose files given so are one project, the later over the earlier.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Start the services of this profile of a Compose file too; * is all of them.
-    #[arg(long = "profile", value_name = "NAME")]
-    pub(crate) profiles: Vec<String>,
-    /// Build the images of a Compose file again, also those that are there.
-    #[arg(long)]
-    pub(crate) build: bool,
-    /// Build nothing: the nodes have the images, or a registry that they read has them.
-    #[arg(long, conflicts_with = "build")]
-    pub(crate) no_build: bool,
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
     /// The namespace of all that the files want, where they name none.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
@@ -133,6 +126,20 @@ pub(crate) struct Apply {
     /// Do not wait.
     #[arg(short, long)]
     pub(crate) detach: bool,
+}
+
+/// What is wanted of a Compose project.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ProjectOptions {
+    /// Start the services of this profile of a Compose file too; * is all of them.
+    #[arg(long = "profile", value_name = "NAME")]
+    pub(crate) profiles: Vec<String>,
+    /// Build the images of a Compose file again, also those that are there.
+    #[arg(long)]
+    pub(crate) build: bool,
+    /// Build nothing: the nodes have the images, or a registry that they read has them.
+    #[arg(long, conflicts_with = "build")]
+    pub(crate) no_build: bool,
 }
 
 /// Words about Compose files.

@@ -31,7 +31,7 @@ pub(super) async fn project(
 ) -> Result<(), Problem> {
     let Some(mut project) = wanted.project.take() else { return Ok(()) };
     for build in project.builds.clone() {
-        if !apply.no_build {
+        if !apply.project.no_build {
             built(shell, &mut project, &build, apply).await?;
         }
     }
@@ -80,7 +80,7 @@ async fn built(
             found = found.or(Some((name.clone(), id)));
         }
     }
-    if let Some((name, id)) = found.filter(|_| !apply.build) {
+    if let Some((name, id)) = found.filter(|_| !apply.project.build) {
         if !shell.output().is_data() {
             world.note(&format!("{name} is used as it was built; --build builds it again"));
         }
@@ -133,7 +133,7 @@ async fn run(world: &World, docker: &mut Command) -> std::io::Result<(bool, Stri
     let mut child = docker.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (mut last, mut quiet) = (Vec::new(), Vec::new());
-    let (_, _, status) = tokio::join!(
+    let ((), (), status) = tokio::join!(
         passed_on(world, err, &mut last),
         passed_on(world, out, &mut quiet),
         child.wait()

@@ -59,9 +59,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
     Ok(Some(Apply {
         named: vec![file],
         files: Vec::new(),
-        profiles: Vec::new(),
-        build: false,
-        no_build: false,
+        project: crate::args::ProjectOptions::default(),
         namespace: run.namespace.clone(),
         env: run.env.clone(),
         env_file: run.env_file.clone(),
@@ -81,7 +79,7 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         revision: apply.revision.clone(),
         desired: None,
         env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
-        profiles: apply.profiles.clone(),
+        profiles: apply.project.profiles.clone(),
     };
     let mut wanted = manifest::load(&shell.world, &apply.named, &apply.files, &beside)?;
     for one in &mut wanted {

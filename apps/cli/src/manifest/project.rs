@@ -119,7 +119,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     fn of(world: &World, files: &[PathBuf]) -> Result<Self, Problem> {
-        let first = files.first().map(PathBuf::as_path).unwrap_or_else(|| Path::new("-"));
+        let first = files.first().map_or_else(|| Path::new("-"), PathBuf::as_path);
         let home = world.env.get("HOME").map(PathBuf::from);
         if first == Path::new("-") {
             let typed = Some(text(world, first)?);

@@ -80,18 +80,18 @@ fn a_compose_file_as_it_is() {
 fn a_compose_file_is_named_and_filled_in_as_people_are_used_to() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("My Shop.2");
-    std::fs::create_dir(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
     let file = folder.join("compose.yaml");
     let env = |all: &[(&str, &str)]| -> std::collections::BTreeMap<String, String> {
         all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
-    let world = crate::world::World::kept(env(&[("SHELL_TAG", "s"), ("UNUSED", "x")]), b"");
+    let world = World::kept(env(&[("SHELL_TAG", "s"), ("UNUSED", "x")]), b"");
     let found = |text: &str, beside: &Beside| {
-        std::fs::write(&file, text).unwrap();
-        let found = super::load(&world, std::slice::from_ref(&file), &[], beside).unwrap();
+        fs::write(&file, text).unwrap();
+        let found = load(&world, std::slice::from_ref(&file), &[], beside).unwrap();
         shown(&found[0].request)
     };
-    std::fs::write(folder.join(".env"), "# note\nexport TAG=1 # one\nOTHER=x\n").unwrap();
+    fs::write(folder.join(".env"), "# note\nexport TAG=1 # one\nOTHER=x\n").unwrap();
     let text = "services: {web: {image: 'nginx:${TAG}', command: 'a $MORE $SHELL_TAG'}}";
     let plain = found(text, &Beside::default());
     assert_eq!(plain["workload_id"], json!("myshop2"));
@@ -110,13 +110,12 @@ fn a_compose_file_is_named_and_filled_in_as_people_are_used_to() {
 
 #[test]
 fn what_is_sent_of_a_project_means_what_was_judged() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let world = crate::world::World::kept(std::collections::BTreeMap::new(), b"");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let world = World::kept([("HOME".into(), "/h".into())].into(), b"");
     let mut seen = 0;
-    for entry in std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()) {
-        let Some(file) = super::project::in_folder(&entry) else { continue };
-        let beside = Beside { env: [("HOME".into(), "/h".into())].into(), ..Beside::default() };
-        let project = super::project::read(&world, &[file], true, &beside).unwrap();
+    for entry in fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()) {
+        let Some(file) = project::in_folder(&entry) else { continue };
+        let project = project::read(&world, &[file], true, &Beside::default()).unwrap();
         let sent = persys_compose::read(&project.text, &project.variables);
         assert_eq!(sent.document, project.reading.document, "{}", entry.display());
         assert!(sent.document.is_some(), "{}", entry.display());

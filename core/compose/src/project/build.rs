@@ -1,7 +1,7 @@
 //! What is built: by Docker where the project is applied, before it is sent.
 
 use super::{Project, plain, tree};
-use crate::finding::Place;
+use crate::finding::{Place, Spot};
 use crate::yaml::{Node, Value};
 
 /// An image that must be built.
@@ -74,7 +74,10 @@ pub(super) fn settle(at: &Place<'_>, root: &mut Node, project: &mut Project) -> 
         let service = image_part(&entry.key);
         let stack = image_part(&project.name);
         let image = said.clone().unwrap_or_else(|| format!("{stack}-{service}"));
-        tree::put(&mut entry.value, "image", build.line, tree::scalar(&image));
+        if said.is_none() {
+            // It stands in no line of any file.
+            tree::put(&mut entry.value, "image", Spot::default(), tree::scalar(&image));
+        }
         if left_out {
             here.ignored("the service is left out");
             continue;
