@@ -64,6 +64,7 @@ impl Site {
             name: "db".to_owned(),
             value: Vec::new(),
             vault: Some(vault),
+            unless_same: false,
         };
         self.secrets.set_secret(request).await.map(tonic::Response::into_inner)
     }
