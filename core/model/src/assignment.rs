@@ -79,6 +79,9 @@ pub struct Grave {
     pub epoch: Epoch,
     /// What is held for it until it is known to be gone.
     pub reserved: Resources,
+    /// The version the node has, where its agent has to be told it once more to stop the copy and keep
+    /// its data.
+    pub version: Option<Version>,
 }
 
 /// Why a workload is in its phase, with a date.

@@ -96,7 +96,7 @@ struct PlaceShape {
 }
 
 #[derive(Serialize, Deserialize)]
-struct VersionShape {
+pub(super) struct VersionShape {
     revision: Arc<str>,
     spec: SpecShape,
 }
@@ -246,7 +246,10 @@ impl PlaceShape {
             paused: self.paused,
             reserved: self.reserved.read()?,
             ports: ports?,
-            version: self.version.map(VersionShape::read).transpose()?,
+            version: self
+                .version
+                .map(|version| version.read("place.version.revision"))
+                .transpose()?,
             shadow: self.shadow,
         })
     }
@@ -265,9 +268,9 @@ impl From<&Version> for VersionShape {
 }
 
 impl VersionShape {
-    fn read(self) -> Result<Version, String> {
+    pub(super) fn read(self, field: &'static str) -> Result<Version, String> {
         Ok(Version {
-            revision: name("place.version.revision", &self.revision, RevisionId::new)?,
+            revision: name(field, &self.revision, RevisionId::new)?,
             spec: Arc::new(self.spec.read()?),
         })
     }

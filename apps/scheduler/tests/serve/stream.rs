@@ -325,7 +325,7 @@ async fn without_its_stream_a_node_is_silent() {
         node: NodeId::new("n1").unwrap(),
         endpoint: Arc::from("stream.invalid:1"),
         host: Arc::from("machine"),
-        at_rest: None,
+        context: None,
     };
     let begun = Instant::now();
     assert_eq!(links.probe(&to).await, Probe::Silent);

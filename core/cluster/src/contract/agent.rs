@@ -1,7 +1,7 @@
 //! One contract agent, as far as this process has spoken with it. All of it may be forgotten: the World
 //! gives unfinished orders again, and the agent is asked for all it holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
@@ -40,6 +40,8 @@ pub(super) struct Copy {
     pub(super) last: Option<State>,
     /// True if the attempt before failed: the agent says so until it comes to the order.
     pub(super) failed_before: bool,
+    /// True if the agent refused the order: it does not come to it by itself.
+    pub(super) refused: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
 }
@@ -119,6 +121,9 @@ pub(super) struct Agent {
     pub(super) watches: BTreeMap<WorkloadId, Watch>,
     /// Removals that were proved, with their time, until a later list is in.
     pub(super) removed: BTreeMap<WorkloadId, Millis>,
+    /// Workloads of which it has another version than the record, by its last list: its heartbeats, which
+    /// name no version, are about that one.
+    pub(super) strays: BTreeSet<WorkloadId>,
     pub(super) list: Listing,
     /// Questions in a row without an answer.
     pub(super) unanswered: u32,
@@ -165,7 +170,8 @@ impl Agent {
 
     /// True if the order for its version is so fresh that the agent may not have come to it.
     pub(super) fn is_coming(&self, workload: &WorkloadId, grace_ms: u64, now: Millis) -> bool {
-        let fresh = |copy: &Copy| !copy.reached && now.since(copy.touched) < grace_ms;
+        let fresh =
+            |copy: &Copy| !copy.refused && !copy.reached && now.since(copy.touched) < grace_ms;
         self.copies.get(workload).is_some_and(fresh)
     }
 

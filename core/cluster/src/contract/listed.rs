@@ -48,6 +48,9 @@ pub(super) fn listed(
             }
             if here.is_other(told) {
                 let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
+                if !here.is_open() && !coming {
+                    agent.strays.insert(workload.clone());
+                }
                 let (epoch, state) = match (here.is_open() && holds, coming) {
                     (true, _) => (epoch, State::Pending),
                     (false, true) => (epoch, last.unwrap_or(State::Unknown)),
@@ -58,6 +61,7 @@ pub(super) fn listed(
                 return made(report(workload, epoch, state), run);
             }
             agent.reached(workload);
+            agent.strays.remove(workload);
             let amiss = matches!(told.meaning(&here.spec, run), Meaning::Amiss { .. });
             let failed = matches!(last, Some(State::Failed(_)));
             let open = here.is_under_way();

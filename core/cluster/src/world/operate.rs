@@ -305,7 +305,7 @@ impl World {
                     self.orphan_leaves(at, id, spec);
                 }
                 let reserved = held.spec.map(|spec| spec.resources.clone()).unwrap_or_default();
-                self.dig(Grave { workload, node, epoch, reserved });
+                self.dig(Grave { workload, node, epoch, reserved, version: None });
                 self.close_unit();
                 self.done(request, "accepted");
             }

@@ -391,6 +391,10 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let phase = slot.assignment.phase;
         if phase == Phase::Backoff && self.may_still_start(at) {
+            if slot.retry_due.is_some_and(|due| due > self.now.mono) {
+                self.join_waiting(at);
+                return;
+            }
             return self.resume_attempt(at);
         }
         if phase == Phase::Backoff {

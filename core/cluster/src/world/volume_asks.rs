@@ -329,7 +329,13 @@ impl World {
         for at in &holders {
             let epoch = self.draw_epoch(None);
             let (workload, node) = (key.order_id(), self.node_id(*at));
-            self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
+            self.dig(Grave {
+                workload,
+                node,
+                epoch,
+                reserved: Resources::default(),
+                version: None,
+            });
         }
         let mut volume = Volume::clone(&volume);
         volume.phase = VolumePhase::Deleting;

@@ -417,7 +417,13 @@ impl World {
             for at in self.who_deletes(&volume) {
                 let epoch = self.draw_epoch(None);
                 let (workload, node) = (key.order_id(), self.node_id(at));
-                self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
+                self.dig(Grave {
+                    workload,
+                    node,
+                    epoch,
+                    reserved: Resources::default(),
+                    version: None,
+                });
             }
         }
     }

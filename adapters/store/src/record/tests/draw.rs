@@ -168,10 +168,13 @@ fn reason() -> impl Strategy<Value = Reason> {
     )
 }
 
+fn version() -> impl Strategy<Value = Version> {
+    (draw_spec::revision(), draw_spec::spec())
+        .prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) })
+}
+
 fn place() -> impl Strategy<Value = Place> {
-    let version = (draw_spec::revision(), draw_spec::spec())
-        .prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) });
-    (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
+    (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version())).prop_map(
         |(node, (epoch, generation), reserved, ports, version)| Place {
             shadow: epoch % 2 == 1,
             node,
@@ -219,8 +222,14 @@ pub(super) fn retry() -> impl Strategy<Value = Retry> {
 }
 
 pub(super) fn grave() -> impl Strategy<Value = Grave> {
-    (workload_id(), node_id(), any::<u64>(), resources()).prop_map(
-        |(workload, node, epoch, reserved)| Grave { workload, node, epoch: Epoch(epoch), reserved },
+    (workload_id(), node_id(), any::<u64>(), resources(), of(version())).prop_map(
+        |(workload, node, epoch, reserved, version)| Grave {
+            workload,
+            node,
+            epoch: Epoch(epoch),
+            reserved,
+            version,
+        },
     )
 }
 

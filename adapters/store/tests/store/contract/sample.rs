@@ -191,6 +191,7 @@ pub fn outcome(number: u64) -> Arc<Reconciliation> {
 
 pub fn grave(node: u64, workload: u64) -> Arc<Grave> {
     Arc::new(Grave {
+        version: None,
         workload: workload_id(workload),
         node: node_id(node),
         epoch: Epoch(9),
