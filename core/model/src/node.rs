@@ -151,6 +151,9 @@ impl Node {
         self.condition == Condition::Ready && self.drain.is_none()
     }
 
+    /// Every word [`Node::status_word`] may give, and those of the contract that it does not give.
+    pub const STATUS_WORDS: [&str; 5] = ["Ready", "Draining", "NotReady", "Active", "Unknown"];
+
     /// The word existing clients know its state by.
     #[must_use]
     pub fn status_word(&self) -> &'static str {

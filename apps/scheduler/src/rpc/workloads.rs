@@ -15,7 +15,7 @@ use persys_proto::convert::view::{summary, workload as shown};
 use tonic::Status;
 
 use super::Control;
-use super::refusal::{in_band, node_id, workload_id};
+use super::refusal::{in_band, known_status, node_id, workload_id};
 use crate::handle::{Looked, Source};
 use crate::permit::Sight;
 
@@ -90,6 +90,7 @@ impl Control {
             text => Some(node_id(text)?),
         };
         let (status, attempts) = (request.status, self.settings.retry_attempts);
+        known_status(&status, shown::status_words())?;
         let sight = Sight::current();
         let workloads = self
             .handle

@@ -72,6 +72,20 @@ async fn bad_input_is_refused_and_leaves_nothing() {
     let answer = client.register_node(empty).await.unwrap().into_inner();
     assert!(!answer.accepted && answer.reason.contains("capabilities"));
 
+    let request =
+        wire::ListWorkloadsRequest { status: "Runnning".to_owned(), ..Default::default() };
+    let refused = client.list_workloads(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("\"Runnning\"; there are Pending, "), "{refused}");
+    let request = wire::ListNodesRequest { status: "up".to_owned() };
+    assert_eq!(code(client.list_nodes(request).await), Code::InvalidArgument);
+    for word in ["updating", "Deleted", "unknown"] {
+        let request = wire::ListWorkloadsRequest { status: word.to_owned(), ..Default::default() };
+        assert!(
+            client.list_workloads(request).await.is_ok(),
+            "existing clients may ask for {word}"
+        );
+    }
     let request = wire::ListEventsRequest { limit: -1, ..Default::default() };
     assert_eq!(code(client.list_events(request).await), Code::InvalidArgument);
     for key in ["", "a=b", "é"] {

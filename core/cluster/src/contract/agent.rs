@@ -12,6 +12,9 @@ use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
+use super::report::UPDATE_GRACE_MS;
+use super::told::{Told, Word};
+
 /// Questions under way at one agent.
 const MOST_ASKED: usize = 8;
 /// Questions in a row without an answer after which only heartbeats count.
@@ -32,6 +35,11 @@ pub(super) struct Copy {
     pub(super) revision: RevisionId,
     /// What it was given to run.
     pub(super) spec: Arc<Spec>,
+    /// Running or at rest.
+    pub(super) run: bool,
+    /// Time of an order to run that the agent was not seen to carry out: it may yet come to it, before it
+    /// comes to this one.
+    pub(super) start_open: Option<Millis>,
     /// Time of the last order: an answer to an earlier question may be about the time before.
     pub(super) touched: Millis,
     /// True once the agent said that it has this version.
@@ -176,10 +184,26 @@ impl Agent {
     }
 
     /// The agent says that it has the version it was given.
-    pub(super) fn reached(&mut self, workload: &WorkloadId) {
+    pub(super) fn reached(&mut self, workload: &WorkloadId, told: &Told) {
         if let Some(copy) = self.copies.get_mut(workload) {
-            copy.reached = true;
+            copy.reached |= told.run.is_none_or(|run| run == copy.run);
+            if told.word == Word::Running || told.run == Some(true) {
+                copy.start_open = None;
+            }
         }
+    }
+
+    /// The order to run before the one that is to be given, if the agent may yet come to it.
+    pub(super) fn open_start(&self, workload: &WorkloadId, run: bool) -> Option<Millis> {
+        let copy = self.copies.get(workload).filter(|_| !run)?;
+        let own = (copy.run && !copy.reached && !copy.refused).then_some(copy.touched);
+        own.or(copy.start_open)
+    }
+
+    /// True if a workload that rests may be started once more, by an order that was given before.
+    pub(super) fn may_yet_start(&self, workload: &WorkloadId, now: Millis) -> bool {
+        let open = self.copies.get(workload).and_then(|copy| copy.start_open);
+        open.is_some_and(|at| now.since(at) < UPDATE_GRACE_MS)
     }
 
     /// A question was answered.

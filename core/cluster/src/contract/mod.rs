@@ -255,11 +255,14 @@ impl ContractAgents {
         let mut copy = |apply: &Apply| {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
             let failed_before = agent.failed_before(&workload, epoch);
+            let start_open = agent.open_start(&workload, apply.run);
             let (reached, last, amiss_since) = (false, None, None);
             let copy = Copy {
                 epoch,
                 revision,
                 spec,
+                run: apply.run,
+                start_open,
                 touched: now,
                 reached,
                 last,

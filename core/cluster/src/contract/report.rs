@@ -286,7 +286,10 @@ fn leaving(
 ) -> bool {
     let done = match (told, &watch.awaits) {
         (None, _) => true,
-        (Some(told), Awaits::Stopped) => told.has_ended(),
+        (Some(told), Awaits::Stopped) => {
+            agent.reached(workload, told);
+            told.has_ended() && !agent.may_yet_start(workload, now)
+        }
         (Some(_), Awaits::Applied | Awaits::Refused(_) | Awaits::Removed) => false,
     };
     let epoch = watch.epoch;
@@ -353,7 +356,11 @@ fn standing(
         agent.list.wanted |= agent.callable && !watch.refused;
         return false;
     }
-    agent.reached(workload);
+    agent.reached(workload, told);
+    if !here.run && agent.may_yet_start(workload, now) {
+        tell(agent, State::Pending, true);
+        return true;
+    }
     let overdue = now.since(watch.since) >= PATIENCE_MS;
     match told.meaning(&here.spec, here.run) {
         Meaning::Missing => false,

@@ -180,3 +180,52 @@ fn a_failed_attempt_keeps_its_room_because_the_agent_may_start_it_by_itself() {
     f.run(20_000);
     assert_eq!(f.phase("web"), Some(Phase::Running), "nothing runs unseen");
 }
+
+#[test]
+fn at_rest_is_believed_only_once_an_earlier_order_to_run_was_carried_out() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.apply("web", "rev-1", container(500, 512), Desired::Stopped);
+    f.run(5_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopped));
+    // It takes the start in and comes to it late; it says Stopped until then.
+    f.their(0).apply_ms = 6_000;
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.apply("web", "rev-1", container(500, 512), Desired::Stopped);
+    f.run(4_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopping), "it may yet be started");
+    f.run(70_000);
+    assert_eq!(f.phase("web"), Some(Phase::Stopped));
+}
+
+#[test]
+fn what_the_agent_keeps_running_is_told_again_to_rest() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.apply("web", "rev-1", container(500, 512), Desired::Stopped);
+    f.run(5_000);
+    // A recovery forgot that it was started again meanwhile.
+    let one = f.their(0).has.get_mut(&workload_id("web")).unwrap();
+    (one.run, one.word) = (true, Word::Running);
+    f.contract.forget(&node_id(0));
+    f.ask(Ask::CheckDrift(None));
+    f.run(10_000);
+    assert!(!f.their(0).has[&workload_id("web")].run);
+    assert_eq!(f.phase("web"), Some(Phase::Stopped));
+}
+
+#[test]
+fn a_version_that_gave_up_leaves_the_next_one_all_its_attempts() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(3_000, 512), Desired::Running);
+    f.run(5_000);
+    f.apply("web", "rev-2", container(8_000, 512), Desired::Running);
+    f.their(0).ends_as = (Word::Failed, "this time it did not work");
+    let one = f.their(0).has.get_mut(&workload_id("web")).unwrap();
+    (one.word, one.message) = (Word::Failed, "this time it did not work");
+    f.run(300_000);
+    assert_eq!(f.phase("web"), Some(Phase::Pending), "{:?}", f.assignment("web"));
+    assert!(f.c.store.snapshot.retries.is_empty(), "none of them was rev-2's");
+}
