@@ -210,6 +210,7 @@ mod tests {
                 workload: WorkloadId::fixed("shop"),
                 project: "p".to_owned(),
                 service: service.to_owned(),
+                number: String::new(),
             },
             state: Existing::Running,
         };

@@ -35,7 +35,7 @@ pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
-    Logs, Restart, Run, Why,
+    Logs, Restart, Restarts, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.
@@ -163,6 +163,13 @@ pub(crate) enum Command {
     Init(Init),
     /// Write the completion script of a shell.
     Completion(Completion),
+    /// Print names, for completion scripts.
+    #[command(hide = true)]
+    Names {
+        /// Of what.
+        #[arg(value_enum)]
+        of: Names,
+    },
     /// Write a manual page for every command.
     Man(Man),
     /// Say which version this is.
@@ -186,6 +193,15 @@ pub(crate) enum ConfigCommand {
         /// Its name, as `config` lists it.
         context: String,
     },
+}
+
+/// Things that have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Names {
+    /// Workloads.
+    Workloads,
+    /// Nodes.
+    Nodes,
 }
 
 /// Completion.

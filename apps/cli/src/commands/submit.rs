@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
-use super::explain;
+use super::{explain, once};
 use crate::args::{Apply, Run};
 use crate::connect::Client;
 use crate::manifest::{self, Beside, Wanted};
@@ -28,10 +28,14 @@ pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     if let Some(apply) = compose_file(run)? {
         return Box::pin(self::apply(shell, &apply)).await;
     }
+    once::no_terminal(run)?;
     let mut request = manifest::options::request(&shell.world, run)?;
     put_in(&mut request, run.namespace.as_deref())?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
+    if run.rm {
+        return Box::pin(once::run(shell, &client, &wanted)).await;
+    }
     Box::pin(submit(shell, &client, &[wanted], run.detach)).await
 }
 
@@ -50,6 +54,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
         !run.command.is_empty() || run.entrypoint.is_some(),
         run.cpu.is_some() || run.memory.is_some() || run.disk.is_some(),
         run.privileged,
+        run.rm || run.interactive || run.tty,
     ];
     if of_containers.contains(&true) {
         return Err(Problem::usage(format!("{} is a file, not an image", run.image))
