@@ -58,6 +58,9 @@ mod tests {
         fn runs(&self) -> Kind {
             self.kind("web:1")
         }
+        fn hears(&self) -> (Kind, &'static str, usize) {
+            (self.runs(), "is simulated", 1)
+        }
         fn exits(&self, code: i32) -> Kind {
             self.kind(&format!("exit:{code}"))
         }
@@ -98,6 +101,7 @@ mod tests {
     keeps!(
         lifecycle_twice,
         what_is_paused_is_shown_resumed_stopped_and_removed,
+        what_runs_is_signalled_for_the_secrets_that_changed,
         labels_are_listed,
         exclusive_work_is_known,
         other_revision_is_refused,

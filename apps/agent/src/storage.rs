@@ -14,7 +14,7 @@ use persys_model::spec::{Kind, Spec};
 use persys_model::volume::VolumeKey;
 use persys_node::input::{Observation, Seen as Held};
 use persys_runtime::runtime::{Health, Progress, Thing};
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 use persys_volumes::{Seen, Volumes};
 
 /// A runtime whose workloads have volumes.
@@ -93,6 +93,10 @@ impl Runtime for WithVolumes {
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
         self.inner.pause(workload).await
+    }
+
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        self.inner.signal(refresh).await
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {

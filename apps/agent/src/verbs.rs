@@ -9,7 +9,7 @@ use persys_model::spec::STOP_GRACE_MS;
 use persys_node::effects::{Run, Verb};
 use persys_node::input::{Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 
 use crate::operations::part;
 use crate::progress::ProgressReports;
@@ -21,6 +21,7 @@ const STOP_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
+        Verb::Refresh { .. } => "signal",
         Verb::Pause => "pause",
         Verb::Stop => "stop",
         Verb::Remove { .. } => "remove",
@@ -79,6 +80,10 @@ async fn carry_out(
                 }
                 started => started,
             }
+        }
+        Verb::Refresh { spec, secrets, changed } => {
+            let workload = workload.clone();
+            runtime.signal(&Refresh { workload, spec, secrets, changed }).await
         }
         Verb::Pause => runtime.pause(workload).await,
         Verb::Stop => runtime.stop(workload, STOP_GRACE).await,

@@ -23,6 +23,7 @@ pub mod policy;
 mod property;
 mod read;
 mod service;
+mod signal;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ pub use service::{
     MountSource, Names, Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
     secret_file,
 };
+pub use signal::Signal;
 
 /// What came of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::service::{
     Attachment, Condition, Endpoint, Health, Identity, Limits, Mount, MountSource, Names,
     Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
 };
+use crate::signal::Signal;
 
 fn name() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9][a-zA-Z0-9_-]{0,8}"
@@ -324,7 +325,8 @@ proptest! {
         for service in document.services.values_mut() {
             let most = service.limits.cpu_millicores.unwrap_or(u64::MAX);
             service.limits.reserved_cpu_millicores = cpu.map(|cpu| cpu.min(most));
-            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4 };
+            let signal = Some(Signal::Usr1).filter(|_| mode % 2 == 0);
+            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4, signal };
             let source = MountSource::Secret(secret);
             let target = "/run/secrets/of the $stack".to_owned();
             service.mounts.push(Mount { source, target, read_only: true });

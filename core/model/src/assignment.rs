@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::id::{NodeId, RevisionId, WorkloadId};
+use crate::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use crate::phase::Phase;
 use crate::resources::Resources;
 use crate::spec::HostPort;
@@ -46,6 +46,8 @@ pub struct Place {
     pub ports: Vec<HostPort>,
     /// What it carries out, once the user wants something newer for which there is no room yet.
     pub version: Option<Version>,
+    /// Digests of the values its node was given of secrets that what runs is signalled for.
+    pub values: BTreeMap<SecretName, Arc<str>>,
     /// True if this decision was made in shadow: what is ordered has no published ports.
     pub shadow: bool,
 }

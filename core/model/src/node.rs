@@ -45,6 +45,9 @@ pub struct NodeFacts {
     pub fence: bool,
     /// True if its agent can pause workloads. Those of earlier releases cannot.
     pub pauses: bool,
+    /// True if its agent can give new values of secrets to what runs and signal it. Those of earlier
+    /// releases cannot.
+    pub signals: bool,
     /// What it cannot run, with a sentence for people on why and what to do about it.
     pub missing: BTreeMap<WorkloadType, Arc<str>>,
 }

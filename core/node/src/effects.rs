@@ -1,10 +1,11 @@
 //! Everything an agent can do, as data.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::failure::FailureReason;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::link::{Beat, Registration};
 use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
@@ -73,6 +74,15 @@ pub enum Verb {
         secrets: Arc<SecretValues>,
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
+    },
+    /// Give what runs the new values of these secrets, and tell it by the signals its spec names.
+    Refresh {
+        /// What runs.
+        spec: Arc<Spec>,
+        /// All its secrets.
+        secrets: Arc<SecretValues>,
+        /// Those that changed.
+        changed: BTreeSet<SecretName>,
     },
     /// Give its processes no CPU time, keep all they have. A start of the same revision resumes it.
     Pause,

@@ -266,6 +266,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }

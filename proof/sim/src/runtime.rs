@@ -108,6 +108,8 @@ impl Runtime {
                 self.claim(workload, spec);
                 (Outcome::Done, self.start(workload, *epoch, revision, spec))
             }
+            // Its programs have no secrets to read.
+            Verb::Refresh { .. } => (Outcome::Done, Change::Nothing),
             Verb::Pause => (self.pause(workload), Change::Nothing),
             Verb::Stop => {
                 let ended = self.stop(workload, 0);

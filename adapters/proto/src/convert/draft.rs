@@ -80,8 +80,8 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
 }
 
 fn secret(one: wire::SecretUse) -> SecretDraft {
-    let wire::SecretUse { name, env, path, mode, uid, gid } = one;
-    SecretDraft { name, env, path, mode, uid: uid.into(), gid: gid.into() }
+    let wire::SecretUse { name, env, path, mode, uid, gid, signal } = one;
+    SecretDraft { name, env, path, mode, uid: uid.into(), gid: gid.into(), signal }
 }
 
 fn container(body: wire::ContainerSpec) -> ContainerDraft {

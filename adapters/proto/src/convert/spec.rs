@@ -7,7 +7,7 @@
 use persys_model::fault::Faults;
 use persys_model::labels::{Constraint, Rule, Toleration};
 use persys_model::resources::Disk;
-use persys_model::secret::{SecretSeen, SecretUse};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::check::check;
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Limits, Port, RestartPolicy, Swap};
@@ -115,13 +115,14 @@ fn secret(SecretUse { secret, seen }: &SecretUse) -> wire::SecretUse {
         SecretSeen::Env(env) => {
             wire::SecretUse { name, env: env.to_string(), ..wire::SecretUse::default() }
         }
-        SecretSeen::File { path, mode, uid, gid } => wire::SecretUse {
+        SecretSeen::File { path, mode, uid, gid, signal } => wire::SecretUse {
             name,
             env: String::new(),
             path: path.to_string(),
             mode: format!("{mode:04o}"),
             uid: *uid,
             gid: *gid,
+            signal: signal.map(Signal::word).unwrap_or_default().to_owned(),
         },
     }
 }

@@ -45,6 +45,7 @@ fn secrets(r: &mut Random, kind: usize) -> Vec<SecretDraft> {
         mode: if nth == 0 { String::new() } else { r.word(&["", "0444", "600"]) },
         uid: if nth == 0 { 0 } else { r.pick(&[0, 1000]) },
         gid: 0,
+        signal: if kind == 0 && nth != 0 { r.word(&["", "SIGHUP", "USR2"]) } else { String::new() },
     })
 }
 

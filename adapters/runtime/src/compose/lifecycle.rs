@@ -25,7 +25,7 @@ use crate::docker::call;
 use crate::docker::identity;
 use crate::error::Error;
 use crate::process::{Ended, ProcessError};
-use crate::runtime::Start;
+use crate::runtime::{Refresh, Start};
 
 use super::book::{self, Record, Version};
 use super::observe::{Piece, ended, judge, lacking};
@@ -73,6 +73,32 @@ impl Compose {
         }
         for piece in pieces.iter().filter(|piece| piece.state == Existing::Running) {
             self.docker.pause_by_id(&piece.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Signals the services that see what changed. Those that have done their work see nothing any more.
+    pub(super) async fn signal_services(&self, refresh: &Refresh) -> Result<(), Error> {
+        let document = document_of(stack_of(&refresh.spec)?)?;
+        let signals =
+            document.signals(|name| refresh.changed.iter().any(|one| one.as_str() == name));
+        let pieces = self.pieces(Some(&refresh.workload)).await?;
+        let refused = || Error::Refused { verb: "signal", detail: "it does not run".to_owned() };
+        if !pieces.iter().any(|piece| piece.state.is_alive()) {
+            return Err(refused());
+        }
+        for piece in pieces.iter().filter(|piece| piece.state.is_alive()) {
+            let service = &*piece.mark.service;
+            for signal in signals.get(service).into_iter().flatten() {
+                let sent = match piece.state {
+                    Existing::Running => self.docker.signal_by_id(&piece.id, *signal).await,
+                    Existing::Created
+                    | Existing::Paused { .. }
+                    | Existing::Stuck { .. }
+                    | Existing::Exited { .. } => Err(refused()),
+                };
+                sent.map_err(|cause| words::in_service(Some(service), cause))?;
+            }
         }
         Ok(())
     }

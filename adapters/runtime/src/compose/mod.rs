@@ -34,7 +34,7 @@ use persys_node::input::{Observation, Seen};
 
 use crate::docker::Docker;
 use crate::error::Error;
-use crate::runtime::{Health, Progress, Runtime, Start, Thing, observation};
+use crate::runtime::{Health, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use book::Book;
 use program::Finder;
@@ -127,6 +127,11 @@ impl Runtime for Compose {
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
         self.hold_still(workload).await
+    }
+
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        let _turn = self.turns.take(&refresh.workload).await;
+        self.signal_services(refresh).await
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {

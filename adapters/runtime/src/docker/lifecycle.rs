@@ -10,10 +10,11 @@
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-    StartContainerOptions, StopContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
 };
 use persys_model::id::WorkloadId;
+use persys_model::secret::Signal;
 use persys_model::spec::fill::VERSIONS;
 use persys_model::spec::{ContainerSpec, HostPort, Protocol};
 use persys_node::input::Existing;
@@ -156,6 +157,16 @@ impl Docker {
             // Somebody was faster, or it has ended: whoever looks next sees which.
             Reply::No(no) if no.message.contains("already paused") => Ok(()),
             Reply::No(no) => Err(Error::Refused { verb: "pause", detail: no.message }),
+        }
+    }
+
+    pub(crate) async fn signal_by_id(&self, id: &str, signal: Signal) -> Result<(), Error> {
+        let options = KillContainerOptionsBuilder::default().signal(signal.word()).build();
+        let client = self.client()?;
+        let call = client.kill_container(id, Some(options));
+        match call::ask("signal", self.settings.deadlines.act, call).await? {
+            Reply::Yes(()) => Ok(()),
+            Reply::No(no) => Err(Error::Refused { verb: "signal", detail: no.message }),
         }
     }
 

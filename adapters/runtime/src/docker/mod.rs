@@ -48,11 +48,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ContainerSpec, Kind, Spec};
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{Existing, Observation, Seen};
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing, observation};
+use crate::runtime::{Health, Owner, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use settings::Settings;
 
@@ -120,6 +120,20 @@ impl Runtime for Docker {
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {
         self.hold_still(workload).await
+    }
+
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        match self.ours(&refresh.workload).await? {
+            Some(ours) if ours.seen.state == Existing::Running => {
+                for signal in refresh.signals() {
+                    self.signal_by_id(&ours.id, signal).await?;
+                }
+                Ok(())
+            }
+            Some(_) | None => {
+                Err(Error::Refused { verb: "signal", detail: "it does not run".to_owned() })
+            }
+        }
     }
 
     async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {

@@ -22,7 +22,9 @@ use tokio::sync::broadcast;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::inside::Wakeup;
-use crate::runtime::{Fetched, Health, Progress, Published, Runtime, Start, Thing, observation};
+use crate::runtime::{
+    Fetched, Health, Progress, Published, Refresh, Runtime, Start, Thing, observation,
+};
 
 use script::Script;
 
@@ -343,6 +345,21 @@ impl Runtime for Sim {
         made.seen.state = Existing::PAUSED;
         drop(state);
         self.hint(Wakeup::Workload(workload.clone()));
+        Ok(())
+    }
+
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        let mut state = self.answering()?;
+        let made = state.ours.get_mut(&refresh.workload);
+        let made = made.filter(|made| made.seen.state == Existing::Running).ok_or_else(|| {
+            Error::Refused { verb: "signal", detail: "it does not run".to_owned() }
+        })?;
+        // What is simulated prints each signal it gets.
+        for signal in refresh.signals() {
+            made.print(signal.word().to_owned());
+        }
+        drop(state);
+        self.hint(Wakeup::Workload(refresh.workload.clone()));
         Ok(())
     }
 

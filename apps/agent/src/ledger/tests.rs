@@ -49,6 +49,7 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         ),
         completed: true,
         started: true,
+        untold: [SecretName::fixed("db")].into(),
     }
 }
 

@@ -79,6 +79,7 @@ mod tests {
             gave_up: None,
             completed: false,
             started: false,
+            untold: std::collections::BTreeSet::new(),
         };
         let intents = BTreeMap::from([(WorkloadId::new("db").unwrap(), intent)]);
         Ledger { intents, ..Ledger::default() }

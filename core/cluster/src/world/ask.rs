@@ -33,7 +33,7 @@ impl World {
             Ask::Delete(workload) => self.ask_delete(request, &workload),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
             Ask::Resume(workload) => self.ask_resume(request, &workload),
-            Ask::Keep(entry) => self.keep(request, entry),
+            Ask::Keep(entry) => self.keep(request, &entry),
             Ask::Forget(key) => self.forget(request, &key),
             Ask::Redeem(claim) => self.redeem(request, &claim),
             // Written down before it gets here.

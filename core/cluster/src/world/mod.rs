@@ -74,6 +74,7 @@ pub use drift_view::DriftView;
 pub use foresee::{Action, Foreseen, Wish};
 pub use judge::{Judged, Verdict};
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
+pub use secrets::NewValue;
 pub use slots::WorkloadIndex;
 pub use tally::Tally;
 pub use view::{NodeView, WorkloadView};

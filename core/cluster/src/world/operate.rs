@@ -347,6 +347,7 @@ impl World {
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
+            values: BTreeMap::new(),
             shadow: false,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());

@@ -61,6 +61,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }

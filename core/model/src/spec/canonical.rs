@@ -144,12 +144,16 @@ impl Fold {
                 self.tag(1);
                 self.text(name);
             }
-            SecretSeen::File { path, mode, uid, gid } => {
-                self.tag(2);
+            SecretSeen::File { path, mode, uid, gid, signal } => {
+                // Without a signal it is the tag that files had before there were any.
+                self.tag(if signal.is_some() { 3 } else { 2 });
                 self.text(path);
                 self.number(*mode);
                 self.number(*uid);
                 self.number(*gid);
+                if let Some(signal) = signal {
+                    self.text(signal.word());
+                }
             }
         }
     }

@@ -61,6 +61,8 @@ pub struct SecretDraft {
     pub uid: i64,
     /// Its group inside.
     pub gid: i64,
+    /// Sent to the program when the value changes; empty means none.
+    pub signal: String,
 }
 
 /// `ResourceRequirements`.

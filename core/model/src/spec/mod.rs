@@ -17,10 +17,10 @@ pub mod volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::{DriverName, NamespaceName, NodeId};
+use crate::id::{DriverName, NamespaceName, NodeId, SecretName};
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
-use crate::secret::SecretUse;
+use crate::secret::{SecretUse, Signal};
 
 use volume::{ManagedVolume, VolumeDriver};
 
@@ -56,6 +56,13 @@ impl Spec {
     #[must_use]
     pub fn adopt_on(&self) -> Option<NodeId> {
         self.metadata.get(ADOPT_ON_KEY).and_then(|text| NodeId::new(text).ok())
+    }
+
+    /// The secrets whose new values are told to what runs, with the signal that tells it.
+    #[must_use]
+    pub fn signals(&self) -> BTreeMap<&SecretName, Signal> {
+        let uses = self.secrets.iter();
+        uses.filter_map(|used| Some((&used.secret, used.signal()?))).collect()
     }
 
     /// The namespace it is in: the one it names, or the default one.

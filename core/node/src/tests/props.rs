@@ -208,6 +208,10 @@ impl World {
                 let stuck = self.stuck.contains(workload) && self.agent.confirmed(workload);
                 assert!(over || ordered || stuck, "stopped without an order");
             }
+            Verb::Refresh { changed, .. } => {
+                let intent = intent.expect("new values have an intent");
+                assert!(self.agent.confirmed(workload) && intent.untold == *changed);
+            }
             Verb::Pause => {
                 let intent = intent.expect("a pause has an intent");
                 assert!(self.agent.confirmed(workload) && intent.goal == Goal::Pause);

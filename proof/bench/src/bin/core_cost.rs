@@ -194,6 +194,7 @@ impl Cluster {
             labels: BTreeMap::new(),
             fence: true,
             pauses: true,
+            signals: true,
             missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };

@@ -225,6 +225,13 @@ impl Check {
                 }
                 self.started(now, node, id, *epoch);
             }
+            Verb::Refresh { changed, .. } => {
+                if intent.is_none_or(|intent| intent.untold != *changed) {
+                    self.violate(now, "intent before effect", || {
+                        format!("n{node} signals {id}, on disk is {intent:?}")
+                    });
+                }
+            }
             Verb::Pause => {
                 if intent.is_none_or(|intent| intent.goal != Goal::Pause) {
                     self.violate(now, "intent before effect", || {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use persys_model::id::{RevisionId, SecretName, VolumeName};
 use persys_model::labels::{Constraint, Rule, Toleration};
-use persys_model::secret::{SecretSeen, SecretUse};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Bind, Limits, Port, RestartPolicy, Swap};
 use persys_model::spec::secret::Secret;
@@ -259,8 +259,16 @@ pub(super) fn spec() -> impl Strategy<Value = Spec> {
 }
 
 fn used() -> impl Strategy<Value = SecretUse> {
-    let file = ("[/a-z]{1,9}", 0_u32..0o1000, any::<u32>(), any::<u32>())
-        .prop_map(|(path, mode, uid, gid)| SecretSeen::File { path: path.into(), mode, uid, gid });
+    let signal = of(select(Signal::ALL.to_vec()));
+    let file = ("[/a-z]{1,9}", 0_u32..0o1000, any::<u32>(), any::<u32>(), signal).prop_map(
+        |(path, mode, uid, gid, signal)| SecretSeen::File {
+            path: path.into(),
+            mode,
+            uid,
+            gid,
+            signal,
+        },
+    );
     let env = "[A-Z]{1,9}".prop_map(|name| SecretSeen::Env(name.into()));
     ("[a-z]{1,9}", prop_oneof![file, env])
         .prop_map(|(name, seen)| SecretUse { secret: SecretName::new(&name).unwrap(), seen })

@@ -165,5 +165,10 @@ pub(super) fn secret() -> Vec<Field> {
         field("mode", "`0400`", "Its permissions, in eights, in quotes"),
         field("uid", "0", "Its owner inside"),
         field("gid", "0", "Its group inside"),
+        field(
+            "signal",
+            "none",
+            "Sent when the value changes, after the file was rewritten: `SIGHUP`, `SIGUSR1` or `SIGUSR2`. Without one, what runs keeps the value it was started with. Not for a variable, not in a VM",
+        ),
     ]
 }

@@ -93,6 +93,7 @@ const SHARED: &[Change] = &[
     ("secret mode", |d| d.secrets = vec![SecretDraft { mode: "0444".into(), ..secret() }]),
     ("secret owner", |d| d.secrets = vec![SecretDraft { uid: 5, ..secret() }]),
     ("secret group", |d| d.secrets = vec![SecretDraft { gid: 5, ..secret() }]),
+    ("secret signal", |d| d.secrets = vec![SecretDraft { signal: "HUP".into(), ..secret() }]),
 ];
 
 const COMPOSE: &[Change] = &[
@@ -196,7 +197,7 @@ fn every_field_has_a_row() {
         VolumeDraft {
             name, driver, size_gb, access_mode, fs_type, mount_path, read_only, retain_policy
         }
-        SecretDraft { name, env, path, mode, uid, gid }
+        SecretDraft { name, env, path, mode, uid, gid, signal }
         Draft { workload_type, resources, container, compose, vm, metadata, placement, secrets }
     };
     // Lists and parts have no row of their own, but the rows of what is in them.
