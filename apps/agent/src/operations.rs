@@ -45,7 +45,7 @@ impl Operation {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
             }
             Verb::Pause => ("pause", "Paused", None, None),
-            Verb::Stop => ("stop", "Stopped", None, None),
+            Verb::Stop { .. } => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
         let task = action.task_id();

@@ -1,9 +1,10 @@
 //! Stopping and removing stacks, through Docker alone.
 //!
-//! What depends on others ends first. A stop never takes longer than its grace: what one rank of
-//! services used of it the next ranks do not have.
+//! What depends on others ends first, and each container has the grace it was made with. A stop that
+//! may take only so long never takes longer: what one rank of services used of it the next ranks do not
+//! have.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bollard::models::Volume;
@@ -11,8 +12,8 @@ use bollard::query_parameters::{
     ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
 use futures::future::{join_all, try_join3};
+use persys_compose::ending;
 use persys_model::id::WorkloadId;
-use persys_model::spec::STOP_GRACE_MS;
 use tokio::time::Instant;
 
 use crate::docker::call::{self, No, Reply};
@@ -23,42 +24,64 @@ use super::Compose;
 use super::book::{Record, Version};
 use super::observe::Piece;
 
-/// How long a stack that is removed has to end by itself, as it has with the program.
-const REMOVAL_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
-
 impl Compose {
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
         let pieces = self.pieces(Some(workload)).await?;
-        self.end(workload, &pieces, grace).await
+        self.end(workload, &pieces, within).await
     }
 
     async fn end(
         &self,
         workload: &WorkloadId,
         pieces: &[Piece],
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
-        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
-        if running.is_empty() {
+        if !pieces.iter().any(|piece| piece.state.is_alive()) {
             return Ok(());
         }
-        let deadline = Instant::now() + grace;
         let record = self.book.record(workload);
         if record.good.is_some() && !record.rested {
             self.book.keep(workload, Record { rested: true, ..Record::clone(&record) }).await?;
         }
-        for rank in ranks(record.judged_by(), &running) {
-            let left = deadline.saturating_duration_since(Instant::now());
+        self.end_in_order(record.judged_by(), pieces, within).await
+    }
+
+    /// Ends those of `pieces` that run, in the order of `version`.
+    async fn end_in_order(
+        &self,
+        version: Option<&Version>,
+        pieces: &[Piece],
+        within: Option<Duration>,
+    ) -> Result<(), Error> {
+        let deadline = within.map(|within| Instant::now() + within);
+        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
+        for rank in ranks(version, &running) {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let stops = rank.iter().map(|piece| self.docker.stop_by_id(&piece.id, left));
             for stopped in join_all(stops).await {
                 stopped?;
             }
         }
         Ok(())
+    }
+
+    /// Ends and removes containers of services that `version` does not have. The program would kill
+    /// them unasked.
+    pub(super) async fn retire(
+        &self,
+        workload: &WorkloadId,
+        version: &Version,
+    ) -> Result<(), Error> {
+        let mut pieces = self.pieces(Some(workload)).await?;
+        pieces.retain(|piece| !version.services.contains_key(&piece.mark.service));
+        let record = self.book.record(workload);
+        self.end_in_order(record.good.as_ref(), &pieces, None).await?;
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, false));
+        join_all(removals).await.into_iter().collect()
     }
 
     pub(super) async fn leave_nothing(
@@ -72,7 +95,7 @@ impl Compose {
             self.volumes_to_remove(workload, purge),
         )
         .await?;
-        self.end(workload, &pieces, REMOVAL_GRACE).await?;
+        self.end(workload, &pieces, None).await?;
         let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, purge));
         for removed in join_all(removals).await {
             removed?;
@@ -158,19 +181,16 @@ fn ranks<'a>(version: Option<&Version>, pieces: &[&'a Piece]) -> Vec<Vec<&'a Pie
     for piece in pieces {
         left.entry(&piece.mark.service).or_default().push(piece);
     }
-    let mut ranks = Vec::new();
-    while !left.is_empty() {
-        let needed: BTreeSet<&str> = left
-            .keys()
-            .filter_map(|name| version.services.get(*name))
-            .flat_map(|shape| shape.after.iter().map(String::as_str))
-            .collect();
-        let free: Vec<&str> = left.keys().copied().filter(|name| !needed.contains(name)).collect();
-        // Those that need each other in a circle end together.
-        let free = if free.is_empty() { left.keys().copied().collect() } else { free };
-        ranks.push(free.into_iter().filter_map(|name| left.remove(name)).flatten().collect());
-    }
-    ranks
+    let after = |name: &'_ &str| {
+        let shape = version.services.get(*name);
+        shape.into_iter().flat_map(|shape| shape.after.iter().map(String::as_str))
+    };
+    let names: Vec<&str> = left.keys().copied().collect();
+    let ranks = ending::ranks(names.iter().map(|name| (*name, after(name))));
+    let pieces = |rank: Vec<&str>| {
+        rank.into_iter().filter_map(|name| left.get(name)).flatten().copied().collect()
+    };
+    ranks.into_iter().map(pieces).collect()
 }
 
 #[cfg(test)]

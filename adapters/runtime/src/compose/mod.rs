@@ -129,9 +129,9 @@ impl Runtime for Compose {
         self.hold_still(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
-        self.let_end(workload, grace).await
+        self.let_end(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

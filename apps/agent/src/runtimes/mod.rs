@@ -426,9 +426,9 @@ impl Runtime for Runtimes {
         Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() })
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         for part in &self.parts {
-            part.about(workload, part.runtime.stop(workload, grace).await)?;
+            part.about(workload, part.runtime.stop(workload, within).await)?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ fn orphan_collected_removes_what_nobody_named() {
     rig.wait(4_999);
     assert!(rig.verbs.is_empty());
     rig.wait(1);
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
+    assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn late_look_believed_ends_the_version_that_was_just_started() {
         rig.observe(vec![seen(6, "b", Existing::Running)]);
     }
     rig.step(Input::Observed(first, Observation::Complete(old)));
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
+    assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
 #[test]

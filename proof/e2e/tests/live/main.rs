@@ -34,6 +34,8 @@ mod shadow;
 #[cfg(test)]
 mod stacks;
 #[cfg(test)]
+mod stops;
+#[cfg(test)]
 mod typed;
 #[cfg(test)]
 mod volumes;

@@ -33,7 +33,7 @@ fn good(version: &str) -> String {
     ))
 }
 
-fn request(id: &str, revision: &str, file: String) -> api::ApplyWorkloadRequest {
+pub(crate) fn request(id: &str, revision: &str, file: String) -> api::ApplyWorkloadRequest {
     let stack = api::ComposeSpec {
         source_type: "inline".to_owned(),
         inline_yaml: file,

@@ -232,12 +232,12 @@ impl Check {
                     });
                 }
             }
-            Verb::Stop | Verb::Remove { .. } => {
+            Verb::Stop { .. } | Verb::Remove { .. } => {
                 let Some(thing) = host.runtime.things.get(id).filter(|thing| thing.runs()) else {
                     return;
                 };
                 let stuck = matches!(thing.state, Existing::Stuck { .. });
-                if (thing.is_exclusive() || stuck) && run.verb == Verb::Stop {
+                if (thing.is_exclusive() || stuck) && matches!(run.verb, Verb::Stop { .. }) {
                     return;
                 }
                 let buried = host.disk.ledger.tombstones.get(id);
