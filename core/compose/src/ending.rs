@@ -32,9 +32,9 @@ impl Document {
     /// `default_ms`.
     #[must_use]
     pub fn stop_grace_ms(&self, default_ms: u64) -> u64 {
-        let needs = self.services().map(|service| {
-            (service.name.as_str(), service.depends_on.keys().map(String::as_str))
-        });
+        let needs = self
+            .services()
+            .map(|service| (service.name.as_str(), service.depends_on.keys().map(String::as_str)));
         let grace = |name: &&str| {
             let service = self.service(name);
             service.and_then(|service| service.process.stop_grace_ms).unwrap_or(default_ms)
@@ -58,7 +58,11 @@ mod tests {
             [("api", &["db", "cache"]), ("cache", &[]), ("db", &[]), ("web", &["api"])];
         assert_eq!(order(&shop), [vec!["web"], vec!["api"], vec!["cache", "db"]]);
         assert_eq!(order(&[("a", &["b"]), ("b", &["a"])]), [vec!["a", "b"]], "a circle");
-        assert_eq!(order(&[("web", &["gone"])]), [vec!["web"]], "what is not there is not waited for");
+        assert_eq!(
+            order(&[("web", &["gone"])]),
+            [vec!["web"]],
+            "what is not there is not waited for"
+        );
     }
 
     #[test]

@@ -183,7 +183,8 @@ impl Version {
     /// Longest time in which all of it ends by itself.
     pub(super) fn grace(&self) -> Duration {
         let document = persys_compose::read(&self.document, &BTreeMap::new()).document;
-        let grace = document.map_or(STOP_GRACE_MS, |document| document.stop_grace_ms(STOP_GRACE_MS));
+        let grace =
+            document.map_or(STOP_GRACE_MS, |document| document.stop_grace_ms(STOP_GRACE_MS));
         Duration::from_millis(grace)
     }
 }

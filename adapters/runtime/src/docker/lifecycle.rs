@@ -181,11 +181,7 @@ impl Docker {
 
     /// Asks a container to end by its own signal, and ends it when its own grace is over, or `within`
     /// if that is shorter.
-    pub(crate) async fn stop_by_id(
-        &self,
-        id: &str,
-        within: Option<Duration>,
-    ) -> Result<(), Error> {
+    pub(crate) async fn stop_by_id(&self, id: &str, within: Option<Duration>) -> Result<(), Error> {
         let own = self.grace_of(id).await?;
         self.end_by_id(id, within.map_or(own, |within| within.min(own))).await
     }

@@ -1,5 +1,6 @@
 //! Whatever ends at our hand is asked to end first, and has its grace.
 
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,7 @@ use crate::program;
 use crate::stacks;
 
 /// Takes a moment to end when it is asked to, and says so last.
-const SAYS: &str =
-    "trap 'sleep 1; echo asked; exit 0' TERM; echo up; while :; do sleep 0.1; done";
+const SAYS: &str = "trap 'sleep 1; echo asked; exit 0' TERM; echo up; while :; do sleep 0.1; done";
 
 /// What a container prints until it ends, also if it is removed then.
 pub(crate) struct Output(Child);
@@ -22,8 +22,15 @@ pub(crate) struct Output(Child);
 impl Output {
     /// Follows a container that has begun to print.
     pub(crate) async fn of(id: &str) -> Self {
+        Self::of_run(1, id).await
+    }
+
+    /// Follows a container that has begun to print for the so manyth time.
+    async fn of_run(run: usize, id: &str) -> Self {
         let begun = Instant::now();
-        while !Engine::shared().docker(&["logs", id]).contains("up") {
+        let runs =
+            || Engine::shared().docker(&["logs", id]).lines().filter(|line| *line == "up").count();
+        while runs() < run {
             assert!(begun.elapsed() < Duration::from_secs(20), "{id} says nothing");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -76,9 +83,9 @@ async fn a_container_is_asked_to_stop_by_update_stop_delete_move_and_drain() {
     assert_eq!(second.all().await, "up\nasked\n", "stop");
     stack.wish(&id, "Running").await;
     stack.until_status(&id, "Running").await;
-    let third = Output::of(&only(&stack, &id).await.id).await;
+    let third = Output::of_run(2, &only(&stack, &id).await.id).await;
     stack.delete(&id).await;
-    assert!(third.all().await.ends_with("up\nasked\n"), "delete");
+    assert_eq!(third.all().await, "up\nasked\nup\nasked\n", "delete");
     assert_eq!(Engine::shared().containers(&stack.cluster).await, []);
 
     let moved = Wish { id: stack.id("moved"), ..wish.clone() };
@@ -133,18 +140,31 @@ async fn the_grace_is_the_specs_own_and_the_signal_the_images() {
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
 
     let image = format!("persys-test/usr1-{}:1", stack.cluster);
-    let engine = Engine::shared();
-    let made = engine.docker(&["create", IMAGE, "true"]);
-    engine.docker(&["commit", "--change", "STOPSIGNAL SIGUSR1", &made, &image]);
-    engine.docker(&["rm", &made]);
+    image_with_signal(&image);
     let id = stack.id("usr1");
     let mut wish = Wish::shell(&id, &SAYS.replace("TERM", "USR1"));
     wish.container.image.clone_from(&image);
     let output = runs(&mut stack, &wish).await;
     stack.delete(&id).await;
     let said = output.all().await;
-    engine.docker(&["rmi", &image]);
+    Engine::shared().docker(&["rmi", &image]);
     assert_eq!(said, "up\nasked\n");
+}
+
+/// The image of the tests with another signal to end by.
+fn image_with_signal(name: &str) {
+    let mut build = Command::new("docker")
+        .args(["-H", &Engine::shared().host, "build", "--tag", name, "-"])
+        // The one that needs no plugin.
+        .env("DOCKER_BUILDKIT", "0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("docker: run hack/docker-up");
+    let lines = format!("FROM {IMAGE}\nSTOPSIGNAL SIGUSR1\n");
+    build.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(build.wait().unwrap().success(), "no image");
 }
 
 /// A service that says when it is asked to end, after so many seconds, on this signal.

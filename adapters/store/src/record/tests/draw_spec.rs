@@ -60,13 +60,9 @@ fn limits() -> impl Strategy<Value = Limits> {
         any::<u64>().prop_map(Swap::TotalBytes)
     ];
     let open = (any::<bool>(), any::<bool>()).prop_map(|(cpu, memory)| Open { cpu, memory });
-    (of(any::<u32>()), of(any::<u64>()), swap, open)
-        .prop_map(|(cpu_shares, memory_bytes, swap, open)| Limits {
-            cpu_shares,
-            memory_bytes,
-            swap,
-            open,
-        })
+    (of(any::<u32>()), of(any::<u64>()), swap, open).prop_map(
+        |(cpu_shares, memory_bytes, swap, open)| Limits { cpu_shares, memory_bytes, swap, open },
+    )
 }
 
 fn restart() -> impl Strategy<Value = RestartPolicy> {
