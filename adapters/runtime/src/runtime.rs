@@ -38,8 +38,9 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// that is shorter. It is kept.
     async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error>;
 
-    /// Leaves nothing of it. What runs is asked to end first, as by a stop with all its grace. Data
-    /// the runtime made for it goes only with `purge`.
+    /// Leaves nothing of it. What runs is asked to end first, as by a stop with all its grace. Disks
+    /// that were made for a machine go only with `purge`; volumes that Docker keeps for containers and
+    /// stacks stay.
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error>;
 
     /// How one workload is; `None` if nothing of ours is there.

@@ -101,6 +101,10 @@ impl Runtime for WithVolumes {
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
         if let Some(volume) = VolumeKey::ordered_by(workload) {
+            if volume.driver == VolumeDriver::Compose {
+                // Docker has it, and who runs stacks knows which.
+                return self.inner.remove(workload, true).await;
+            }
             // An order about a volume itself: there is nothing of a workload.
             let destroyed = self.volumes.destroy(&volume, workload).await;
             return destroyed.map_err(|error| told(&error));

@@ -11,9 +11,10 @@ use bollard::models::Volume;
 use bollard::query_parameters::{
     ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
-use futures::future::{join_all, try_join3};
+use futures::future::{join_all, try_join};
 use persys_compose::ending;
 use persys_model::id::WorkloadId;
+use persys_model::volume::VolumeKey;
 use tokio::time::Instant;
 
 use crate::docker::call::{self, No, Reply};
@@ -23,6 +24,9 @@ use crate::error::Error;
 use super::Compose;
 use super::book::{Record, Version};
 use super::observe::Piece;
+
+/// The label by which the program tells which volume of the file one is.
+const VOLUME: &str = "com.docker.compose.volume";
 
 impl Compose {
     pub(super) async fn let_end(
@@ -80,23 +84,16 @@ impl Compose {
         pieces.retain(|piece| !version.services.contains_key(&piece.mark.service));
         let record = self.book.record(workload);
         self.end_in_order(record.good.as_ref(), &pieces, None).await?;
-        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, false));
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id));
         join_all(removals).await.into_iter().collect()
     }
 
-    pub(super) async fn leave_nothing(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<(), Error> {
-        let (pieces, networks, volumes) = try_join3(
-            self.pieces(Some(workload)),
-            self.networks(workload),
-            self.volumes_to_remove(workload, purge),
-        )
-        .await?;
+    /// Removes containers and networks. Volumes stay, whoever asks: they are deleted by their names.
+    pub(super) async fn leave_nothing(&self, workload: &WorkloadId) -> Result<(), Error> {
+        let (pieces, networks) =
+            try_join(self.pieces(Some(workload)), self.networks(workload)).await?;
         self.end(workload, &pieces, None).await?;
-        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, purge));
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id));
         for removed in join_all(removals).await {
             removed?;
         }
@@ -105,11 +102,35 @@ impl Compose {
         for id in networks {
             gone(call::ask("remove", limit, client.remove_network(&id)).await?)?;
         }
-        for name in volumes {
-            let call = client.remove_volume(&name, None::<RemoveVolumeOptions>);
-            gone(call::ask("remove", limit, call).await?)?;
-        }
         self.book.forget(workload).await
+    }
+
+    /// Deletes one volume of a stack that is gone. One that is not there is deleted already.
+    pub(super) async fn delete_volume(&self, key: &VolumeKey) -> Result<(), Error> {
+        self.delete_volumes_if(|known| known == key).await
+    }
+
+    /// Deletes all volumes of all stacks of this node, for good: those of a cluster that is no more.
+    pub async fn delete_all_volumes(&self) -> Result<(), Error> {
+        self.delete_volumes_if(|_| true).await
+    }
+
+    async fn delete_volumes_if(&self, which: impl Fn(&VolumeKey) -> bool) -> Result<(), Error> {
+        let mut labels = identity::label_filter(&self.docker.owner);
+        labels.push(identity::PROJECT.to_owned());
+        let filters = HashMap::from([("label", labels)]);
+        let client = self.docker.client()?;
+        let limit = self.docker.settings.deadlines.act;
+        for volume in self.volumes_with("remove", &filters).await? {
+            let label = |name: &str| volume.labels.get(name).map(String::as_str);
+            let workload = label(identity::WORKLOAD).and_then(|id| WorkloadId::new(id).ok());
+            let (Some(workload), Some(name)) = (workload, label(VOLUME)) else { continue };
+            if which(&VolumeKey::of_stack(&workload, name)) {
+                let call = client.remove_volume(&volume.name, None::<RemoveVolumeOptions>);
+                gone(call::ask("remove", limit, call).await?)?;
+            }
+        }
+        Ok(())
     }
 
     fn labels_of(&self, workload: &WorkloadId) -> HashMap<&'static str, Vec<String>> {
@@ -130,18 +151,6 @@ impl Compose {
         }
     }
 
-    async fn volumes_to_remove(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<Vec<String>, Error> {
-        if !purge {
-            return Ok(Vec::new());
-        }
-        let volumes = self.volumes("remove", workload).await?;
-        Ok(volumes.into_iter().map(|volume| volume.name).collect())
-    }
-
     /// The project that the volumes of a stack belong to, if it has any.
     pub(super) async fn project_of_volumes(
         &self,
@@ -156,8 +165,15 @@ impl Compose {
         verb: &'static str,
         workload: &WorkloadId,
     ) -> Result<Vec<Volume>, Error> {
-        let filters = self.labels_of(workload);
-        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        self.volumes_with(verb, &self.labels_of(workload)).await
+    }
+
+    async fn volumes_with(
+        &self,
+        verb: &'static str,
+        filters: &HashMap<&'static str, Vec<String>>,
+    ) -> Result<Vec<Volume>, Error> {
+        let options = ListVolumesOptionsBuilder::default().filters(filters).build();
         let client = self.docker.client()?;
         let limit = self.docker.settings.deadlines.ask;
         match call::ask(verb, limit, client.list_volumes(Some(options))).await? {

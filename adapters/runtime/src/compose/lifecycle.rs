@@ -221,7 +221,7 @@ impl Compose {
         let error = self.complaint(document, &ended).await;
         match good {
             None => {
-                self.leave_nothing(&start.workload, false).await?;
+                self.leave_nothing(&start.workload).await?;
                 Err(error)
             }
             Some(good) => Err(self.bring_back(start, good, error).await),

@@ -66,7 +66,7 @@ impl Docker {
             let differs = differences.join("; ");
             tracing::info!(%workload, container = %id, %differs, "replaces the container of the earlier installation");
             self.end_by_id(&id, GRACE).await?;
-            self.remove_by_id(&id, false).await?;
+            self.remove_by_id(&id).await?;
         }
         Ok(true)
     }

@@ -76,7 +76,7 @@ impl Docker {
             match self.find(&start.workload).await? {
                 Found::Ours(ours) if outdated(container, &ours) => {
                     // A start with new values is a new container: its variables cannot change.
-                    self.remove_by_id(&ours.id, false).await?;
+                    self.remove_by_id(&ours.id).await?;
                     self.adopted.forget(&start.workload);
                     continue;
                 }
@@ -208,13 +208,13 @@ impl Docker {
         }
     }
 
-    /// Removes a container that has been asked to end, whatever it does; `purge` takes its nameless
-    /// volumes along.
-    pub(crate) async fn remove_by_id(&self, id: &str, purge: bool) -> Result<(), Error> {
+    /// Removes a container that has been asked to end, whatever it does. Its volumes stay, also those
+    /// that its image asked for without a name: what is in them is data, and nobody said that it may go.
+    pub(crate) async fn remove_by_id(&self, id: &str) -> Result<(), Error> {
         let deadline = Instant::now() + self.settings.deadlines.act;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let options = RemoveContainerOptionsBuilder::default().force(true).v(purge).build();
+            let options = RemoveContainerOptionsBuilder::default().force(true).build();
             let client = self.client()?;
             let call = client.remove_container(id, Some(options));
             match call::ask("remove", left, call).await? {
@@ -228,17 +228,13 @@ impl Docker {
         }
     }
 
-    pub(super) async fn leave_nothing(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<(), Error> {
+    pub(super) async fn leave_nothing(&self, workload: &WorkloadId) -> Result<(), Error> {
         match self.ours(workload).await? {
             Some(ours) => {
                 if ours.seen.state.is_alive() {
                     self.stop_by_id(&ours.id, None).await?;
                 }
-                self.remove_by_id(&ours.id, purge).await?;
+                self.remove_by_id(&ours.id).await?;
                 self.adopted.forget(workload);
                 Ok(())
             }

@@ -126,8 +126,8 @@ impl Runtime for Docker {
         self.let_end(workload, within).await
     }
 
-    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
-        self.leave_nothing(workload, purge).await
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        self.leave_nothing(workload).await
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {

@@ -322,6 +322,7 @@ impl Fold {
             VolumeDriver::Local => 1,
             VolumeDriver::Nfs => 2,
             VolumeDriver::CephRbd => 3,
+            VolumeDriver::Compose => 4,
         });
     }
 

@@ -78,6 +78,16 @@ impl ComposeSpec {
         self.read().document.map_or(default_ms, |document| document.stop_grace_ms(default_ms))
     }
 
+    /// Names of the volumes in its file, whose data must survive updates.
+    #[must_use]
+    pub fn named_volumes(&self) -> Vec<String> {
+        if !self.has_named_volumes {
+            return Vec::new();
+        }
+        let document = self.read().document;
+        document.iter().flat_map(Document::named_volumes).map(ToOwned::to_owned).collect()
+    }
+
     /// What its file means with its variables filled in, and what became of every key.
     #[must_use]
     pub fn read(&self) -> persys_compose::Reading {
