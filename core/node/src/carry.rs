@@ -264,7 +264,10 @@ impl Agent {
         }
         let epoch = intent.epoch;
         // Past its lease another copy may soon start elsewhere: no grace of its own counts then.
-        let within_ms = (leave == Leave::Over).then_some(STOP_GRACE_MS);
+        let mut within_ms = (leave == Leave::Over).then_some(STOP_GRACE_MS);
+        if self.settings.zoo.has(Bug::KilledUnasked) {
+            within_ms = Some(0);
+        }
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,

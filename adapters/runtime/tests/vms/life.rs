@@ -230,6 +230,32 @@ async fn a_guest_that_does_not_listen_is_ended() {
 }
 
 #[tokio::test]
+async fn a_machine_that_is_removed_is_asked_to_go_down_first() {
+    let bench = bench().await;
+    let order = order("asked", "r1", vm(""));
+    let id = &order.workload;
+    bench.machines.start(&order).await.unwrap();
+    bench.fact(id, "ready", 1).await;
+    let range = LogRange { follow: true, ..LogRange::default() };
+    let mut output = bench.machines.logs(id, range).await.unwrap();
+    let heard = tokio::spawn(async move {
+        let mut text = String::new();
+        while let Some(Ok(piece)) = output.next().await {
+            text.push_str(&String::from_utf8_lossy(&piece.bytes));
+            if text.contains("guest: button=off") {
+                return true;
+            }
+        }
+        false
+    });
+    let begun = std::time::Instant::now();
+    bench.machines.remove(id, true).await.unwrap();
+    assert!(begun.elapsed() < GRACE, "it went down by itself");
+    assert!(tokio::time::timeout(PATIENCE, heard).await.unwrap().unwrap(), "it heard the button");
+    assert_eq!(bench.state(id).await, None);
+}
+
+#[tokio::test]
 async fn a_delete_leaves_only_what_is_the_users() {
     let bench = bench().await;
     let mine = bench.daemon.folder.join("mine/data.img");

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::spec::volume::{AccessMode, ManagedVolume};
+use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Spec};
 use persys_model::volume::{Attachment, AttachmentPhase, Volume, VolumeKey};
 
@@ -84,6 +84,13 @@ impl World {
             }
         }
         keep.then(|| says_kept(&keys, home.as_ref()))
+    }
+
+    /// Whether it is a volume of the file of this stack, which is being deleted and still there.
+    pub(super) fn is_of_stack(&self, id: &WorkloadId, key: &VolumeKey) -> bool {
+        key.driver == VolumeDriver::Compose
+            && self.workload_by_id.contains_key(id)
+            && self.volumes.get(key).is_some_and(|volume| volume.users.contains(id))
     }
 
     /// What stands against a stack of this id: data that an earlier one of another namespace left.

@@ -94,3 +94,11 @@ fn without_a_fence_exclusive_work_never_stops() {
     rig.wait(60_000);
     assert!(rig.verbs.is_empty());
 }
+
+#[test]
+fn killed_unasked_leaves_no_grace() {
+    let mut rig = sick(Bug::KilledUnasked, disk(), vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply(6, "b"));
+    let ended = Verb::Remove { purge: false, within_ms: Some(0) };
+    assert_eq!(rig.verb().verb, ended);
+}
