@@ -38,10 +38,13 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// services that see them get one. What does not run is an error.
     async fn signal(&self, refresh: &Refresh) -> Result<(), Error>;
 
-    /// Lets it end within `grace`, then ends it. It is kept.
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+    /// Asks it to end, and ends it when its grace is over: the one it was made with, or `within` if
+    /// that is shorter. It is kept.
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error>;
 
-    /// Leaves nothing of it. Data the runtime made for it goes only with `purge`.
+    /// Leaves nothing of it. What runs is asked to end first, as by a stop with all its grace. Disks
+    /// that were made for a machine go only with `purge`; volumes that Docker keeps for containers and
+    /// stacks stay.
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error>;
 
     /// How one workload is; `None` if nothing of ours is there.

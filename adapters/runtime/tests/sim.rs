@@ -152,7 +152,7 @@ mod tests {
         sim.set_silent(true);
         assert_eq!(observation(sim.list().await), Observation::Unknown);
         let grace = Duration::from_secs(1);
-        assert_eq!(outcome(&sim.stop(&order.workload, grace).await), Outcome::Unknown);
+        assert_eq!(outcome(&sim.stop(&order.workload, Some(grace)).await), Outcome::Unknown);
         assert_eq!(outcome(&sim.remove(&order.workload, true).await), Outcome::Unknown);
         assert!(sim.health().await.is_err());
         sim.set_silent(false);

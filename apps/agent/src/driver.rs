@@ -367,7 +367,7 @@ impl Driver {
 
     fn run_verb(&mut self, run: Run) {
         let kind = match &run.verb {
-            Verb::Start { .. } | Verb::Refresh { .. } | Verb::Pause | Verb::Stop => {
+            Verb::Start { .. } | Verb::Refresh { .. } | Verb::Pause | Verb::Stop { .. } => {
                 ActionKind::Apply
             }
             Verb::Remove { .. } => ActionKind::Delete,

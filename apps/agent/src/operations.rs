@@ -46,7 +46,7 @@ impl Operation {
             }
             Verb::Refresh { .. } => ("signal", "Running", None, None),
             Verb::Pause => ("pause", "Paused", None, None),
-            Verb::Stop => ("stop", "Stopped", None, None),
+            Verb::Stop { .. } => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
         let task = action.task_id();

@@ -205,8 +205,8 @@ impl Runtime for WithSecrets {
         self.inner.signal(refresh).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.inner.stop(workload, grace).await
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.inner.stop(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

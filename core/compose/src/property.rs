@@ -304,7 +304,7 @@ proptest! {
 
     #[test]
     fn what_is_emitted_is_read_as_the_same(document in document(), labels in labels()) {
-        let marks = Marks { labels, cpu_millicores: Some(1500), ..Marks::default() };
+        let marks = Marks { labels, stop_grace_ms: Some(45_000), ..Marks::default() };
         let emitted = document.emit(&marks);
         let reading = crate::read(&emitted, &BTreeMap::new());
         let refused: Vec<_> = reading

@@ -11,7 +11,7 @@ use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::secret::{Redacted, SecretValues};
-use persys_model::spec::WorkloadType;
+use persys_model::spec::{STOP_GRACE_MS, WorkloadType};
 use persys_model::time::Now;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumeKey;
@@ -267,6 +267,11 @@ impl Agent {
             slot.again = None;
         }
         let epoch = intent.epoch;
+        // Past its lease another copy may soon start elsewhere: no grace of its own counts then.
+        let mut within_ms = (leave == Leave::Over).then_some(STOP_GRACE_MS);
+        if self.settings.zoo.has(Bug::KilledUnasked) {
+            within_ms = Some(0);
+        }
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
@@ -278,13 +283,15 @@ impl Agent {
             Next::Pause => self.fly(workload, epoch, Doing::Pause, Verb::Pause, effects),
             Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
-            Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
+            Next::Stop => {
+                self.fly(workload, epoch, Doing::Stop, Verb::Stop { within_ms }, effects);
+            }
             Next::Replace => {
-                let verb = Verb::Remove { purge: false };
+                let verb = Verb::Remove { purge: false, within_ms };
                 self.fly(workload, epoch, Doing::Replace, verb, effects);
             }
             Next::Remove { purge } => {
-                let verb = Verb::Remove { purge };
+                let verb = Verb::Remove { purge, within_ms };
                 self.fly(workload, epoch, Doing::Remove, verb, effects);
             }
             Next::Complete => {
@@ -305,7 +312,7 @@ impl Agent {
         let View::There { epoch, .. } = slot.view else { return };
         let buried = self.journal.ledger().tombstones.get(workload).map(|buried| buried.epoch);
         if !hold && buried.is_some_and(|buried| buried >= epoch) {
-            self.fly(workload, epoch, Doing::Clear, Verb::Remove { purge: false }, effects);
+            self.fly(workload, epoch, Doing::Clear, Verb::remove(false), effects);
         }
     }
 
@@ -383,7 +390,7 @@ impl Agent {
         let made_under = slot.view.made_under().unwrap_or(epoch);
         slot.end = Some(End { epoch: made_under, code: KILLED, text: end_of_stuck(&slot.view) });
         slot.standstill.repaired();
-        self.fly(workload, epoch, Doing::Unstick, Verb::Stop, effects);
+        self.fly(workload, epoch, Doing::Unstick, Verb::STOP, effects);
     }
 
     fn fly(

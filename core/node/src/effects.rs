@@ -86,11 +86,27 @@ pub enum Verb {
     },
     /// Give its processes no CPU time, keep all they have. A start of the same revision resumes it.
     Pause,
-    /// Let it end, keep it.
-    Stop,
-    /// Have nothing of it left; data goes only with `purge`.
+    /// Ask it to end, end it when its grace is over, keep it.
+    Stop {
+        /// Most of its grace that it has, in milliseconds: less time is left to it.
+        within_ms: Option<u64>,
+    },
+    /// Ask it to end as a stop does, then have nothing of it left; data goes only with `purge`.
     Remove {
         /// Whether deletable data goes too.
         purge: bool,
+        /// Most of its grace that it has, in milliseconds: less time is left to it.
+        within_ms: Option<u64>,
     },
+}
+
+impl Verb {
+    /// A stop with all the grace there is.
+    pub const STOP: Self = Self::Stop { within_ms: None };
+
+    /// A removal with all the grace there is.
+    #[must_use]
+    pub const fn remove(purge: bool) -> Self {
+        Self::Remove { purge, within_ms: None }
+    }
 }

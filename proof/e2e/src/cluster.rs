@@ -250,6 +250,7 @@ fn container(image: &str, compute: Compute) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 

@@ -158,8 +158,8 @@ impl Runtime for Wired<dyn Runtime> {
         self.tripwire.around("signal", self.inner.signal(refresh)).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.tripwire.around("stop", self.inner.stop(workload, grace)).await
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.tripwire.around("stop", self.inner.stop(workload, within)).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

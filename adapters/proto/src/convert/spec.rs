@@ -50,7 +50,13 @@ pub fn to_wire(spec: &Spec) -> wire::WorkloadSpec {
             Kind::Compose(_) => Vec::new(),
             Kind::Container(_) | Kind::Vm(_) => spec.secrets.iter().map(secret).collect(),
         },
+        stop_grace: spec.stop_grace_ms.map(grace).unwrap_or_default(),
     }
+}
+
+/// A time to end by itself, as it is written.
+fn grace(ms: u64) -> String {
+    format!("{}s", ms / 1000)
 }
 
 /// The spec in an order to an agent of ours. An agent of the version before takes `command` for the
@@ -214,6 +220,8 @@ fn limits(limits: &Limits) -> Option<wire::ResourceLimits> {
         cpu_shares: limits.cpu_shares.map_or(0, i64::from),
         memory_bytes: limits.memory_bytes.map_or(0, signed),
         memory_swap_bytes: swap(limits.swap),
+        cpu_unlimited: limits.open.cpu,
+        memory_unlimited: limits.open.memory,
     })
 }
 

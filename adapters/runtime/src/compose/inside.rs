@@ -192,7 +192,7 @@ impl Evidence for Compose {
             return Ok(None);
         };
         let Some(raw) = self.docker.inspect_raw(&piece.id).await? else { return Ok(None) };
-        let end = self.docker.end_of(&piece.id, raw.state.unwrap_or_default()).await;
+        let end = self.docker.end_of(&piece.id, raw).await;
         Ok(Some(End { service: Some(piece.mark.service.clone()), ..end }))
     }
 }

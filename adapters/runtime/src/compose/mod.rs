@@ -30,6 +30,7 @@ use async_trait::async_trait;
 use persys_compose::{Document, Verdict};
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ComposeSpec, Kind, Spec};
+use persys_model::volume::VolumeKey;
 use persys_node::input::{Observation, Seen};
 
 use crate::docker::Docker;
@@ -134,14 +135,17 @@ impl Runtime for Compose {
         self.signal_services(refresh).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
-        self.let_end(workload, grace).await
+        self.let_end(workload, within).await
     }
 
-    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
-        self.leave_nothing(workload, purge).await
+        match VolumeKey::ordered_by(workload) {
+            Some(key) => self.delete_volume(&key).await,
+            None => self.leave_nothing(workload).await,
+        }
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {

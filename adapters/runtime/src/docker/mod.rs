@@ -136,12 +136,12 @@ impl Runtime for Docker {
         }
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.let_end(workload, grace).await
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.let_end(workload, within).await
     }
 
-    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
-        self.leave_nothing(workload, purge).await
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        self.leave_nothing(workload).await
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {

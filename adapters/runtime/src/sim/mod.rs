@@ -363,13 +363,14 @@ impl Runtime for Sim {
         Ok(())
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        let running =
-            |state: &State| state.ours.get(workload).is_some_and(|made| made.seen.state.is_alive());
-        if !running(&*self.answering()?) {
-            return Ok(());
-        }
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        let own = |state: &State| {
+            let made = state.ours.get(workload).filter(|made| made.seen.state.is_alive())?;
+            Some(Duration::from_millis(made.spec.stop_grace_ms()))
+        };
+        let Some(own) = own(&*self.answering()?) else { return Ok(()) };
         self.lock().lets_go(workload)?;
+        let grace = within.map_or(own, |within| within.min(own));
         tokio::time::sleep(self.settings.stop.min(grace)).await;
         let code = if self.settings.stop > grace { 137 } else { 143 };
         if let Some(made) = self.answering()?.ours.get_mut(workload)
@@ -382,6 +383,7 @@ impl Runtime for Sim {
     }
 
     async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        self.stop(workload, None).await?;
         let mut state = self.answering()?;
         state.lets_go(workload)?;
         let gone = state.ours.remove(workload);

@@ -131,8 +131,8 @@ impl Runtime for Machines {
         Err(Error::Refused { verb: "signal", detail })
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.let_end(workload, grace).await
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.let_end(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

@@ -75,6 +75,7 @@ pub(crate) fn spec(kind: impl Into<Kind>) -> Arc<Spec> {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     })
 }
 
@@ -138,7 +139,7 @@ pub(crate) async fn what_is_paused_is_shown_resumed_stopped_and_removed(bench: &
     }
     assert_eq!(thing(bench, id).await.started_at, first.started_at, "it was not started anew");
     runtime.pause(id).await.unwrap();
-    runtime.stop(id, Duration::from_secs(1)).await.unwrap();
+    runtime.stop(id, Some(Duration::from_secs(1))).await.unwrap();
     assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
     assert!(runtime.pause(id).await.is_err(), "what has ended cannot be paused");
     runtime.start(&order).await.unwrap();
@@ -213,7 +214,7 @@ pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
     let order = start("contract-life", "r1", bench.runs());
     let id = &order.workload;
     for _ in 0..2 {
-        runtime.stop(id, GRACE).await.unwrap();
+        runtime.stop(id, Some(GRACE)).await.unwrap();
         runtime.remove(id, false).await.unwrap();
         assert_eq!(state(bench, id).await, None, "stopping or removing nothing is success");
     }
@@ -227,7 +228,7 @@ pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
     assert_eq!(thing(bench, id).await, first, "what runs is not started again");
 
     for _ in 0..2 {
-        runtime.stop(id, GRACE).await.unwrap();
+        runtime.stop(id, Some(GRACE)).await.unwrap();
         assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
     }
     runtime.start(&order).await.unwrap();
@@ -265,7 +266,7 @@ pub(crate) async fn exclusive_work_is_known(bench: &dyn Bench) {
     assert_eq!(runtime.exclusive().await.unwrap(), []);
     runtime.start(&alone).await.unwrap();
     assert_eq!(runtime.exclusive().await.unwrap(), [alone.workload.clone()]);
-    runtime.stop(&alone.workload, Duration::from_secs(5)).await.unwrap();
+    runtime.stop(&alone.workload, Some(Duration::from_secs(5))).await.unwrap();
     assert_eq!(runtime.exclusive().await.unwrap(), [], "it rests");
     for order in [common, alone] {
         runtime.remove(&order.workload, true).await.unwrap();
@@ -305,7 +306,7 @@ pub(crate) async fn updates_come_over_what_runs(bench: &dyn Bench) {
     let good = order("r5", 11, bench.runs());
     runtime.start(&good).await.unwrap();
     assert_eq!(listed(bench, id).await.unwrap().revision, good.revision);
-    runtime.stop(id, GRACE).await.unwrap();
+    runtime.stop(id, Some(GRACE)).await.unwrap();
     let rested = order("r6", 12, bench.runs());
     runtime.start(&rested).await.unwrap();
     let seen = listed(bench, id).await.unwrap();
@@ -342,7 +343,7 @@ pub(crate) async fn foreign_is_untouched(bench: &dyn Bench) {
     let error = runtime.start(&order).await.unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     assert!(matches!(error.outcome(), Outcome::Failed(_)));
-    runtime.stop(id, Duration::ZERO).await.unwrap();
+    runtime.stop(id, Some(Duration::ZERO)).await.unwrap();
     runtime.remove(id, true).await.unwrap();
     assert_eq!(runtime.inspect(id).await.unwrap(), None);
     assert_eq!(listed(bench, id).await, None);

@@ -373,9 +373,9 @@ impl Runtime for Runtimes {
         self.part_of(&refresh.spec)?.runtime.signal(refresh).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         for part in &self.parts {
-            part.about(workload, part.runtime.stop(workload, grace).await)?;
+            part.about(workload, part.runtime.stop(workload, within).await)?;
         }
         Ok(())
     }

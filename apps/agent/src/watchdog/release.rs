@@ -67,6 +67,7 @@ mod tests {
                 placement: Placement { class, ..Placement::default() },
                 metadata: BTreeMap::new(),
                 secrets: Vec::new(),
+                stop_grace_ms: None,
             })
         });
         let intent = Intent {

@@ -282,6 +282,19 @@ pub(crate) struct Ids {
     pub(crate) detach: bool,
 }
 
+/// Which workloads to delete.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Delete the volumes named in the Compose file too, with their data.
+    #[arg(long)]
+    pub(crate) volumes: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
 /// Which workloads to restart.
 #[derive(Debug, Args)]
 pub(crate) struct Restart {

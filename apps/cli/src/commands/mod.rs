@@ -6,6 +6,7 @@ mod completion;
 mod compose;
 mod config;
 mod console;
+mod delete;
 mod disks;
 mod drift;
 mod explain;
@@ -87,7 +88,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Resume(ids) => Box::pin(async move { each(shell, &ids, Verb::Resume).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
         Command::Retry(ids) => Box::pin(async move { each(shell, &ids, Verb::Retry).await }),
-        Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
+        Command::Delete(wanted) => Box::pin(async move { delete::run(shell, &wanted).await }),
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
         Command::Disk(disk) => Box::pin(disks::run(shell, disk)),

@@ -41,7 +41,7 @@ pub(super) async fn run(shell: &Shell, client: &Client, wanted: &Wanted) -> Resu
     submit::send(client, &wanted.request).await?;
     let ended = Box::pin(to_its_end(shell, client, id, mark)).await;
     let mark = Box::pin(wait::mark(client)).await;
-    lifecycle::delete(client, id).await?;
+    lifecycle::delete(client, id, false).await?;
     let gone = Box::pin(wait::wait(shell, client, (id, Goal::Gone), mark)).await?;
     let code = ended?;
     match gone {

@@ -336,9 +336,9 @@ async fn done(
     }
     let next = match (goal, view.status.as_str()) {
         (Goal::Paused, _) => vec![format!("persys resume {id}"), format!("persys stop {id}")],
-        (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys delete {id}")],
-        (_, "Completed") => vec![format!("persys logs {id}"), format!("persys delete {id}")],
-        (_, _) => vec![format!("persys logs -f {id}"), format!("persys delete {id}")],
+        (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys get {id}")],
+        (_, "Completed") => vec![format!("persys logs {id}"), format!("persys get {id}")],
+        (_, _) => vec![format!("persys logs -f {id}"), format!("persys get {id}")],
     };
     text.push_str("next:\n");
     for command in next {
@@ -375,7 +375,7 @@ fn not_placed(shell: &Shell, id: &str, why: &compute::WhyResponse) {
         .why("it stays pending, and is placed as soon as there is room");
     problem.next.clone_from(&why.next);
     if problem.next.is_empty() {
-        problem.next = vec![format!("persys why {id}"), format!("persys delete {id}")];
+        problem.next = vec![format!("persys why {id}")];
     }
     let explained = compute::WhyResponse { next: Vec::new(), events: Vec::new(), ..why.clone() };
     let next = std::mem::take(&mut problem.next);
@@ -416,7 +416,6 @@ async fn unhealthy(
         .next(format!("persys logs {id}"))
         .next(format!("persys why {id}"))
         .next(format!("persys retry {id}"))
-        .next(format!("persys delete {id}"))
 }
 
 /// The last lines it printed, if they can be had.

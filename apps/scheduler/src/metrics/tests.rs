@@ -99,6 +99,7 @@ fn cluster(nodes: usize, workloads: usize) -> World {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     });
     let workloads: Vec<_> = (0..workloads).map(|nth| workload(nth, &spec)).collect();
     let places = workloads.iter().zip(nodes.iter().cycle());

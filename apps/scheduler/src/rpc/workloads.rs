@@ -59,7 +59,8 @@ impl Control {
         request: wire::DeleteWorkloadRequest,
     ) -> Result<wire::DeleteWorkloadResponse, Status> {
         let workload = workload_id(&request.workload_id)?;
-        let reply = self.handle.ask(Ask::Delete(workload)).await?;
+        let ask = if request.volumes { Ask::DeleteWithVolumes } else { Ask::Delete };
+        let reply = self.handle.ask(ask(workload)).await?;
         Ok(match in_band(reply)? {
             Ok(note) => wire::DeleteWorkloadResponse {
                 success: true,

@@ -40,6 +40,7 @@ mod secrets;
 mod settle;
 mod shadow;
 mod slots;
+mod stack_volumes;
 mod standstill;
 mod tally;
 mod tasks;

@@ -63,6 +63,7 @@ impl World {
             Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
             Ask::Apply { .. }
             | Ask::Delete(_)
+            | Ask::DeleteWithVolumes(_)
             | Ask::Retry(_)
             | Ask::Resume(_)
             | Ask::Keep(_)

@@ -78,6 +78,7 @@ pub fn container(cpu: u64, memory: u64) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 

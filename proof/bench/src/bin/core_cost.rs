@@ -155,6 +155,7 @@ impl Cluster {
             placement: Placement::default(),
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         };
         let mut cluster = Self {
             world,

@@ -126,6 +126,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
             placement: Placement::default(),
             metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         }),
         revision: RevisionId::fixed("r1"),
         generation: Generation(1),

@@ -71,6 +71,7 @@ fn container(memory: u64) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 
