@@ -184,7 +184,7 @@ pub(crate) async fn what_runs_is_signalled_for_the_secrets_that_changed(bench: &
     assert_eq!(thing(bench, id).await, before, "it was neither started anew nor made again");
     runtime.pause(id).await.unwrap();
     assert!(runtime.signal(&refresh("db")).await.is_err(), "what is paused hears nothing");
-    runtime.stop(id, Duration::from_secs(1)).await.unwrap();
+    runtime.stop(id, Some(Duration::from_secs(1))).await.unwrap();
     assert!(runtime.signal(&refresh("db")).await.is_err(), "what has ended cannot be signalled");
     runtime.remove(id, true).await.unwrap();
 }

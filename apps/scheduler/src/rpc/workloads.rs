@@ -67,9 +67,11 @@ impl Control {
                 message: if note == ACCEPTED { String::new() } else { note },
                 ..Default::default()
             },
-            Err((_, why)) => {
-                wire::DeleteWorkloadResponse { error_message: why, ..Default::default() }
-            }
+            Err((code, why)) => wire::DeleteWorkloadResponse {
+                error_message: why,
+                not_found: code == RefusalCode::NotFound,
+                ..Default::default()
+            },
         })
     }
 
