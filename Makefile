@@ -11,7 +11,7 @@ EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test nightly sim-long prepare lint unit live live-tests metrics browser join vault sweep churn sim zoo \
+.PHONY: up down demo test nightly sim-long prepare lint unit live live-tests corpus metrics browser join vault sweep churn sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
@@ -28,7 +28,7 @@ test:                  ## all that CI runs; prints the minutes each part took
 	@hack/parts prepare lint unit live sim zoo
 
 nightly: prepare       ## the longer proofs: 20,000 seeds, kills at every effect, fuzzing, Vault, other machines, benchmarks
-	@hack/parts sim-long sweep churn api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
+	@hack/parts sim-long sweep churn corpus api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
 
 sim-long:
 	$(SIM) --seeds 20000
@@ -66,11 +66,15 @@ live-tests:
 	$(NAMED) live behind_our_back -- --test-threads=1
 	$(NAMED) live -- --test-threads=4 --skip behind_our_back
 	$(NAMED) manuals_live
+	$(NAMED) corpus handful
 	@hack/etcd-install
 	$(NAMED) etcd -- --test-threads=3
 	$(MAKE) --no-print-directory browser
 	$(MAKE) --no-print-directory package-check
 	$(MAKE) --no-print-directory deploy-check
+
+corpus:                ## every Compose file of the corpus, as it is, on Dockers of its own
+	hack/with-docker $(NAMED) corpus every -- --nocapture
 
 metrics:               ## /metrics, alerts and dashboards, with promtool and a real Prometheus
 	@hack/prometheus-install

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::service::{Condition, HostPort, Restart, Service};
+use crate::content::Content;
+use crate::service::{Condition, HostPort, MountSource, Restart, Service};
 
 /// Everything that runs as one stack.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -13,11 +14,15 @@ pub struct Document {
     pub(crate) services: BTreeMap<String, Service>,
     pub(crate) networks: BTreeMap<String, Network>,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Files that were sent along, by the name the file has for them.
+    pub(crate) contents: BTreeMap<String, Content>,
 }
 
 /// A network of the stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Network {
+    /// The node's own name for it, if it is none of the stack's.
+    pub external: Option<String>,
     /// Whether it has no way out.
     pub internal: bool,
     /// Whether it has IPv6 addresses.
@@ -44,8 +49,19 @@ pub struct Subnet {
 /// A named volume of the stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Volume {
+    /// The node's own name for it, if it is none of the stack's.
+    pub external: Option<String>,
     /// Labels besides ours.
     pub labels: BTreeMap<String, String>,
+}
+
+/// Something of the node that a stack uses and did not make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum External<'a> {
+    /// A network.
+    Network(&'a str),
+    /// A volume.
+    Volume(&'a str),
 }
 
 /// What all services of a stack ask for together.
@@ -80,7 +96,38 @@ impl Document {
 
     /// Names of the volumes whose data must survive updates.
     pub fn named_volumes(&self) -> impl Iterator<Item = &str> {
-        self.volumes.keys().map(String::as_str)
+        let own = self.volumes.iter().filter(|(_, volume)| volume.external.is_none());
+        own.map(|(name, _)| name.as_str())
+    }
+
+    /// Networks and volumes of the node that it uses, by the node's names for them.
+    pub fn externals(&self) -> impl Iterator<Item = External<'_>> {
+        let networks = self.networks.values().filter_map(|one| one.external.as_deref());
+        let volumes = self.volumes.values().filter_map(|one| one.external.as_deref());
+        networks.map(External::Network).chain(volumes.map(External::Volume))
+    }
+
+    /// Files that were sent along, by the name of the file or folder they are written to.
+    pub fn contents(&self) -> impl Iterator<Item = (String, &Content)> {
+        self.contents.values().map(|content| (content.file_name(), content))
+    }
+
+    /// Files that were sent along: which service sees them, and where.
+    pub fn seen_contents(&self) -> impl Iterator<Item = (&str, &str, &Content)> {
+        let all = self.services.values();
+        let mounts =
+            all.flat_map(|service| service.mounts.iter().map(move |mount| (service, mount)));
+        mounts.filter_map(|(service, mount)| match &mount.source {
+            MountSource::Content { key } => {
+                let content = self.contents.get(key)?;
+                Some((service.name.as_str(), mount.target.as_str(), content))
+            }
+            MountSource::Volume { .. }
+            | MountSource::Anonymous
+            | MountSource::Bind { .. }
+            | MountSource::Secret(_)
+            | MountSource::Tmpfs { .. } => None,
+        })
     }
 
     /// The fixed ports it takes on its node, each once.

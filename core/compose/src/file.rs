@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::Document;
+use crate::read::secrets;
 use crate::service::{Mount, MountSource, Port};
 use crate::signal::SIGNAL_KEY;
 
@@ -39,7 +40,7 @@ impl Document {
             service.mounts.retain(|mount| secret_of(mount).is_none());
         }
         let mut file = plain.to_value();
-        let mut secrets = Map::new();
+        let mut secrets_of_file = Map::new();
         for (name, service) in &self.services {
             let Some(Value::Object(out)) =
                 file.pointer_mut("/services").and_then(|all| all.get_mut(name))
@@ -57,16 +58,21 @@ impl Document {
             }
         }
         for (_, secret) in self.secrets() {
-            let named = match secret.signal {
-                Some(signal) => json!({ "external": true, SIGNAL_KEY: signal.word() }),
-                None => json!({ "external": true }),
-            };
-            secrets.insert(secret.name.clone(), named);
+            let mut named = json!({ "external": true });
+            if let Value::Object(named) = &mut named {
+                if let Some(version) = secret.version {
+                    named.insert(secrets::VERSION.to_owned(), version.into());
+                }
+                if let Some(signal) = secret.signal {
+                    named.insert(SIGNAL_KEY.to_owned(), signal.word().into());
+                }
+            }
+            secrets_of_file.insert(secret.name.clone(), named);
         }
         if let Value::Object(top) = &mut file
-            && !secrets.is_empty()
+            && !secrets_of_file.is_empty()
         {
-            top.insert("secrets".to_owned(), secrets.into());
+            top.insert("secrets".to_owned(), secrets_of_file.into());
         }
         file.to_string()
     }

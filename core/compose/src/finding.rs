@@ -14,6 +14,8 @@ pub enum Verdict {
     Changed,
     /// Without effect here, which is said.
     Ignored,
+    /// Not given unless an operator allows it, which is said.
+    Withheld,
     /// The file is not run because of it.
     Refused,
 }
@@ -26,14 +28,26 @@ impl Verdict {
             Self::Honoured => "honoured",
             Self::Changed => "changed",
             Self::Ignored => "ignored",
+            Self::Withheld => "withheld",
             Self::Refused => "refused",
         }
     }
 }
 
+/// A line of one of the files of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Spot {
+    /// Which file, by its number.
+    pub(crate) file: u16,
+    /// From 1; 0 where no line is to blame.
+    pub(crate) line: u32,
+}
+
 /// What became of one key, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
+    /// Which file of the project, by its place in [`crate::Reading::files`].
+    pub file: u16,
     /// Line of the file, from 1; 0 where no line is to blame.
     pub line: u32,
     /// Which key, such as `services.web.ports[2]`; empty for the file as a whole.
@@ -76,34 +90,34 @@ impl Log {
 pub(crate) struct Place<'a> {
     log: &'a Log,
     path: String,
-    line: u32,
+    line: Spot,
 }
 
 impl<'a> Place<'a> {
     pub(crate) fn root(log: &'a Log) -> Self {
-        Self { log, path: String::new(), line: 0 }
+        Self { log, path: String::new(), line: Spot::default() }
     }
 
     /// The same place, as far as a line is known.
-    pub(crate) fn on_line(&self, line: u32) -> Self {
+    pub(crate) fn on_line(&self, line: Spot) -> Self {
         Self { log: self.log, path: self.path.clone(), line }
     }
 
     /// A key of the mapping here.
-    pub(crate) fn key(&self, key: &str, line: u32) -> Self {
+    pub(crate) fn key(&self, key: &str, line: Spot) -> Self {
         let key = shown(key);
         let path = if self.path.is_empty() { key } else { format!("{}.{key}", self.path) };
         Self { log: self.log, path, line }
     }
 
     /// An entry of the list here.
-    pub(crate) fn item(&self, at: usize, line: u32) -> Self {
+    pub(crate) fn item(&self, at: usize, line: Spot) -> Self {
         Self { log: self.log, path: format!("{}[{at}]", self.path), line }
     }
 
     fn say(&self, verdict: Verdict, why: impl Into<String>) {
-        let (path, line) = (self.path.clone(), self.line);
-        self.log.push(Finding { line, path, verdict, why: why.into() });
+        let (path, Spot { file, line }) = (self.path.clone(), self.line);
+        self.log.push(Finding { file, line, path, verdict, why: why.into() });
     }
 
     pub(crate) fn honoured(&self, why: impl Into<String>) {
@@ -116,6 +130,10 @@ impl<'a> Place<'a> {
 
     pub(crate) fn ignored(&self, why: impl Into<String>) {
         self.say(Verdict::Ignored, why);
+    }
+
+    pub(crate) fn withheld(&self, why: impl Into<String>) {
+        self.say(Verdict::Withheld, why);
     }
 
     pub(crate) fn refused(&self, why: impl Into<String>) {

@@ -5,6 +5,9 @@
 
 use crate::limits::{IMAGE_BYTES, LABEL_KEY_BYTES, NAME_BYTES, PATH_BYTES};
 
+/// Folders in folders of a path within another.
+const PATH_PARTS: usize = 16;
+
 /// What is wrong with an image reference, `[host[:port]/]path[:tag][@sha256:digest]`.
 #[must_use]
 pub fn image_problem(text: &str) -> Option<&'static str> {
@@ -103,6 +106,16 @@ pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
         _ => (text, None),
     };
     is_host(host).then_some((host, port))
+}
+
+/// Whether `text` is the path of a file within a folder: no way out of it, and nothing unprintable.
+#[must_use]
+pub fn is_path_within(text: &str) -> bool {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
+    text.len() <= PATH_BYTES
+        && text.split('/').count() <= PATH_PARTS
+        && text.split('/').all(is_part)
+        && !text.chars().any(|c| c.is_control() || c == '\\')
 }
 
 /// An absolute path that means what it says: no `.`, `..` or empty parts, nothing unprintable, and

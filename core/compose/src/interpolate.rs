@@ -16,11 +16,18 @@ pub(crate) struct Filled {
     pub(crate) used: bool,
     /// Variables that were not given and were taken as empty.
     pub(crate) missing: BTreeSet<String>,
+    /// All variables it names.
+    pub(crate) asked: BTreeSet<String>,
 }
 
 /// `text` with its variables filled in, or why that cannot be done.
 pub(crate) fn fill(text: &str, variables: &BTreeMap<String, String>) -> Result<Filled, String> {
-    let mut filled = Filled { text: String::new(), used: false, missing: BTreeSet::new() };
+    let mut filled = Filled {
+        text: String::new(),
+        used: false,
+        missing: BTreeSet::new(),
+        asked: BTreeSet::new(),
+    };
     if !text.contains('$') {
         text.clone_into(&mut filled.text);
         return Ok(filled);
@@ -100,6 +107,7 @@ impl Reader<'_> {
             return Err(malformed("has a '$' without a variable's name"));
         }
         self.rest = rest;
+        self.filled.asked.insert(name.to_owned());
         Ok(name.to_owned())
     }
 

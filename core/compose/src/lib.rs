@@ -11,6 +11,7 @@
 //!         aliases          the workload only        per key
 //! ```
 
+mod content;
 mod document;
 mod emit;
 pub mod ending;
@@ -20,6 +21,7 @@ pub mod grammar;
 mod interpolate;
 pub mod limits;
 pub mod policy;
+pub mod project;
 #[cfg(test)]
 mod property;
 mod read;
@@ -29,8 +31,9 @@ mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use document::{Document, Need, Network, Subnet, Volume};
-pub use emit::Marks;
+pub use content::{Content, ContentFile};
+pub use document::{Document, External, Need, Network, Subnet, Volume};
+pub use emit::{Marks, SECRETS_LABEL};
 pub use finding::{Finding, Verdict};
 pub use service::{
     Attachment, Condition, Endpoint, Health, HostPort, Identity, Limits, Logging, Mount,
@@ -46,6 +49,41 @@ pub struct Reading {
     pub document: Option<Document>,
     /// What became of every key, by line.
     pub findings: Vec<Finding>,
+    /// The files that were read; empty where there is but one.
+    pub files: Vec<String>,
+}
+
+impl Reading {
+    /// Where a finding stands: `line 3`, with the file before it where there are several; empty where
+    /// no line is to blame.
+    #[must_use]
+    pub fn place(&self, finding: &Finding) -> String {
+        let file = self.files.get(usize::from(finding.file)).filter(|_| self.files.len() > 1);
+        match (file, finding.line) {
+            (None, 0) => String::new(),
+            (None, line) => format!("line {line}"),
+            (Some(file), 0) => file.clone(),
+            (Some(file), line) => format!("{file} line {line}"),
+        }
+    }
+
+    /// A finding in one sentence: where, which key, and why.
+    #[must_use]
+    pub fn sentence(&self, finding: &Finding) -> String {
+        let place = self.place(finding);
+        let why = &finding.why;
+        match (place.as_str(), finding.path.as_str()) {
+            ("", "") => why.clone(),
+            (place, "") => format!("{place}: {why}"),
+            ("", path) => format!("{path}: {why}"),
+            (place, path) => format!("{place}, {path}: {why}"),
+        }
+    }
+
+    /// What would have to be allowed by an operator for it to run.
+    pub fn withheld(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.verdict == Verdict::Withheld)
+    }
 }
 
 /// Reads `text`, filling in `variables`. Never panics, and takes bounded time whatever is in it.
@@ -55,7 +93,7 @@ pub fn read(text: &str, variables: &BTreeMap<String, String>) -> Reading {
     let document = read::document(&finding::Place::root(&log), text, variables);
     let findings = in_order(log.into_findings());
     let refused = findings.iter().any(|finding| finding.verdict == Verdict::Refused);
-    Reading { document: document.filter(|_| !refused), findings }
+    Reading { document: document.filter(|_| !refused), findings, files: Vec::new() }
 }
 
 /// A time as Compose writes it, such as `30s` or `1m30s`, in milliseconds; `None` for anything else, and
@@ -66,7 +104,7 @@ pub fn duration_ms(text: &str) -> Option<u64> {
 }
 
 /// By line. What got another verdict, or has something refused in it, was not simply honoured.
-fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     let mut settled = BTreeSet::new();
     for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Honoured) {
         settled.insert(finding.path.clone());
@@ -76,6 +114,6 @@ fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     findings.retain(|one| one.verdict != Verdict::Honoured || !settled.contains(&one.path));
-    findings.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
+    findings.sort_by(|a, b| (a.file, a.line, &a.path).cmp(&(b.file, b.line, &b.path)));
     findings
 }

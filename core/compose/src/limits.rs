@@ -19,6 +19,17 @@ pub const KEY_BYTES: usize = 256;
 /// Defaults inside defaults of a variable.
 pub const VARIABLE_DEPTH: usize = 8;
 
+/// Bytes of all files that are sent along with a file: they are a part of it, which is one record.
+pub const CONTENT_BYTES: usize = 128 * 1024;
+/// Files that are sent along with a file.
+pub const CONTENT_FILES: usize = 256;
+/// Bytes of the text of one part of a file that is sent along: of what base64 is made of.
+pub const CONTENT_PART_BYTES: usize = 24 * 1024;
+/// Files of one project: those named, those they extend and those they include.
+pub const PROJECT_FILES: usize = 64;
+/// Files that extend or include each other, one in the other.
+pub const PROJECT_DEPTH: usize = 8;
+
 /// Services of a stack: it runs on one node, as one unit.
 pub const SERVICES: usize = 64;
 /// Containers of a stack, copies counted.

@@ -6,6 +6,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 
+use crate::content::{Content, ContentFile};
 use crate::document::{Document, Network, Subnet, Volume};
 use crate::emit::Marks;
 use crate::service::{
@@ -133,14 +134,16 @@ fn health() -> impl Strategy<Value = Option<Health>> {
 fn identity() -> impl Strategy<Value = Identity> {
     let user = of("[a-z0-9]{1,4}(:[a-z0-9]{1,4})?");
     let rest = (of(path()), of(name()), of("[a-z]{1,4}\\.[a-z]{1,4}"), of("linux/(amd|arm)64"));
+    let rest = (rest, of("[a-z][a-z.]{1,8}"));
     (user, btree_set("[a-z0-9]{1,4}", 0..2), rest).prop_map(
-        |(user, groups, (working_dir, hostname, domainname, platform))| Identity {
+        |(user, groups, ((working_dir, hostname, domainname, platform), runtime))| Identity {
             user,
             groups,
             working_dir,
             hostname,
             domainname,
             platform,
+            runtime,
         },
     )
 }
@@ -260,6 +263,7 @@ fn document() -> impl Strategy<Value = Document> {
     }));
     let network = (any::<bool>(), any::<bool>(), subnet, labels()).prop_map(
         |(internal, ipv6, subnet, labels)| Network {
+            external: None,
             internal,
             ipv6,
             options: BTreeMap::new(),
@@ -281,10 +285,11 @@ fn document() -> impl Strategy<Value = Document> {
                     service.depends_on.insert(first, condition);
                 }
             }
-            let networks = [("back".to_owned(), network), ("front".to_owned(), Network::default())];
-            let volumes = [("data".to_owned(), Volume { labels })];
-            let mut document =
-                Document { services, networks: networks.into(), volumes: volumes.into() };
+            let front = Network { external: Some("lan".to_owned()), ..Network::default() };
+            let networks = [("back".to_owned(), network), ("front".to_owned(), front)];
+            let volumes = [("data".to_owned(), Volume { labels, external: None })];
+            let (networks, volumes, contents) = (networks.into(), volumes.into(), BTreeMap::new());
+            let mut document = Document { services, networks, volumes, contents };
             document.settle_one_shots();
             document
         },
@@ -321,15 +326,30 @@ proptest! {
     #[test]
     fn what_is_written_as_a_file_is_read_as_the_same(
         mut document in document(), cpu in of(1_u64..64_000), mode in 0_u32..0o777,
+        bytes in vec(any::<u8>(), 0..40), words in text(), version in of(any::<u32>()),
     ) {
+        let file = |bytes: Vec<u8>| ContentFile { mode, bytes, ..ContentFile::default() };
+        let inside = [("a/b c".to_owned(), file(bytes)), ("d".to_owned(), file(Vec::new()))];
+        document.contents = [
+            ("./one".to_owned(), Content::File(ContentFile { uid: 7, ..file(words.into()) })),
+            ("~/all of it".to_owned(), Content::Folder(inside.into())),
+        ]
+        .into();
         for service in document.services.values_mut() {
             let most = service.limits.cpu_millicores.unwrap_or(u64::MAX);
             service.limits.reserved_cpu_millicores = cpu.map(|cpu| cpu.min(most));
             let signal = Some(Signal::Usr1).filter(|_| mode % 2 == 0);
-            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4, signal };
+            let version = version.map(u64::from);
+            let secret =
+                SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4, version, signal };
             let source = MountSource::Secret(secret);
             let target = "/run/secrets/of the $stack".to_owned();
             service.mounts.push(Mount { source, target, read_only: true });
+            for (nth, key) in document.contents.keys().enumerate() {
+                let (source, target) =
+                    (MountSource::Content { key: key.clone() }, format!("/content/{nth}"));
+                service.mounts.push(Mount { source, target, read_only: nth == 0 });
+            }
         }
         let file = document.to_file();
         let reading = crate::read(&file, &BTreeMap::new());

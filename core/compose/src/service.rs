@@ -131,6 +131,11 @@ pub enum MountSource {
     },
     /// A secret of the cluster.
     Secret(SecretFile),
+    /// A file or folder that was sent along.
+    Content {
+        /// Its name in the file.
+        key: String,
+    },
     /// Memory.
     Tmpfs {
         /// Its options, as `mount` takes them.
@@ -151,11 +156,13 @@ pub struct SecretFile {
     pub gid: u32,
     /// Sent to the service when the value changes while it runs.
     pub signal: Option<Signal>,
+    /// The version it had when the file was sent; another one makes the container anew.
+    pub version: Option<u64>,
 }
 
 impl Default for SecretFile {
     fn default() -> Self {
-        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, signal: None }
+        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, signal: None, version: None }
     }
 }
 
@@ -181,6 +188,8 @@ pub enum Attachment {
     Host,
     /// The network of another service.
     Service(String),
+    /// The network of a container of the node that is none of the stack's.
+    Container(String),
 }
 
 impl Default for Attachment {
@@ -299,6 +308,8 @@ pub struct Identity {
     pub domainname: Option<String>,
     /// `os/architecture` of its image.
     pub platform: Option<String>,
+    /// The runtime of its containers, by the name Docker has for it.
+    pub runtime: Option<String>,
 }
 
 /// How a service is started and stopped.

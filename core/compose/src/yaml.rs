@@ -8,17 +8,17 @@
 //! stands under; YAML's own guesses (`22:22` as a number in base 60, `no` as false) never apply.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 
-use crate::finding::shown;
+use crate::finding::{Spot, shown};
 use crate::limits::{DEPTH, KEY_BYTES, NODES, SCALAR_BYTES, TOTAL_BYTES};
 
 /// A value and the line it starts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    pub(crate) line: u32,
+    pub(crate) line: Spot,
     pub(crate) value: Value,
 }
 
@@ -41,31 +41,40 @@ pub(crate) struct Scalar {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) line: u32,
+    pub(crate) line: Spot,
     pub(crate) value: Node,
+}
+
+/// A whole file.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) root: Node,
+    /// Keys that stand twice in one mapping, where the later one stands: it is the one that counts.
+    pub(crate) twice: Vec<(Spot, String)>,
 }
 
 /// Why there is no tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
-    pub(crate) line: u32,
+    pub(crate) line: Spot,
     pub(crate) why: String,
 }
 
 impl Unreadable {
-    fn at(line: u32, why: impl Into<String>) -> Self {
+    fn at(line: Spot, why: impl Into<String>) -> Self {
         Self { line, why: why.into() }
     }
 }
 
-/// The one document in `text`.
-pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
+/// The one document in `text`, which is this file of its project.
+pub(crate) fn parse(text: &str, file: u16) -> Result<Parsed, Unreadable> {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_comments: false,
         flow_nesting_limit: DEPTH.saturating_add(2),
         block_nesting_limit: DEPTH.saturating_add(2),
     };
+    let line_of = |line: usize| Spot { file, line: u32::try_from(line).unwrap_or(u32::MAX) };
     let mut tree = Tree::default();
     let mut parser = Parser::new_from_str_with_options(text, options);
     while let Some(next) = parser.next_event() {
@@ -77,11 +86,9 @@ pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
             }
         }
     }
-    tree.done.ok_or_else(|| Unreadable::at(0, "is empty"))
-}
-
-fn line_of(line: usize) -> u32 {
-    u32::try_from(line).unwrap_or(u32::MAX)
+    let twice = std::mem::take(&mut tree.twice);
+    let root = tree.done.ok_or_else(|| Unreadable::at(line_of(0), "is empty"))?;
+    Ok(Parsed { root, twice })
 }
 
 /// What a node costs once everything in it is written out.
@@ -97,12 +104,13 @@ struct Tree {
     open: Vec<Frame>,
     anchors: BTreeMap<usize, (Node, Weight)>,
     spent: Weight,
+    twice: Vec<(Spot, String)>,
     done: Option<Node>,
 }
 
 /// A list or mapping whose end has not come yet.
 struct Frame {
-    line: u32,
+    line: Spot,
     anchor: usize,
     weight: Weight,
     holds: Holds,
@@ -116,19 +124,20 @@ enum Holds {
 #[derive(Default)]
 struct Mapping {
     entries: Vec<Entry>,
-    keys: BTreeSet<String>,
+    /// Where the entry of each key stands.
+    keys: BTreeMap<String, usize>,
     key: Option<Key>,
     merge: Option<Node>,
 }
 
 struct Key {
     text: String,
-    line: u32,
+    line: Spot,
     is_merge: bool,
 }
 
 impl Tree {
-    fn take(&mut self, event: Event<'_>, line: u32) -> Result<(), Unreadable> {
+    fn take(&mut self, event: Event<'_>, line: Spot) -> Result<(), Unreadable> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
@@ -159,7 +168,7 @@ impl Tree {
     }
 
     /// Pays for `weight` more before anything is made of it.
-    fn pay(&mut self, weight: Weight, line: u32) -> Result<(), Unreadable> {
+    fn pay(&mut self, weight: Weight, line: Spot) -> Result<(), Unreadable> {
         self.spent.nodes = self.spent.nodes.saturating_add(weight.nodes);
         self.spent.bytes = self.spent.bytes.saturating_add(weight.bytes);
         if self.spent.nodes > NODES {
@@ -181,7 +190,7 @@ impl Tree {
         text: Cow<'_, str>,
         plain: bool,
         anchor: usize,
-        line: u32,
+        line: Spot,
     ) -> Result<(), Unreadable> {
         if text.len() > SCALAR_BYTES {
             let why = format!("has a text of more than {SCALAR_BYTES} bytes");
@@ -212,7 +221,7 @@ impl Tree {
         self.finish(Node { line, value }, anchor, weight)
     }
 
-    fn alias(&mut self, anchor: usize, line: u32) -> Result<(), Unreadable> {
+    fn alias(&mut self, anchor: usize, line: Spot) -> Result<(), Unreadable> {
         let Some((_, weight)) = self.anchors.get(&anchor) else {
             return Err(Unreadable::at(line, "refers to something it is itself a part of"));
         };
@@ -225,7 +234,7 @@ impl Tree {
         }
     }
 
-    fn begin(&mut self, holds: Holds, anchor: usize, line: u32) -> Result<(), Unreadable> {
+    fn begin(&mut self, holds: Holds, anchor: usize, line: Spot) -> Result<(), Unreadable> {
         let weight = Weight { nodes: 1, bytes: 0, depth: 1 };
         self.pay(weight, line)?;
         self.open.push(Frame { line, anchor, weight, holds });
@@ -234,7 +243,7 @@ impl Tree {
 
     fn end(&mut self) -> Result<(), Unreadable> {
         let Some(frame) = self.open.pop() else {
-            return Err(Unreadable::at(0, "ends more than it began"));
+            return Err(Unreadable::at(Spot::default(), "ends more than it began"));
         };
         let value = match frame.holds {
             Holds::List(items) => Value::List(items),
@@ -257,15 +266,16 @@ impl Tree {
         frame.weight.depth = frame.weight.depth.max(weight.depth.saturating_add(1));
         match &mut frame.holds {
             Holds::List(items) => items.push(node),
-            Holds::Map(map) => map.put(node)?,
+            Holds::Map(map) => self.twice.extend(map.put(node)?),
         }
         Ok(())
     }
 }
 
 impl Mapping {
-    /// A key, or what stands under the key that came last.
-    fn put(&mut self, node: Node) -> Result<(), Unreadable> {
+    /// A key, or what stands under the key that came last; says which key that was if it had come
+    /// before.
+    fn put(&mut self, node: Node) -> Result<Option<(Spot, String)>, Unreadable> {
         let Some(key) = self.key.take() else {
             let Value::Scalar(Scalar { text, .. }) = node.value else {
                 return Err(Unreadable::at(node.line, "has a key that is not a text"));
@@ -275,19 +285,23 @@ impl Mapping {
                 return Err(Unreadable::at(node.line, why));
             }
             self.key = Some(Key { text, line: node.line, is_merge: false });
-            return Ok(());
+            return Ok(None);
         };
         if key.is_merge {
             if self.merge.replace(node).is_some() {
                 return Err(Unreadable::at(key.line, "has '<<' twice in one mapping"));
             }
-        } else if self.keys.insert(key.text.clone()) {
-            self.entries.push(Entry { key: key.text, line: key.line, value: node });
-        } else {
-            let why = format!("has the key \"{}\" twice in one mapping", shown(&key.text));
-            return Err(Unreadable::at(key.line, why));
+            return Ok(None);
         }
-        Ok(())
+        let entry = Entry { key: key.text.clone(), line: key.line, value: node };
+        let earlier = self.keys.get(&key.text).and_then(|at| self.entries.get_mut(*at));
+        if let Some(earlier) = earlier {
+            *earlier = entry;
+            return Ok(Some((key.line, key.text)));
+        }
+        self.keys.insert(key.text, self.entries.len());
+        self.entries.push(entry);
+        Ok(None)
     }
 
     /// Its entries with those it merges: its own win, then those of the earlier source.
@@ -312,7 +326,8 @@ impl Mapping {
             return Err(Unreadable::at(line, "merges with '<<' what is not a mapping"));
         };
         for entry in maps.into_iter().flatten() {
-            if self.keys.insert(entry.key.clone()) {
+            if !self.keys.contains_key(&entry.key) {
+                self.keys.insert(entry.key.clone(), self.entries.len());
                 self.entries.push(entry);
             }
         }
@@ -322,7 +337,7 @@ impl Mapping {
 
 /// Tags change what a value is, some to anything at all. Those that only name what is there anyway
 /// are let through.
-fn known_tag(tag: Option<&Tag>, line: u32) -> Result<(), Unreadable> {
+fn known_tag(tag: Option<&Tag>, line: Spot) -> Result<(), Unreadable> {
     let Some(tag) = tag else {
         return Ok(());
     };

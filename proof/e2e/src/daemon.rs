@@ -20,7 +20,18 @@ pub enum Kind {
     Lasting,
     /// As Docker is by itself: with a bridge, and able to be a swarm.
     Usual,
+    /// The same, with folders of the machine that are its own as soon as something is written there,
+    /// and with a second runtime, which is the usual one under the name of another.
+    Apart,
 }
+
+/// The name of the second runtime.
+pub const RUNTIME: &str = "io.containerd.wasmedge.v1";
+
+/// Has what is written to the folders of the machine written to a folder in memory.
+const OWN_FOLDERS: &str = "mount -t tmpfs none \"$OWN\" && for f in etc usr media; do \
+    mkdir -p /$f \"$OWN/$f.upper\" \"$OWN/$f.work\" && mount -t overlay overlay -o \
+    lowerdir=/$f,upperdir=\"$OWN/$f.upper\",workdir=\"$OWN/$f.work\" /$f || exit 1; done; ";
 
 /// A daemon that ends, with all its containers, when it is dropped.
 #[derive(Debug)]
@@ -127,14 +138,26 @@ impl Drop for Daemon {
 fn spawn(kind: Kind, folder: &Path) -> Child {
     let path = |name: &str| folder.join(name).display().to_string();
     let log = std::fs::File::create(folder.join("log")).expect("a log");
+    let second = &format!("{RUNTIME}=runc");
+    let (namespaces, first): (&[&str], &str) = match kind {
+        Kind::Lasting | Kind::Usual => (&["--net"], ""),
+        Kind::Apart => (&["--net", "--mount"], OWN_FOLDERS),
+    };
+    let own = folder.join("own");
+    std::fs::create_dir_all(&own).expect("a folder");
     let more: &[&str] = match kind {
         Kind::Lasting => &["--bridge", "none", "--iptables=false", "--live-restore"],
         Kind::Usual => &[],
+        Kind::Apart => &["--add-runtime", second],
     };
     // In a network of its own: two daemons take each other's bridge and rules away. `ip` gives it a
     // loopback to be a swarm on.
     Command::new("unshare")
-        .args(["--net", "sh", "-c", "ip link set lo up; exec dockerd \"$@\"", "dockerd"])
+        .args(namespaces)
+        .args(["sh", "-c"])
+        .arg(format!("{first}ip link set lo up; exec dockerd \"$@\""))
+        .arg("dockerd")
+        .env("OWN", own)
         .args(["--data-root", &path("data"), "--exec-root", &path("run")])
         .args(["--pidfile", &path("pid"), "-H", &format!("unix://{}", path("socket"))])
         .args(more)

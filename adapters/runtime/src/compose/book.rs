@@ -3,6 +3,7 @@
 //! ```text
 //!   folder/<workload>/record.json     the versions, with the documents they were run from
 //!                    /stack.json      the document the program is given
+//!                    /content/        files that came with it
 //!   folder/home/                      the home folder of the program, always empty
 //! ```
 //!
@@ -30,6 +31,8 @@ use persys_node::restart::service_again;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+
+use super::contents;
 
 /// One version of a stack as it was given to the program.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -251,6 +254,32 @@ impl Book {
             Ok(folder.join("stack.json"))
         })
         .await
+    }
+
+    /// Where the files that came with a stack are.
+    pub(super) fn contents_of(&self, workload: &WorkloadId) -> PathBuf {
+        let folder = self.folder_of(workload).join(contents::FOLDER);
+        std::path::absolute(&folder).unwrap_or(folder)
+    }
+
+    /// Writes the files that came with a stack, where they are not there.
+    pub(super) async fn unpack(
+        &self,
+        workload: &WorkloadId,
+        document: Document,
+    ) -> Result<(), Error> {
+        let folder = self.contents_of(workload);
+        on_disk(move || {
+            contents::write(&folder, &document).map_err(|error| storage(&folder, &error))
+        })
+        .await
+    }
+
+    /// Removes the files that came with earlier versions of a stack.
+    pub(super) async fn tidy(&self, workload: &WorkloadId, version: &Version) -> Result<(), Error> {
+        let (folder, needed) = (self.contents_of(workload), version.document.clone());
+        on_disk(move || contents::prune(&folder, &needed).map_err(|error| storage(&folder, &error)))
+            .await
     }
 
     /// Forgets a stack.

@@ -180,6 +180,7 @@ impl Compose {
             pids: u64::try_from(docker.pids_limit).unwrap_or(u64::MAX),
             stop_grace_ms: start.spec.stop_grace_ms,
             secrets: start.secrets_at.as_ref().map(|at| at.to_string_lossy().into_owned()),
+            contents: Some(self.book.contents_of(&start.workload).to_string_lossy().into_owned()),
             ..Marks::default()
         };
         marks.logging.file_mib = docker.log_file_mib;
@@ -240,6 +241,7 @@ impl Compose {
             }
         };
         if ended.code == Some(0) {
+            self.book.tidy(&start.workload, &version).await?;
             self.book.keep(&start.workload, Record::up(version)).await?;
             return self.not_too_late(start).await;
         }
@@ -295,6 +297,7 @@ impl Compose {
         limit: Duration,
     ) -> Result<Ended, Error> {
         let (program, home) = self.found().await?;
+        self.book.unpack(&start.workload, document_of(stack_of(&start.spec)?)?).await?;
         let file = self.book.hand_out(&start.workload, version).await?;
         let folder = file.parent().unwrap_or(&home);
         let args = program::up(&version.project, &file, services);

@@ -2,7 +2,7 @@
 //!
 //! - [`settings`]: what can be set.
 //! - [`names`]: projects, and which containers are ours.
-//! - [`book`]: what is remembered of each stack.
+//! - [`book`]: what is remembered of each stack; [`contents`]: files that came with it.
 //! - [`program`]: the Compose program; [`words`]: what it complains about.
 //! - [`observe`]: what is there, and how a stack is by its containers.
 //! - [`lifecycle`]: start, with the way back; [`ends`]: stop and remove.
@@ -14,6 +14,7 @@
 pub mod settings;
 
 mod book;
+mod contents;
 mod ends;
 mod inside;
 mod lifecycle;
@@ -86,9 +87,7 @@ fn stack_of(spec: &Spec) -> Result<&ComposeSpec, Error> {
 fn document_of(stack: &ComposeSpec) -> Result<Document, Error> {
     let reading = stack.read();
     let refused = reading.findings.iter().filter(|finding| finding.verdict == Verdict::Refused);
-    let faults: Vec<_> = refused
-        .map(|finding| format!("line {}: {}: {}", finding.line, finding.path, finding.why))
-        .collect();
+    let faults: Vec<_> = refused.map(|finding| reading.sentence(finding)).collect();
     reading.document.ok_or_else(|| Error::Invalid { detail: faults.join("; ") })
 }
 

@@ -35,7 +35,7 @@ pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
     Apply, ComposeCheck, ComposeCommand, Console, Delete, Events, Exec, Get, Ids, Init, InitKind,
-    List, Logs, Restart, Restarts, Run, Why,
+    List, Logs, ProjectOptions, Restart, Restarts, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.

@@ -108,9 +108,11 @@ pub(crate) struct Apply {
     /// what is typed.
     #[arg(value_name = "FILE", required_unless_present = "files")]
     pub(crate) named: Vec<PathBuf>,
-    /// The same.
+    /// The same; several Compose files given so are one project, the later over the earlier.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
     /// The namespace of all that the files want, where they name none.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
@@ -137,11 +139,18 @@ pub(crate) struct Apply {
     pub(crate) detach: bool,
 }
 
-impl Apply {
-    /// Files named in either way.
-    pub(crate) fn all_files(&self) -> Vec<PathBuf> {
-        [self.files.as_slice(), self.named.as_slice()].concat()
-    }
+/// What is wanted of a Compose project.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ProjectOptions {
+    /// Start the services of this profile of a Compose file too; * is all of them.
+    #[arg(long = "profile", value_name = "NAME")]
+    pub(crate) profiles: Vec<String>,
+    /// Build the images of a Compose file again, also those that are there.
+    #[arg(long)]
+    pub(crate) build: bool,
+    /// Build nothing: the nodes have the images, or a registry that they read has them.
+    #[arg(long, conflicts_with = "build")]
+    pub(crate) no_build: bool,
 }
 
 /// Words about Compose files.
@@ -154,8 +163,15 @@ pub(crate) enum ComposeCommand {
 /// A Compose file to look at.
 #[derive(Debug, Args)]
 pub(crate) struct ComposeCheck {
-    /// The file; - reads what is typed.
-    pub(crate) file: PathBuf,
+    /// The file, or the folder it is in; - reads what is typed.
+    #[arg(value_name = "FILE", required_unless_present = "files")]
+    pub(crate) file: Option<PathBuf>,
+    /// Files that are one project, the later over the earlier.
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "file")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Look at the services of this profile too; * is all of them.
+    #[arg(long = "profile", value_name = "NAME")]
+    pub(crate) profiles: Vec<String>,
     /// Set a variable; a name alone takes the value it has here.
     #[arg(short, long = "env", value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,

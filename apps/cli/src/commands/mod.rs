@@ -24,6 +24,7 @@ mod manual;
 mod nodes;
 mod once;
 mod operate;
+mod prepare;
 mod recover;
 mod secrets;
 mod snapshot;

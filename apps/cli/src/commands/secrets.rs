@@ -39,7 +39,8 @@ async fn set(shell: &Shell, wanted: SetSecret) -> Result<u8, Problem> {
         return Err(Problem::usage(what).why("the value is empty"));
     }
     let client = shell.client()?;
-    let request = api::SetSecretRequest { namespace: place.namespace, name, value, vault };
+    let namespace = place.namespace;
+    let request = api::SetSecretRequest { namespace, name, value, vault, unless_same: false };
     let answer = client.ask(&what, client.secrets().set_secret(request)).await?;
     let secret = answer.secret.unwrap_or_default();
     if shell.output().is_data() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
-use super::{explain, once};
+use super::{explain, once, prepare};
 use crate::args::{Apply, Run};
 use crate::connect::Client;
 use crate::manifest::{self, Beside, Wanted};
@@ -32,7 +32,7 @@ pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     let mut request = manifest::options::request(&shell.world, run)?;
     put_in(&mut request, run.namespace.as_deref())?;
     let client = shell.client()?;
-    let wanted = Wanted { request, from: "the command line".to_owned() };
+    let wanted = Wanted { request, from: "the command line".to_owned(), project: None };
     if run.rm {
         return Box::pin(once::run(shell, &client, &wanted)).await;
     }
@@ -64,6 +64,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
     Ok(Some(Apply {
         named: vec![file],
         files: Vec::new(),
+        project: crate::args::ProjectOptions::default(),
         namespace: run.namespace.clone(),
         env: run.env.clone(),
         env_file: run.env_file.clone(),
@@ -83,9 +84,9 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         revision: apply.revision.clone(),
         desired: None,
         env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
-        folder: manifest::compose::Folder::default(),
+        profiles: apply.project.profiles.clone(),
     };
-    let mut wanted = manifest::load(&shell.world, &apply.all_files(), &beside)?;
+    let mut wanted = manifest::load(&shell.world, &apply.named, &apply.files, &beside)?;
     for one in &mut wanted {
         put_in(&mut one.request, apply.namespace.as_deref())?;
     }
@@ -96,6 +97,9 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
         return Ok(0);
     }
     let client = shell.client()?;
+    for one in &mut wanted {
+        Box::pin(prepare::project(shell, &client, one, apply)).await?;
+    }
     Box::pin(submit(shell, &client, &wanted, apply.detach)).await
 }
 

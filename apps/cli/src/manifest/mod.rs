@@ -17,14 +17,16 @@ mod kind;
 pub(crate) mod options;
 #[cfg(test)]
 mod page;
+pub(crate) mod project;
 mod shape;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use persys_compose::project::Project;
 use persys_model::fault::Faults;
 use persys_proto::control::v1::ApplyWorkloadRequest;
 use persys_proto::convert::draft;
@@ -47,8 +49,8 @@ pub(crate) struct Beside {
     pub(crate) desired: Option<String>,
     /// Variables of a Compose file.
     pub(crate) env: std::collections::BTreeMap<String, String>,
-    /// What stands beside the file itself.
-    pub(crate) folder: compose::Folder,
+    /// Profiles of a Compose file that are chosen.
+    pub(crate) profiles: Vec<String>,
 }
 
 /// One workload that is wanted.
@@ -57,30 +59,57 @@ pub(crate) struct Wanted {
     pub(crate) request: ApplyWorkloadRequest,
     /// Ids it is known by in its file.
     pub(crate) from: String,
+    /// The Compose project it is, with what has to be done before it is sent.
+    pub(crate) project: Option<Box<Project>>,
 }
 
-/// All that the files want, or everything that is wrong with them.
+/// All that the files want, or everything that is wrong with them. Compose files that are `named` are
+/// a project each, with the file that goes over it; those given as `joined` are one project, the later
+/// over the earlier, as the compose program has it with several `-f`.
 pub(crate) fn load(
     world: &World,
-    files: &[impl AsRef<Path>],
+    named: &[PathBuf],
+    joined: &[PathBuf],
     beside: &Beside,
 ) -> Result<Vec<Wanted>, Problem> {
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut faults = Faults::none();
-    for file in files {
-        let name = name(file.as_ref());
-        let text = text(world, file.as_ref())?;
-        let folder = compose::Folder::of(world, file.as_ref())?;
-        let found = read(&name, &text, &Beside { folder, ..beside.clone() });
-        match found {
-            Ok(found) => wanted.extend(found),
-            Err(problem) if files.len() == 1 => return Err(problem),
-            Err(problem) => {
-                for why in problem.why {
-                    faults.push(name.clone(), why);
-                }
-            }
+    let only_one = named.len().saturating_add(joined.len()) == 1;
+    let mut add = |name: String, found: Result<Vec<Wanted>, Problem>| match found {
+        Ok(found) => {
+            wanted.extend(found);
+            Ok(())
         }
+        Err(problem) if only_one => Err(problem),
+        Err(problem) => {
+            for why in problem.why {
+                faults.push(name.clone(), why);
+            }
+            Ok(())
+        }
+    };
+    let mut parts = Vec::new();
+    for file in joined {
+        let text = text(world, file)?;
+        if project::is_one(&text) {
+            parts.push(file.clone());
+        } else {
+            add(name(file), read(&name(file), &text, beside))?;
+        }
+    }
+    if let Some(first) = parts.first() {
+        add(name(first), project::wanted(world, &parts, false, beside).map(|one| vec![one]))?;
+    }
+    for file in named {
+        let inside = if file.is_dir() { project::in_folder(file) } else { None };
+        let file = inside.as_ref().unwrap_or(file);
+        let text = text(world, file)?;
+        let found = if project::is_one(&text) {
+            project::wanted(world, std::slice::from_ref(file), true, beside).map(|one| vec![one])
+        } else {
+            read(&name(file), &text, beside)
+        };
+        add(name(file), found)?;
     }
     let mut seen = std::collections::BTreeMap::new();
     for one in &wanted {
@@ -160,7 +189,10 @@ pub(crate) fn read(name: &str, text: &str, beside: &Beside) -> Result<Vec<Wanted
         let text = (!several).then_some(text);
         let prefix = if several { format!("document {}: ", nth + 1) } else { String::new() };
         match one(document, text, beside) {
-            Ok(request) => wanted.push(Wanted { request, from: format!("{prefix}{name}") }),
+            Ok(request) => {
+                let from = format!("{prefix}{name}");
+                wanted.push(Wanted { request, from, project: None });
+            }
             Err(found) => {
                 for fault in found.listed() {
                     let path = format!("{prefix}{}", fault.path);

@@ -162,17 +162,15 @@ fn compose_file(
     let Some(text) = text else {
         return Err(fault("services", "is a Compose file; it must be alone in its file"));
     };
-    let mut env = beside.folder.mentioned(text);
-    env.extend(beside.env.clone());
     let compose = ComposeSpec {
         source_type: "inline".to_owned(),
         inline_yaml: text.to_owned(),
-        env,
+        env: beside.env.clone().into_iter().collect(),
         ..ComposeSpec::default()
     };
-    // As with the compose program: what is typed wins over the file, and the file over its folder.
+    // As with the compose program: what is typed wins over the file.
     let name = object.get("name").and_then(Value::as_str);
-    let name = beside.id.as_deref().or(name).unwrap_or(&beside.folder.name);
+    let name = beside.id.as_deref().or(name).unwrap_or_default();
     Ok(ApplyWorkloadRequest {
         workload_id: name.to_owned(),
         spec: Some(WorkloadSpec {
@@ -230,7 +228,10 @@ fn secrets(value: Value) -> Result<Vec<SecretUse>, Faults> {
 }
 
 /// What was said beside the file fills in what it leaves out; where both speak they must agree.
-fn add_beside(request: &mut ApplyWorkloadRequest, beside: &Beside) -> Result<(), Faults> {
+pub(super) fn add_beside(
+    request: &mut ApplyWorkloadRequest,
+    beside: &Beside,
+) -> Result<(), Faults> {
     let mut faults = Faults::none();
     let mut fill = |option: &str, given: &Option<String>, said: &mut String| {
         let Some(given) = given else { return };

@@ -78,24 +78,50 @@ fn a_compose_file_as_it_is() {
 
 #[test]
 fn a_compose_file_is_named_and_filled_in_as_people_are_used_to() {
-    let folder = compose::Folder {
-        name: "shop".to_owned(),
-        variables: [("TAG", "1"), ("OTHER", "x")].map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("My Shop.2");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("compose.yaml");
+    let env = |all: &[(&str, &str)]| -> std::collections::BTreeMap<String, String> {
+        all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
-    let text = "services: {web: {image: 'nginx:${TAG}', command: 'a $MORE'}}";
-    let beside = Beside { folder, ..Beside::default() };
-    let found = |text: &str, beside: &Beside| shown(&read("f", text, beside).unwrap()[0].request);
-    assert_eq!(found(text, &beside)["workload_id"], json!("shop"));
-    assert_eq!(found(text, &beside)["spec"]["compose"]["env"], json!({"TAG": "1"}));
-    let env: std::collections::BTreeMap<_, _> =
-        [("TAG", "2"), ("MORE", "b")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-    let typed = Beside { id: Some("mine".to_owned()), env: env.clone(), ..beside.clone() };
-    assert_eq!(found(text, &typed)["spec"]["compose"]["env"], json!({"TAG": "2", "MORE": "b"}));
+    let world = World::kept(env(&[("SHELL_TAG", "s"), ("UNUSED", "x")]), b"");
+    let found = |text: &str, beside: &Beside| {
+        fs::write(&file, text).unwrap();
+        let found = load(&world, std::slice::from_ref(&file), &[], beside).unwrap();
+        shown(&found[0].request)
+    };
+    fs::write(folder.join(".env"), "# note\nexport TAG=1 # one\nOTHER=x\n").unwrap();
+    let text = "services: {web: {image: 'nginx:${TAG}', command: 'a $MORE $SHELL_TAG'}}";
+    let plain = found(text, &Beside::default());
+    assert_eq!(plain["workload_id"], json!("myshop2"));
+    assert_eq!(plain["spec"]["compose"]["inline_yaml"], json!(text));
+    assert_eq!(plain["spec"]["compose"]["env"], json!({"TAG": "1", "SHELL_TAG": "s"}));
+    let typed = env(&[("TAG", "2"), ("MORE", "b")]);
+    let typed = Beside { id: Some("mine".to_owned()), env: typed, ..Beside::default() };
+    let all = json!({"TAG": "2", "MORE": "b", "SHELL_TAG": "s"});
+    assert_eq!(found(text, &typed)["spec"]["compose"]["env"], all);
     let named = format!("name: other\n{text}");
-    assert_eq!(found(&named, &beside)["workload_id"], json!("other"));
+    assert_eq!(found(&named, &Beside::default())["workload_id"], json!("other"));
     assert_eq!(found(&named, &typed)["workload_id"], json!("mine"));
-    let wrong = faults("name: w\nspec: {container: {image: x}}", &Beside { env, ..beside });
+    let wrong = faults("name: w\nspec: {container: {image: x}}", &typed);
     assert!(wrong[0].starts_with("--env: is for a Compose file"), "{wrong:?}");
+}
+
+#[test]
+fn what_is_sent_of_a_project_means_what_was_judged() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let world = World::kept([("HOME".into(), "/h".into())].into(), b"");
+    let mut seen = 0;
+    for entry in fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()) {
+        let Some(file) = project::in_folder(&entry) else { continue };
+        let project = project::read(&world, &[file], true, &Beside::default()).unwrap();
+        let sent = persys_compose::read(&project.text, &project.variables);
+        assert_eq!(sent.document, project.reading.document, "{}", entry.display());
+        assert!(sent.document.is_some(), "{}", entry.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 39);
 }
 
 #[test]

@@ -116,7 +116,6 @@ const PATHS: &[&str] =
 const FILES: &[&str] = &[
     "services: {a: {build: .}}",
     "services: {a: {image: web, env_file: /etc/shadow}}",
-    "services: {a: {image: web, volumes: ['/var/run/docker.sock:/s']}}",
     "services: {a: {image: web, volumes: ['../../etc:/e']}}",
     "services: {a: {image: web, volumes: ['./here:/e']}}",
     "services: {a: {extends: {file: /etc/passwd, service: b}}}",
@@ -124,7 +123,6 @@ const FILES: &[&str] = &[
     "services: {a: {image: '--privileged'}}",
     "services: {'../a': {image: web}}",
     "services: {a: {image: web, unheard_of: 1}}",
-    "services: {a: {image: web}, a: {image: other}}",
     "services: {a: {image: '${HOME:?}'}}",
     "services: {a: {image: web, environment: {'A=B': c}}}",
     "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nservices: {a: {image: web, command: *f}}",
@@ -142,6 +140,8 @@ fn cases() -> Vec<Case> {
     all.extend(REFERENCES.iter().map(|it| ("a", repository(&json!({"git_ref": it})), "git_ref")));
     all.extend(PATHS.iter().map(|it| ("a", repository(&json!({"git_path": it})), "git_path")));
     all.extend(FILES.iter().map(|file| ("a", stack(file), "inline_yaml")));
+    let socket = "services: {a: {image: web, volumes: ['/var/run/docker.sock:/s']}}";
+    all.push(("a", stack(socket), "rule withheld-paths"));
     for (part, reason) in [
         (json!({"env": {"A=B": "c"}}), "env"),
         (json!({"env": {"": "c"}}), "env"),
@@ -274,7 +274,7 @@ impl Rest {
             // The old route tells refusals inside an answer that is well, as its clients expect.
             let well = status == 200 && path != "/v1/workloads";
             let done = said["success"] == json!(true) || said["accepted"] == json!(true);
-            let refused = matches!(status, 400 | 422) || (well && !done);
+            let refused = matches!(status, 400 | 403 | 422) || (well && !done);
             if !refused || !said.to_string().contains(reason) {
                 wrong.push(format!("POST {path}: {id:?} {spec}: {status} {said}"));
             }

@@ -8,6 +8,8 @@ mod audit;
 #[cfg(test)]
 mod compose;
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod habits;
@@ -21,6 +23,8 @@ mod legacy;
 mod lifecycle;
 #[cfg(test)]
 mod look;
+#[cfg(test)]
+mod project;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

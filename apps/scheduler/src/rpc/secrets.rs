@@ -57,6 +57,11 @@ impl SecretsService {
     async fn set(&self, request: api::SetSecretRequest) -> Result<api::SetSecretResponse, Status> {
         let namespace = self.namespace(&request.namespace, Who::Operators)?;
         let name = secret_name(&request.name)?;
+        if let Some(kept) = self.same(&namespace, &name, &request) {
+            let used_by = self.used_by(&kept).await?;
+            let note = "it has this value already".to_owned();
+            return Ok(api::SetSecretResponse { secret: Some(self.view(&kept, used_by)), note });
+        }
         let given = match request.vault {
             Some(source) => {
                 self.read_from_vault(&namespace, &name, (&request.value, source)).await?
@@ -96,6 +101,19 @@ impl SecretsService {
         };
         let used_by = users.iter().map(|(id, _)| id.to_string()).collect();
         Ok(api::SetSecretResponse { secret: Some(self.view(&secret, used_by)), note })
+    }
+
+    /// The secret as it is, if it is to be left so and has the very value that was sent.
+    fn same(
+        &self,
+        namespace: &NamespaceName,
+        name: &SecretName,
+        request: &api::SetSecretRequest,
+    ) -> Option<SecretEntry> {
+        let entries = self.handle.entries();
+        let kept = entries.secret(namespace, name).filter(|_| request.unless_same)?;
+        let same = kept.vault.is_none() && self.secrets.holds(kept, &request.value);
+        same.then(|| kept.clone())
     }
 
     /// A value that came with the request.

@@ -70,6 +70,7 @@ impl Site {
             name: "db".to_owned(),
             value: Vec::new(),
             vault: Some(vault),
+            ..Default::default()
         };
         self.secrets.set_secret(request).await.map(tonic::Response::into_inner)
     }

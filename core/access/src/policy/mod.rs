@@ -1,17 +1,17 @@
 //! What workloads may have of their nodes: one function, whatever kind they are and however they
 //! come in.
 //!
-//! Two things are asked. Some of a node is never given, to nobody: the sockets of those who start
-//! workloads, and the folders in which they and we keep what is ours. The rest is given by the
-//! namespace: the default one gives it unless its record says otherwise, every other gives nothing
-//! but what its record says.
+//! Two things are asked. Some of a node is withheld, from everybody: the sockets of those who start
+//! workloads, and the folders in which they and we keep what is ours. Only a record that names the very
+//! path gives it. The rest is given by the namespace: the default one gives it unless its record says
+//! otherwise, every other gives nothing but what its record says.
 
 mod shadow;
 
 use std::fmt;
 
-use persys_compose::policy::{Judgement, Power, judge};
-use persys_compose::{Attachment, Document, MountSource, Namespace as Whose, Service};
+use persys_compose::policy::{self, Judgement, Power, WITHHELD, judge};
+use persys_compose::{Attachment, Document, External, MountSource, Namespace as Whose, Service};
 use persys_model::entry::{Allowance, Entries};
 use persys_model::id::NamespaceName;
 use persys_model::spec::vm::{Attach, DiskSource, VmSpec};
@@ -51,9 +51,6 @@ pub fn refusals(spec: &Spec, entries: &Entries) -> Vec<Refusal> {
     match &spec.kind {
         Kind::Container(container) => bench.container(container),
         Kind::Vm(machine) => bench.vm(machine),
-        // What is never given is refused with the file; there is nothing more to refuse where
-        // everything else is given.
-        Kind::Compose(_) if allowance.is_none() => {}
         Kind::Compose(stack) => match stack.read().document {
             Some(document) => bench.stack(&document),
             None => bench.refuse("compose", "compose", "the file can no longer be read".to_owned()),
@@ -81,6 +78,12 @@ impl Bench<'_> {
     }
 
     fn stack(&mut self, document: &Document) {
+        for external in document.externals() {
+            match external {
+                External::Network(name) => self.ask("networks", Power::ExternalNetwork(name)),
+                External::Volume(name) => self.ask("volumes", Power::ExternalVolume(name)),
+            }
+        }
         for service in document.services() {
             self.service(&format!("services.{}", service.name), service);
         }
@@ -121,17 +124,39 @@ impl Bench<'_> {
         if image && IMAGES.iter().any(|folder| is_below(path, folder)) {
             return self.give(field, Power::HostPath { path, read_only: false });
         }
-        self.ask(field, Power::HostPath { path, read_only: false });
+        let power = Power::HostPath { path, read_only: false };
+        if policy::is_system(path) {
+            // A record of everything names no such file.
+            let named = |folder: &str| policy::is_system(folder) && is_below(path, folder);
+            return self.withhold(field, power, "is a part of the node itself, and no disk", named);
+        }
+        self.ask(field, power);
     }
 
     /// Asks whether a power is given at all, and then whether it is given here.
     fn ask(&mut self, field: &str, power: Power<'_>) {
         match judge(power) {
-            Judgement::Denied(why) => {
-                let what = told(power);
-                self.refuse(field, "never-given", format!("{what} is never given: {why}"));
+            Judgement::Withheld(why) => {
+                let path = if let Power::HostPath { path, .. } = power { path } else { "" };
+                self.withhold(field, power, why, |folder| policy::names(folder, path));
             }
             Judgement::Given(_) => self.give(field, power),
+        }
+    }
+
+    /// Refuses what is withheld, unless a path of the namespace's record names it.
+    fn withhold(&mut self, field: &str, power: Power<'_>, why: &str, named: impl Fn(&str) -> bool) {
+        let Power::HostPath { path, .. } = power else {
+            return self.refuse(field, WITHHELD, format!("{} {why}", told(power)));
+        };
+        let paths = self.allowance.into_iter().flat_map(|given| &given.host_paths);
+        if !paths.into_iter().any(|folder| named(folder)) {
+            let what = told(power);
+            let why = format!(
+                "{what} {why}; nobody is given it by itself: do without it, or have an admin run \
+                 `persys namespace set NAME --allow-host-path {path}` and apply with `--namespace NAME`"
+            );
+            self.refuse(field, WITHHELD, why);
         }
     }
 
@@ -143,15 +168,22 @@ impl Bench<'_> {
             | Power::HostProcesses
             | Power::HostMemory
             | Power::HostUsers
+            | Power::Runtime(_)
             | Power::Unconfined(_) => {
                 (allowance.privileged, "privileged", "--allow-privileged".to_owned())
             }
             Power::Device(_) => (allowance.devices, "devices", "--allow-devices".to_owned()),
-            Power::HostNetwork => {
+            Power::HostNetwork | Power::ExternalNetwork(_) | Power::OtherContainer(_) => {
                 (allowance.host_network, "host-network", "--allow-host-network".to_owned())
             }
             Power::HostPath { path, .. } => {
                 let given = allowance.host_paths.iter().any(|folder| is_below(path, folder));
+                (given, "host-paths", format!("--allow-host-path {path}"))
+            }
+            // Where Docker keeps it.
+            Power::ExternalVolume(name) => {
+                let path = format!("{VOLUMES}/{name}");
+                let given = allowance.host_paths.iter().any(|folder| policy::names(folder, &path));
                 (given, "host-paths", format!("--allow-host-path {path}"))
             }
         };
@@ -178,8 +210,16 @@ fn powers_of<'a>(at: &str, service: &'a Service) -> Vec<(String, Power<'a>)> {
     if powers.privileged {
         want("privileged", Power::Privileged);
     }
-    if service.network == Attachment::Host {
-        want("network_mode", Power::HostNetwork);
+    match &service.network {
+        Attachment::Host => want("network_mode", Power::HostNetwork),
+        Attachment::Container(name) => want("network_mode", Power::OtherContainer(name)),
+        Attachment::Networks(_)
+        | Attachment::None
+        | Attachment::Bridge
+        | Attachment::Service(_) => {}
+    }
+    if let Some(runtime) = &service.identity.runtime {
+        want("runtime", Power::Runtime(runtime));
     }
     if powers.pid == Some(Whose::Host) {
         want("pid", Power::HostProcesses);
@@ -207,6 +247,8 @@ fn powers_of<'a>(at: &str, service: &'a Service) -> Vec<(String, Power<'a>)> {
     wanted
 }
 
+/// Where Docker keeps volumes.
+const VOLUMES: &str = "/var/lib/docker/volumes";
 /// Where disk images are kept.
 const IMAGES: &[&str] = &["/var/lib/libvirt/images", "/var/lib/persys"];
 
@@ -221,6 +263,10 @@ fn told(power: Power<'_>) -> String {
         Power::HostMemory => "the shared memory of the node".to_owned(),
         Power::HostUsers => "the users of the node".to_owned(),
         Power::Unconfined(option) => format!("less confinement ({option})"),
+        Power::Runtime(name) => format!("the runtime {name} of the node"),
+        Power::ExternalNetwork(name) => format!("the network {name} of the node"),
+        Power::ExternalVolume(name) => format!("the volume {name} of the node"),
+        Power::OtherContainer(name) => format!("the network of the container {name}"),
     }
 }
 

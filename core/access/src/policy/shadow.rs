@@ -4,7 +4,7 @@
 //! other power over its node, take over what another system runs, or choose an address.
 
 use persys_compose::policy::Power;
-use persys_compose::{Document, MountSource};
+use persys_compose::{Document, External, MountSource};
 use persys_model::spec::vm::{Address, DiskSource, VmDisk, VmSpec};
 use persys_model::spec::{ADOPT_ON_KEY, ContainerSpec, Kind, Spec};
 
@@ -47,6 +47,12 @@ impl Bench {
     }
 
     fn stack(&mut self, document: &Document) {
+        for external in document.externals() {
+            match external {
+                External::Network(name) => self.power("networks", Power::ExternalNetwork(name)),
+                External::Volume(name) => self.power("volumes", Power::ExternalVolume(name)),
+            }
+        }
         for service in document.services() {
             let at = format!("services.{}", service.name);
             for (field, power) in powers_of(&at, service) {
@@ -92,7 +98,7 @@ impl Bench {
 
     fn power(&mut self, field: &str, power: Power<'_>) {
         match power {
-            Power::HostPath { read_only: true, .. } => {}
+            Power::HostPath { read_only: true, .. } | Power::Runtime(_) => {}
             Power::HostPath { path, read_only: false } => {
                 let why = format!(
                     "{path} would be written, and another system may use it; make it read_only or leave \
@@ -111,6 +117,9 @@ impl Bench {
             | Power::HostProcesses
             | Power::HostMemory
             | Power::HostUsers
+            | Power::ExternalNetwork(_)
+            | Power::ExternalVolume(_)
+            | Power::OtherContainer(_)
             | Power::Unconfined(_) => {
                 let what = told(power);
                 let why = format!(

@@ -159,7 +159,7 @@ fn a_folder_is_allowed_with_what_is_below_and_nothing_beside() {
 }
 
 #[test]
-fn some_of_a_node_is_given_to_nobody() {
+fn some_of_a_node_is_given_to_nobody_by_itself() {
     let host_paths = BTreeSet::from([Arc::from("/")]);
     let wide = Allowance {
         privileged: true,
@@ -168,18 +168,69 @@ fn some_of_a_node_is_given_to_nobody() {
         host_paths,
         ..Allowance::default()
     };
-    let paths = ["/", "/var/run/docker.sock", "/run/docker.sock", "/var/lib/persys", "/etc/persys"];
+    let paths =
+        ["/var", "/var/run/docker.sock", "/run/docker.sock", "/var/lib/persys", "/etc/persys"];
     for given in [Entries::default(), entries("default", wide)] {
         for path in paths {
             let refused = rules(&spec("default", with_bind(path, true)), &given);
-            assert_eq!(refused, ["never-given"], "{path}");
+            assert_eq!(refused, ["withheld-paths"], "{path}");
         }
         let image = machine("/var/lib/persys/vm1.qcow2", plugged());
         assert_eq!(refusals(&spec("default", image), &given), []);
         for path in ["/etc/shadow", "/var/lib/persys/known.json", "/var/lib/docker/a.img"] {
             let refused = rules(&spec("default", machine(path, plugged())), &given);
-            assert_eq!(refused, ["never-given"], "{path}");
+            assert_eq!(refused, ["withheld-paths"], "{path}");
         }
+    }
+}
+
+#[test]
+fn what_is_withheld_is_given_where_a_record_names_it() {
+    let whole = spec("default", with_bind("/", true));
+    assert_eq!(rules(&whole, &Entries::default()), ["withheld-paths"]);
+    let socket = "volumes: ['/var/run/docker.sock:/s']";
+    let named = |path: &str| {
+        let host_paths = BTreeSet::from([Arc::from(path)]);
+        entries("infra", Allowance { host_paths, ..Allowance::default() })
+    };
+    assert_eq!(rules(&spec("default", stack(socket)), &Entries::default()), ["withheld-paths"]);
+    for (path, expected) in [("/", 1), ("/var", 1), ("/var/run/docker.sock", 0), ("/var/run", 0)] {
+        let refused = rules(&spec("infra", stack(socket)), &named(path));
+        assert_eq!(refused.len(), expected, "{path}: {refused:?}");
+    }
+    let refused = refusals(&spec("default", stack(socket)), &Entries::default());
+    assert!(refused[0].why.contains("--allow-host-path /var/run/docker.sock"), "{refused:?}");
+}
+
+#[test]
+fn what_others_have_on_the_node_is_for_the_namespace_to_give() {
+    let file = |text: &str| ComposeSpec {
+        source: ComposeSource::Inline(Secret::new(text)),
+        project: None,
+        env: BTreeMap::new(),
+        host_ports: Vec::new(),
+        has_named_volumes: false,
+    };
+    let lan = file("services: {a: {image: a, networks: [l]}}\nnetworks: {l: {external: true}}");
+    let data = file(
+        "services: {a: {image: a, volumes: ['d:/d']}}\nvolumes: {d: {external: true, name: old}}",
+    );
+    let nothing = entries("web", Allowance::default());
+    assert_eq!(rules(&spec("web", lan.clone()), &nothing), ["host-network"]);
+    assert_eq!(rules(&spec("web", data.clone()), &nothing), ["host-paths"]);
+    assert_eq!(
+        rules(&spec("web", stack("network_mode: container:db")), &nothing),
+        ["host-network"]
+    );
+    assert_eq!(rules(&spec("web", stack("runtime: runsc")), &nothing), ["privileged"]);
+    for given in [lan.clone(), data.clone()] {
+        assert_eq!(rules(&spec("default", given), &Entries::default()), Vec::<&str>::new());
+    }
+    let host_paths = BTreeSet::from([Arc::from("/var/lib/docker/volumes/old")]);
+    let allowed = Allowance { host_network: true, host_paths, ..Allowance::default() };
+    let allowed = entries("web", allowed);
+    for given in [lan, data] {
+        assert_eq!(rules(&spec("web", given), &allowed), Vec::<&str>::new());
     }
 }
 

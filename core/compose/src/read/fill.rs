@@ -3,16 +3,21 @@
 //! Keys are taken as they are, and so is what only holds anchors (`x-…` of the file itself): its
 //! copies are filled in where they are used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::Place;
 use crate::interpolate;
 use crate::limits::TOTAL_BYTES;
 use crate::yaml::{Node, Scalar, Value};
 
-/// Fills in all of the file, and says which variables were missing.
-pub(super) fn fill(at: &Place<'_>, node: &mut Node, variables: &BTreeMap<String, String>) {
-    let mut filler = Filler { variables, bytes: 0, is_full: false };
+/// Fills in all of the file, and says which variables were missing; notes in `asked` which it names.
+pub(crate) fn fill(
+    at: &Place<'_>,
+    node: &mut Node,
+    variables: &BTreeMap<String, String>,
+    asked: &mut BTreeSet<String>,
+) {
+    let mut filler = Filler { variables, asked, bytes: 0, is_full: false };
     let Value::Map(entries) = &mut node.value else { return };
     for entry in entries.iter_mut().filter(|entry| !entry.key.starts_with("x-")) {
         let here = at.key(&entry.key, entry.line);
@@ -22,6 +27,7 @@ pub(super) fn fill(at: &Place<'_>, node: &mut Node, variables: &BTreeMap<String,
 
 struct Filler<'a> {
     variables: &'a BTreeMap<String, String>,
+    asked: &'a mut BTreeSet<String>,
     /// Bytes that came from variables.
     bytes: usize,
     is_full: bool,
@@ -58,6 +64,7 @@ impl Filler<'_> {
                 return;
             }
         };
+        self.asked.extend(filled.asked);
         for name in &filled.missing {
             at.changed(format!("the variable {name} is not given; it is taken as empty"));
         }

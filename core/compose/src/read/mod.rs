@@ -2,30 +2,33 @@
 //!
 //! - [`fill`]: variables; [`value`]: leaves.
 //! - [`service`]: the table of keys; [`run`], [`ports`], [`mounts`], [`network`], [`deploy`],
-//!   [`health`], [`process`], [`names`], [`powers`], [`secrets`]: who reads each.
+//!   [`health`], [`process`], [`names`], [`powers`], [`secrets`], [`configs`]: who reads each.
+//! - [`content`]: files that were sent along.
 //! - [`whole`]: what only shows once all services are read.
 
+mod configs;
+pub(crate) mod content;
 mod deploy;
-mod fill;
+pub(crate) mod fill;
 mod health;
-mod mounts;
+pub(crate) mod mounts;
 mod names;
 mod network;
 mod ports;
 mod powers;
 mod process;
 mod run;
-mod secrets;
+pub(crate) mod secrets;
 mod service;
 pub(crate) mod value;
 mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::Document;
-use crate::finding::Place;
+use crate::finding::{Place, shown};
 use crate::limits::{ENTRIES, FILE_BYTES, SERVICES};
-use crate::yaml::{self, Entry, Value};
+use crate::yaml::{self, Entry, Node, Value};
 
 /// The document in `text`, if there is one. What it means is only right if nothing was refused.
 pub(crate) fn document<'a>(
@@ -36,17 +39,40 @@ pub(crate) fn document<'a>(
     if text.len() > FILE_BYTES {
         return at.refuse(format!("has {} bytes; at most {FILE_BYTES} are read", text.len()));
     }
-    let mut root = match yaml::parse(text) {
-        Ok(root) => root,
+    let mut root = nodes(at, text, 0)?;
+    fill::fill(at, &mut root, variables, &mut BTreeSet::new());
+    judged(at, &root, variables)
+}
+
+/// The nodes of `text`, which is this file of its project.
+pub(crate) fn nodes(at: &Place<'_>, text: &str, file: u16) -> Option<Node> {
+    let yaml::Parsed { root, twice } = match yaml::parse(text, file) {
+        Ok(parsed) => parsed,
         Err(problem) => return at.on_line(problem.line).refuse(problem.why),
     };
+    for (line, key) in twice.into_iter().take(ENTRIES) {
+        let why = format!("the key \"{}\" stands twice in one mapping", shown(&key));
+        at.on_line(line).changed(format!("{why}; the later one counts, as with Compose"));
+    }
     if !matches!(root.value, Value::Map(_)) {
         return at.refuse("is not a Compose file: it has no keys");
     }
-    fill::fill(at, &mut root, variables);
-    let keys = value::map(at, &root, ENTRIES)?;
+    Some(root)
+}
+
+/// The document of nodes whose variables are filled in.
+pub(crate) fn judged<'a>(
+    at: &Place<'a>,
+    root: &Node,
+    variables: &'a BTreeMap<String, String>,
+) -> Option<Document> {
+    let keys = value::map(at, root, ENTRIES)?;
     let mut document = Document::default();
     let (mut services, mut named_secrets) = (None, BTreeMap::new());
+    let contents = keys.iter().find(|entry| entry.key == content::KEY);
+    document.contents = contents
+        .map(|entry| content::table(&at.key(&entry.key, entry.line), &entry.value))
+        .unwrap_or_default();
     for entry in keys {
         let here = at.key(&entry.key, entry.line);
         match entry.key.as_str() {
@@ -60,6 +86,10 @@ pub(crate) fn document<'a>(
             "secrets" if !is_empty(&entry.value.value) => {
                 named_secrets = secrets::all(&here, &entry.value);
             }
+            "configs" if !is_empty(&entry.value.value) => {
+                configs::all(&here, &entry.value, variables, &mut document.contents);
+            }
+            content::KEY => {}
             key => top_level(&here, key, entry),
         }
     }
@@ -67,6 +97,9 @@ pub(crate) fn document<'a>(
         return at.refuse("is not a Compose file: it has no services");
     };
     let mut drafts = all_services(&here, entry, variables)?;
+    configs::settle(&drafts, &mut document.contents);
+    content::settle(&mut drafts, &mut document);
+    network::settle(&mut drafts);
     secrets::settle(&mut drafts, &named_secrets);
     whole::check(&here, &drafts, &document);
     drafts.retain(|draft| !draft.has_profiles);
@@ -99,13 +132,12 @@ fn top_level(at: &Place<'_>, key: &str, entry: &Entry) {
         "configs" | "secrets" | "include" | "models" if is_empty => {
             return at.ignored("has no value");
         }
-        "configs" => {
-            "need files beside this one; put the content into the image, or into environment"
+        "include" => {
+            "names files beside this one, which were not sent along; apply it with `persys apply`"
         }
-        "include" => "there is no file beside this one; put everything into one file",
         "models" => "are not supported; run the model as a service",
         _ => {
-            let known = ["services", "networks", "volumes", "secrets"];
+            let known = ["services", "networks", "volumes", "secrets", "configs"];
             at.refused(unknown("a Compose file", key, known));
             return;
         }

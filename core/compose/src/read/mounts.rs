@@ -12,9 +12,6 @@ use crate::policy::Power;
 use crate::service::{Mount, MountSource};
 use crate::yaml::{Node, Scalar, Value};
 
-const NO_FOLDER: &str = "is relative to a folder, and there is none beside this file; use a named \
-                         volume, or an absolute path of the node";
-
 pub(super) fn volumes<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
     for (here, item) in value::list(at, node, ENTRIES).unwrap_or_default() {
         let mount = match &item.value {
@@ -32,7 +29,7 @@ pub(super) fn add<'a>(draft: &mut Draft<'a>, at: &Place<'a>, mount: Mount) {
     if let MountSource::Bind { path, .. } = &mount.source {
         ask(at, Power::HostPath { path, read_only: mount.read_only });
     }
-    if let MountSource::Volume { name, .. } = &mount.source {
+    if let MountSource::Volume { name, .. } | MountSource::Content { key: name } = &mount.source {
         draft.names("volumes", name, at);
     }
     let mounts = &mut draft.service.mounts;
@@ -99,9 +96,14 @@ impl Options {
     }
 }
 
+/// Whether a source is a path of the folder the file is in, or of the home of who wrote it.
+pub(crate) fn is_beside(text: &str) -> bool {
+    text.starts_with(['.', '~']) || (text.contains('/') && !text.starts_with('/'))
+}
+
 fn source_of(at: &Place<'_>, scalar: &Scalar, text: &str, said: &Options) -> Option<MountSource> {
-    if text.starts_with(['.', '~']) || (text.contains('/') && !text.starts_with('/')) {
-        return at.refuse(format!("{} {NO_FOLDER}", quoted(scalar)));
+    if is_beside(text) {
+        return Some(MountSource::Content { key: text.to_owned() });
     }
     if text.starts_with('/') {
         return match absolute_path(text) {
@@ -160,7 +162,12 @@ fn long(at: &Place<'_>, node: &Node) -> Option<Mount> {
         (_, None) => return at.refuse("has no source, the path on the node"),
         (kind, Some((here, node))) => {
             let scalar = value::scalar(&here, node)?;
-            match (kind, source_of(&here, scalar, &scalar.text, &said)?) {
+            let text = scalar.text.as_str();
+            if kind == "bind" && !text.starts_with('/') {
+                let source = MountSource::Content { key: text.to_owned() };
+                return Some(Mount { source, target, read_only });
+            }
+            match (kind, source_of(&here, scalar, text, &said)?) {
                 ("volume", source @ MountSource::Volume { .. }) => source,
                 ("bind", MountSource::Bind { path, relabel, .. }) => {
                     MountSource::Bind { path, create: create || relabel.is_some(), relabel }

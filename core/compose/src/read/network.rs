@@ -13,7 +13,7 @@ use crate::grammar::{is_host, is_name};
 use crate::limits::{ENTRIES, OBJECTS};
 use crate::policy::Power;
 use crate::service::{Attachment, Endpoint};
-use crate::yaml::{Node, Value};
+use crate::yaml::{Entry, Node, Value};
 
 pub(super) fn network_mode(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
     let Some(scalar) = value::scalar(at, node) else { return };
@@ -24,18 +24,35 @@ pub(super) fn network_mode(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
             ask(at, Power::HostNetwork);
             Attachment::Host
         }
-        text => {
-            let Some(name) = text.strip_prefix("service:") else {
-                let known = "bridge, host, none, service:<name>";
+        text => match (text.strip_prefix("service:"), text.strip_prefix("container:")) {
+            (Some(name), _) => Attachment::Service(name.to_owned()),
+            (None, Some(name)) if is_name(name) => Attachment::Container(name.to_owned()),
+            _ => {
+                let known = "bridge, host, none, service:<name>, container:<name>";
                 return at.refused(format!("{} is not one of {known}", quoted(scalar)));
-            };
-            Attachment::Service(name.to_owned())
-        }
+            }
+        },
     };
     if draft.places.contains_key("networks") {
         at.refused("does not go with networks; give one of the two");
     }
     draft.service.network = mode;
+}
+
+/// A container that a service of the file is run in is that service; any other is none of the stack's.
+pub(super) fn settle(drafts: &mut [Draft<'_>]) {
+    let named: BTreeMap<String, String> = drafts
+        .iter()
+        .filter_map(|draft| Some((draft.container_name.clone()?, draft.service.name.clone())))
+        .collect();
+    for draft in drafts {
+        let Attachment::Container(name) = &draft.service.network else { continue };
+        if let Some(service) = named.get(name) {
+            draft.service.network = Attachment::Service(service.clone());
+        } else {
+            ask(&draft.place("network_mode"), Power::OtherContainer(name));
+        }
+    }
 }
 
 pub(super) fn networks<'a>(draft: &mut Draft<'a>, at: &Place<'a>, node: &Node) {
@@ -114,7 +131,18 @@ pub(super) fn links(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
 
 /// The networks of the stack.
 pub(super) fn all_networks(at: &Place<'_>, node: &Node) -> BTreeMap<String, Network> {
-    named(at, node, "is not a network's name", one_network)
+    let mut all = named(at, node, "is not a network's name", one_network);
+    for (name, network) in &mut all {
+        own_name(&mut network.external, name);
+    }
+    all
+}
+
+/// What is external goes by its name in the file, unless another is given.
+fn own_name(external: &mut Option<String>, name: &str) {
+    if let Some(given) = external.as_mut().filter(|given| given.is_empty()) {
+        name.clone_into(given);
+    }
 }
 
 /// Objects of the stack by their names. One that says nothing is as it usually is.
@@ -148,6 +176,10 @@ const BRIDGE_OPTIONS: &[&str] = &[
 ];
 
 fn one_network(at: &Place<'_>, node: &Node) -> Option<Network> {
+    if let Some(external) = external(at, node) {
+        ask(at, Power::ExternalNetwork(&external));
+        return Some(Network { external: Some(external), ..Network::default() });
+    }
     let mut network = Network::default();
     for entry in value::map(at, node, ENTRIES)? {
         let (here, node) = (at.key(&entry.key, entry.line), &entry.value);
@@ -173,7 +205,7 @@ fn one_network(at: &Place<'_>, node: &Node) -> Option<Network> {
             "labels" => network.labels = read_labels(&here, node),
             "ipam" => network.subnets = ipam(&here, node)?,
             "name" => here.changed("networks are named after the workload"),
-            "external" => external(&here, node, "a network"),
+            "external" => drop(value::truth(&here, node)),
             key if key.starts_with("x-") => here.ignored("is the file's own"),
             key => {
                 let known = ["driver", "driver_opts", "internal", "enable_ipv6", "ipam", "labels"];
@@ -184,14 +216,30 @@ fn one_network(at: &Place<'_>, node: &Node) -> Option<Network> {
     Some(network)
 }
 
-fn external(at: &Place<'_>, node: &Node, what: &str) {
-    let is_false = matches!(&node.value, Value::Scalar(scalar) if scalar.text == "false");
-    if !is_false {
-        at.refused(format!(
-            "{what} from outside is not the stack's to use and may not be on its node; \
-             put everything that shares it into one stack"
-        ));
+/// The node's name for what is external, empty where it is that of the file; `None` for what is of the
+/// stack. Whatever else is said of it is for those who made it.
+fn external(at: &Place<'_>, node: &Node) -> Option<String> {
+    let Value::Map(entries) = &node.value else { return None };
+    let field = |name: &str| entries.iter().find(|entry| entry.key == name);
+    let said = field("external")?;
+    let text = |entry: &Entry| match &entry.value.value {
+        Value::Scalar(scalar) => Some(scalar.text.clone()),
+        Value::Null | Value::List(_) | Value::Map(_) => None,
+    };
+    let older = match &said.value.value {
+        Value::Map(inner) => inner.iter().find(|entry| entry.key == "name").and_then(text),
+        Value::Scalar(scalar) if scalar.text != "true" => return None,
+        Value::Scalar(_) => None,
+        Value::Null | Value::List(_) => return None,
+    };
+    let name = older.or_else(|| field("name").and_then(text)).unwrap_or_default();
+    if !name.is_empty() && !is_name(&name) {
+        return at.refuse("has a name that Docker gives to nothing");
     }
+    for entry in entries.iter().filter(|entry| !matches!(entry.key.as_str(), "external" | "name")) {
+        at.key(&entry.key, entry.line).ignored("is for whoever makes it");
+    }
+    Some(name)
 }
 
 fn ipam(at: &Place<'_>, node: &Node) -> Option<Vec<Subnet>> {
@@ -244,10 +292,18 @@ fn is_range(text: &str) -> bool {
 
 /// The named volumes of the stack.
 pub(super) fn all_volumes(at: &Place<'_>, node: &Node) -> BTreeMap<String, Volume> {
-    named(at, node, "is not a volume's name", one_volume)
+    let mut all = named(at, node, "is not a volume's name", one_volume);
+    for (name, volume) in &mut all {
+        own_name(&mut volume.external, name);
+    }
+    all
 }
 
 fn one_volume(at: &Place<'_>, node: &Node) -> Option<Volume> {
+    if let Some(external) = external(at, node) {
+        ask(at, Power::ExternalVolume(&external));
+        return Some(Volume { external: Some(external), ..Volume::default() });
+    }
     let mut volume = Volume::default();
     for entry in value::map(at, node, ENTRIES)? {
         let (here, node) = (at.key(&entry.key, entry.line), &entry.value);
@@ -268,7 +324,7 @@ fn one_volume(at: &Place<'_>, node: &Node) -> Option<Volume> {
             }
             "labels" => volume.labels = read_labels(&here, node),
             "name" => here.changed("volumes are named after the workload"),
-            "external" => external(&here, node, "a volume"),
+            "external" => drop(value::truth(&here, node)),
             key if key.starts_with("x-") => here.ignored("is the file's own"),
             key => {
                 return here.refuse(super::unknown("a volume", key, ["driver", "labels"]));

@@ -7,7 +7,7 @@ use super::value::{self, list, quoted, shaped};
 use crate::finding::Place;
 use crate::grammar::absolute_path;
 use crate::limits::ENTRIES;
-use crate::policy::{Judgement, Power, judge};
+use crate::policy::{Judgement, Power, judge, withheld};
 use crate::service::Namespace;
 use crate::yaml::{Node, Value};
 
@@ -15,8 +15,9 @@ use crate::yaml::{Node, Value};
 pub(super) fn ask(at: &Place<'_>, power: Power<'_>) {
     match judge(power) {
         Judgement::Given(why) => at.honoured(why),
-        Judgement::Denied(why) => {
-            at.refused(why);
+        Judgement::Withheld(why) => {
+            let path = if let Power::HostPath { path, .. } = power { path } else { "PATH" };
+            at.withheld(withheld(path, why));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! How a service is started and stopped, and as whom.
 
+use super::powers::ask;
 use super::service::{Draft, word};
 use super::value::{self, count, duration, list, map, pairs, quoted, shaped, truth, whole};
 use crate::finding::Place;
 use crate::grammar::absolute_path;
 use crate::limits::ENTRIES;
+use crate::policy::Power;
 use crate::service::Logging;
 use crate::yaml::{Node, Value};
 
@@ -90,6 +92,19 @@ pub(super) fn platform(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
         };
         text.len() <= 64 && (1..=3).contains(&text.split('/').count()) && text.split('/').all(part)
     });
+}
+
+pub(super) fn runtime(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {
+    // Docker also takes a path of the node, which nobody may name.
+    let is_sound = |text: &str| {
+        let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        (1..=64).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(known)
+    };
+    let Some(name) = shaped(at, node, "the name of a runtime such as runc", is_sound) else {
+        return;
+    };
+    ask(at, Power::Runtime(&name));
+    draft.service.identity.runtime = Some(name);
 }
 
 pub(super) fn ulimits(draft: &mut Draft<'_>, at: &Place<'_>, node: &Node) {

@@ -1,4 +1,4 @@
-//! Secrets: of the cluster, by name. A file has none of its own, and none beside it.
+//! Secrets: of the cluster, by name. Those a project has in files beside it are put there first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,9 @@ use crate::service::{Mount, MountSource, SecretFile};
 use crate::signal::{SIGNAL_KEY, Signal};
 use crate::yaml::{Node, Value};
 
-const NOT_EXTERNAL: &str = "is not external: put the value into the cluster with `persys secret \
-                            set NAME` and write `external: true` here";
+const NOT_EXTERNAL: &str = "is not external: apply the file with `persys apply`, which puts the value \
+                            into the cluster, or do so with `persys secret set NAME` and write \
+                            `external: true` here";
 /// Where services see secrets.
 const FOLDER: &str = "/run/secrets";
 /// Largest number of a user or group.
@@ -26,8 +27,13 @@ const MOST_ID: u64 = 0x7fff_fffe;
 pub(super) struct Declared {
     /// The cluster's name for it, if that is another.
     name: Option<String>,
+    /// The version the cluster had of it when the file was sent.
+    version: Option<u64>,
     signal: Option<Signal>,
 }
+
+/// The key under which a project says which version of a secret it was sent with.
+pub(crate) const VERSION: &str = "x-persys-version";
 
 /// The secrets of the file.
 pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, Declared> {
@@ -35,7 +41,7 @@ pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, Declared> {
 }
 
 fn one(at: &Place<'_>, node: &Node) -> Option<Declared> {
-    let (mut external, mut name, mut signal) = (false, None, None);
+    let (mut external, mut name, mut version, mut signal) = (false, None, None, None);
     for entry in value::map(at, node, ENTRIES)? {
         let (here, node) = (at.key(&entry.key, entry.line), &entry.value);
         match entry.key.as_str() {
@@ -49,11 +55,12 @@ fn one(at: &Place<'_>, node: &Node) -> Option<Declared> {
             "file" | "environment" | "content" | "driver" | "driver_opts" | "template_driver" => {
                 return here.refuse(NOT_EXTERNAL);
             }
+            VERSION => version = Some(value::count(&here, node, 0, u64::MAX)?),
             key if key.starts_with("x-") => here.ignored("is the file's own"),
             key => return here.refuse(super::unknown("a secret", key, ["external", "name"])),
         }
     }
-    if external { Some(Declared { name, signal }) } else { at.refuse(NOT_EXTERNAL) }
+    if external { Some(Declared { name, version, signal }) } else { at.refuse(NOT_EXTERNAL) }
 }
 
 /// The secrets a service sees.
@@ -110,7 +117,7 @@ fn long(at: &Place<'_>, node: &Node) -> Option<(SecretFile, Option<String>)> {
 }
 
 /// Permissions, in eights.
-fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
+pub(super) fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
     let scalar = value::scalar(at, node)?;
     let digits = scalar.text.strip_prefix("0o").unwrap_or(&scalar.text);
     match u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777) {
@@ -127,7 +134,7 @@ pub(super) fn settle(drafts: &mut [Draft<'_>], secrets: &BTreeMap<String, Declar
             let MountSource::Secret(secret) = &mut mount.source else { continue };
             match secrets.get(&secret.name) {
                 Some(declared) => {
-                    secret.signal = declared.signal;
+                    (secret.version, secret.signal) = (declared.version, declared.signal);
                     if let Some(name) = &declared.name {
                         secret.name.clone_from(name);
                     }
@@ -152,6 +159,7 @@ impl Document {
             MountSource::Volume { .. }
             | MountSource::Anonymous
             | MountSource::Bind { .. }
+            | MountSource::Content { .. }
             | MountSource::Tmpfs { .. } => None,
         })
     }

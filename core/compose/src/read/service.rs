@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::value::{self, quoted};
-use super::{deploy, health, mounts, names, network, ports, powers, process, run, secrets};
+use super::{
+    configs, deploy, health, mounts, names, network, ports, powers, process, run, secrets,
+};
 use crate::document::Document;
 use crate::finding::Place;
 use crate::grammar;
@@ -23,6 +25,8 @@ pub(super) struct Draft<'a> {
     pub(super) at: Place<'a>,
     /// Whether it is only started on demand.
     pub(super) has_profiles: bool,
+    /// What its container is called in the file, where others may name it.
+    pub(super) container_name: Option<String>,
     /// What `deploy` says about restarts; it wins over `restart`.
     pub(super) deploy_restart: Option<Restart>,
 }
@@ -51,6 +55,7 @@ const READ: &[(&str, Reader)] = &[
     ("cap_add", powers::cap_add),
     ("cap_drop", powers::cap_drop),
     ("command", run::command),
+    ("configs", configs::of_service),
     ("cpu_shares", deploy::cpu_shares),
     ("cpus", deploy::cpus),
     ("depends_on", run::depends_on),
@@ -87,6 +92,7 @@ const READ: &[(&str, Reader)] = &[
     ("profiles", run::profiles),
     ("read_only", process::read_only),
     ("restart", run::restart),
+    ("runtime", process::runtime),
     ("scale", deploy::scale),
     ("secrets", secrets::of_service),
     ("security_opt", powers::security_opt),
@@ -122,12 +128,15 @@ const IGNORED: &[(&str, &str)] = &[
     ("stop_timeout", "is not of the specification; use stop_grace_period"),
 ];
 
+/// Said where a project was not read as one.
+const NOT_SENT: &str = "names a file beside this one, which was not sent along; apply the file with \
+                        `persys apply`, which reads it";
+
 /// Keys that are never taken, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     ("blkio_config", "is not supported: its devices differ from node to node; leave it out"),
     ("cgroup", "is not supported: every service has its own control group; leave it out"),
     ("cgroup_parent", "would take the service out of its limits; leave it out"),
-    ("configs", "need files beside this one; put the content into the image, or into environment"),
     ("cpu_period", "is not supported; say how much CPU with cpus"),
     ("cpu_quota", "is not supported; say how much CPU with cpus"),
     ("cpu_rt_period", "is not supported; say how much CPU with cpus"),
@@ -135,18 +144,17 @@ const REFUSED: &[(&str, &str)] = &[
     ("cpuset", "ties the service to cores of one machine; say how much CPU with cpus"),
     ("credential_spec", "is for Windows and reads files of the node; leave it out"),
     ("device_cgroup_rules", "is not supported; name the devices with devices"),
-    ("env_file", "there is no file beside this one; write environment, or give variables"),
-    ("extends", "there is no file beside this one; write the service out, or use an anchor"),
+    ("env_file", NOT_SENT),
+    ("extends", NOT_SENT),
     ("external_links", "reaches beyond the stack; publish a port, or put both in one stack"),
     ("gpus", "are not supported; name the devices with devices"),
-    ("label_file", "there is no file beside this one; write labels"),
+    ("label_file", NOT_SENT),
     ("mac_address", "is not supported: two copies of a stack would have it; leave it out"),
     ("models", "are not supported; run the model as a service"),
     ("oom_kill_disable", "would let the service take the memory of the node; leave it out"),
     ("post_start", "is not supported; do it in the entry point"),
     ("pre_stop", "is not supported; do it on the stop signal"),
     ("provider", "runs programs of the node; leave it out"),
-    ("runtime", "is for the node to say; leave it out"),
     ("storage_opt", "is not supported by the usual storage of Docker; leave it out"),
     ("use_api_socket", "lets the service act as the node; run what needs it beside Persys"),
     ("uts", "is not supported: every service has its own host name; leave it out"),
@@ -172,6 +180,7 @@ pub(super) fn service<'a>(
         places: BTreeMap::new(),
         at: at.clone(),
         has_profiles: false,
+        container_name: container_name(keys),
         deploy_restart: None,
     };
     for key in keys {
@@ -185,6 +194,14 @@ pub(super) fn service<'a>(
     built(&draft, keys);
     deploy::consistent(&draft);
     Some(draft)
+}
+
+fn container_name(keys: &[Entry]) -> Option<String> {
+    let entry = keys.iter().find(|entry| entry.key == "container_name")?;
+    match &entry.value.value {
+        Value::Scalar(scalar) => Some(scalar.text.clone()),
+        Value::Null | Value::List(_) | Value::Map(_) => None,
+    }
 }
 
 fn one_key<'a>(draft: &mut Draft<'a>, at: &Place<'a>, entry: &Entry) {
@@ -231,9 +248,10 @@ fn built(draft: &Draft<'_>, keys: &[Entry]) {
             draft.place("build").ignored("nothing is built here: the image is pulled, so push it");
         }
         (Some(_), false) => {
-            draft
-                .place("build")
-                .refused("nothing is built here; build the image, push it, and name it with image");
+            draft.place("build").refused(
+                "nothing is built here; apply the file with `persys apply` where Docker is, or build \
+                 the image, push it, and name it with image",
+            );
         }
         (None, false) => {
             draft.at.refused("has no image");

@@ -3,8 +3,6 @@
 //! A text is quoted in a finding only if no variable was filled into it: what a variable holds may
 //! be secret.
 
-use std::collections::BTreeSet;
-
 use crate::finding::{Place, shown};
 use crate::limits::ENTRIES;
 use crate::yaml::{Entry, Node, Scalar, Value};
@@ -210,7 +208,8 @@ pub(super) struct Pair<'p> {
     pub(super) value: Option<Scalar>,
 }
 
-/// Pairs, written as a mapping or as a list of `key=value`. No key twice.
+/// Pairs, written as a mapping or as a list of `key=value`. Of a key that stands twice the later entry
+/// counts.
 pub(super) fn pairs<'p>(at: &Place<'p>, node: &Node) -> Option<Vec<Pair<'p>>> {
     if matches!(node.value, Value::Map(_)) {
         let mut pairs = Vec::new();
@@ -226,16 +225,16 @@ pub(super) fn pairs<'p>(at: &Place<'p>, node: &Node) -> Option<Vec<Pair<'p>>> {
         }
         return Some(pairs);
     }
-    let mut pairs = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut pairs: Vec<Pair<'p>> = Vec::new();
     for (here, item) in list(at, node, ENTRIES)? {
         let whole = scalar(&here, item)?;
         let (key, value) = match whole.text.split_once('=') {
             Some((key, value)) => (key, Some(value)),
             None => (whole.text.as_str(), None),
         };
-        if !seen.insert(key.to_owned()) {
-            return here.refuse("gives a key that an earlier entry gave");
+        if let Some(at) = pairs.iter().position(|pair| pair.key == key) {
+            let earlier = pairs.remove(at);
+            earlier.at.ignored("a later entry gives the same key, and that one counts");
         }
         let filled_in = whole.filled_in;
         let value = value.map(|value| Scalar { text: value.to_owned(), filled_in });

@@ -2,3 +2,5 @@
 
 #[cfg(test)]
 mod program;
+#[cfg(test)]
+mod projects;

@@ -6,3 +6,5 @@ mod arbitrary;
 mod corpus;
 #[cfg(test)]
 mod injection;
+#[cfg(test)]
+mod project;

@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use super::print;
 use crate::args::{ApplySpec, WorkloadSchedule};
 use crate::manifest::options::{pair, port, volume};
-use crate::manifest::{self, Beside};
+use crate::manifest::{self, Beside, Wanted};
 use crate::problem::{ERROR, Problem, USAGE};
 use crate::shell::Shell;
 
@@ -43,8 +43,15 @@ pub(super) fn from_file(
         desired: Some(spec.desired_state.clone()),
         ..Beside::default()
     };
-    let mut wanted = manifest::load(&shell.world, std::slice::from_ref(file), &beside)?;
+    let mut wanted = manifest::load(&shell.world, std::slice::from_ref(file), &[], &beside)?;
     match (wanted.pop(), wanted.is_empty()) {
+        // This command sends, and does nothing before that.
+        (Some(Wanted { project: Some(project), .. }), true)
+            if !(project.secrets.is_empty() && project.builds.is_empty()) =>
+        {
+            Err(Problem::usage("the project has secrets to be set or images to be built first")
+                .next(format!("persys apply {}", file.display())))
+        }
         (Some(one), true) => Ok(one.request),
         _ => Err(Problem::usage("this command takes one document").next("persys apply -f FILE")),
     }

@@ -55,11 +55,7 @@ fn document(at: &At<'_>, spec: &ComposeSpec) -> Option<Document> {
     let reading = spec.read();
     let refused = reading.findings.iter().filter(|one| one.verdict == Verdict::Refused);
     for finding in refused {
-        at.fault(match (finding.path.as_str(), finding.line) {
-            ("", 0) => finding.why.clone(),
-            ("", line) => format!("line {line}: {}", finding.why),
-            (path, line) => format!("line {line}, {path}: {}", finding.why),
-        });
+        at.fault(reading.sentence(finding));
     }
     reading.document
 }

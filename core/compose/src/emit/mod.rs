@@ -7,11 +7,15 @@
 //! both may leave out, ports and paths in their short form, limits beside the service rather than
 //! under `deploy`, which 1.29 ignores.
 
+pub(crate) mod objects;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::document::{Document, Network, Volume};
+use crate::content::Content;
+use crate::document::Document;
+use crate::read::content;
 use crate::service::{
     Attachment, Endpoint, Health, Identity, Limits, Logging, Mount, MountSource, Names, Namespace,
     Port, Powers, Process, Restart, Service, secret_file,
@@ -19,6 +23,11 @@ use crate::service::{
 
 /// A folder that is never there.
 const NO_SECRETS: &str = "/run/persys-has-no-secrets";
+
+/// Another one.
+const NO_CONTENT: &str = "/run/persys-has-no-content";
+/// The label that says which versions of secrets a container was made with.
+pub const SECRETS_LABEL: &str = "persys.secrets";
 
 /// What is put on everything a stack makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +42,8 @@ pub struct Marks {
     pub stop_grace_ms: Option<u64>,
     /// The folder of the node that holds the secrets of the stack as files.
     pub secrets: Option<String>,
+    /// The folder of the node that holds what was sent along with the stack.
+    pub contents: Option<String>,
 }
 
 impl Default for Marks {
@@ -43,6 +54,7 @@ impl Default for Marks {
             logging: Logging { file_mib: 10, files: 3 },
             stop_grace_ms: None,
             secrets: None,
+            contents: None,
         }
     }
 }
@@ -68,20 +80,23 @@ impl Document {
             limits.reserved_cpu_millicores = None;
             service.process.stop_grace_ms = service.process.stop_grace_ms.or(marks.stop_grace_ms);
             restrain(&mut service.powers);
+            label_versions(service);
             for mount in &mut service.mounts {
                 show_secret(&mut mount.source, marks.secrets.as_deref());
+                show_content(&mut mount.source, &self.contents, marks.contents.as_deref());
             }
         }
         let used: BTreeSet<String> =
             document.services.values().flat_map(|service| service.network.names()).collect();
+        document.contents.clear();
         document.networks.retain(|name, _| used.contains(name));
         for name in used {
             document.networks.entry(name).or_default();
         }
-        for network in document.networks.values_mut() {
+        for network in document.networks.values_mut().filter(|one| one.external.is_none()) {
             add_marks(&mut network.labels, marks);
         }
-        for volume in document.volumes.values_mut() {
+        for volume in document.volumes.values_mut().filter(|one| one.external.is_none()) {
             add_marks(&mut volume.labels, marks);
         }
         document.settle_one_shots();
@@ -96,8 +111,9 @@ impl Document {
     pub(crate) fn to_value(&self) -> Value {
         let mut top = Map::new();
         put_map(&mut top, "services", &self.services, service);
-        put_map(&mut top, "networks", &self.networks, network);
-        put_map(&mut top, "volumes", &self.volumes, volume);
+        put_map(&mut top, "networks", &self.networks, objects::network);
+        put_map(&mut top, "volumes", &self.volumes, objects::volume);
+        put_map(&mut top, content::KEY, &self.contents, objects::content);
         Value::Object(top)
     }
 }
@@ -108,6 +124,37 @@ fn show_secret(source: &mut MountSource, folder: Option<&str>) {
         let name = secret_file(&secret.name, secret.mode, secret.uid, secret.gid);
         let path = format!("{}/{name}", folder.unwrap_or(NO_SECRETS));
         *source = MountSource::Bind { path, create: false, relabel: None };
+    }
+}
+
+/// What was sent along is written before the stack is started, under a name that follows from it.
+fn show_content(
+    source: &mut MountSource,
+    contents: &BTreeMap<String, Content>,
+    folder: Option<&str>,
+) {
+    if let MountSource::Content { key } = source {
+        let name = contents.get(key).map(Content::file_name).unwrap_or_default();
+        let path = format!("{}/{name}", folder.unwrap_or(NO_CONTENT));
+        *source = MountSource::Bind { path, create: false, relabel: None };
+    }
+}
+
+/// A container sees the file it was started with: another version of a secret has to be another
+/// container.
+fn label_versions(service: &mut Service) {
+    let seen = service.mounts.iter().filter_map(|mount| match &mount.source {
+        MountSource::Secret(secret) => Some((&secret.name, secret.version?)),
+        MountSource::Volume { .. }
+        | MountSource::Anonymous
+        | MountSource::Bind { .. }
+        | MountSource::Content { .. }
+        | MountSource::Tmpfs { .. } => None,
+    });
+    let seen: BTreeSet<String> = seen.map(|(name, version)| format!("{name}@{version}")).collect();
+    if !seen.is_empty() {
+        let all: Vec<_> = seen.into_iter().collect();
+        service.labels.insert(SECRETS_LABEL.to_owned(), all.join(","));
     }
 }
 
@@ -135,7 +182,9 @@ impl Attachment {
         match self {
             Self::Networks(networks) if networks.is_empty() => vec!["default".to_owned()],
             Self::Networks(networks) => networks.keys().cloned().collect(),
-            Self::None | Self::Bridge | Self::Host | Self::Service(_) => Vec::new(),
+            Self::None | Self::Bridge | Self::Host | Self::Service(_) | Self::Container(_) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -271,6 +320,12 @@ fn mount(mount: &Mount) -> Value {
                 "target": text(target), "read_only": true,
             });
         }
+        MountSource::Content { key } => {
+            return json!({
+                "type": "bind", "source": text(key), "target": text(target),
+                "read_only": mount.read_only,
+            });
+        }
         MountSource::Tmpfs { options: given } => {
             options.extend(given.iter().map(|(key, value)| match value.as_str() {
                 "" => key.clone(),
@@ -292,6 +347,7 @@ fn attachment(out: &mut Object, attachment: &Attachment) {
         Attachment::Bridge => "bridge".to_owned(),
         Attachment::Host => "host".to_owned(),
         Attachment::Service(name) => format!("service:{name}"),
+        Attachment::Container(name) => format!("container:{name}"),
     };
     put(out, "network_mode", Value::String(mode));
 }
@@ -360,6 +416,7 @@ fn identity(out: &mut Object, identity: &Identity) {
         ("hostname", &identity.hostname),
         ("domainname", &identity.domainname),
         ("platform", &identity.platform),
+        ("runtime", &identity.runtime),
     ];
     for (key, value) in words {
         put_some(out, key, value.as_ref(), |value| text(value));
@@ -430,40 +487,4 @@ fn logging(logging: &Logging) -> Value {
         "driver": "json-file",
         "options": { "max-size": size, "max-file": logging.files.to_string() },
     })
-}
-
-fn network(network: &Network) -> Value {
-    let mut out = Map::new();
-    if network.internal {
-        put(&mut out, "internal", true.into());
-    }
-    if network.ipv6 {
-        put(&mut out, "enable_ipv6", true.into());
-    }
-    if !network.options.is_empty() {
-        put(&mut out, "driver", "bridge".into());
-        put(&mut out, "driver_opts", labels(&network.options));
-    }
-    if !network.subnets.is_empty() {
-        let all = network.subnets.iter().map(|subnet| {
-            let mut one = Map::new();
-            put_some(&mut one, "subnet", subnet.range.as_ref(), |range| text(range));
-            put_some(&mut one, "ip_range", subnet.given_out.as_ref(), |range| text(range));
-            put_some(&mut one, "gateway", subnet.gateway, |ip| ip.to_string().into());
-            Value::Object(one)
-        });
-        put(&mut out, "ipam", json!({ "config": all.collect::<Vec<_>>() }));
-    }
-    if !network.labels.is_empty() {
-        put(&mut out, "labels", labels(&network.labels));
-    }
-    Value::Object(out)
-}
-
-fn volume(volume: &Volume) -> Value {
-    let mut out = Map::new();
-    if !volume.labels.is_empty() {
-        put(&mut out, "labels", labels(&volume.labels));
-    }
-    Value::Object(out)
 }
