@@ -44,8 +44,9 @@ impl Operation {
             Verb::Start { revision, epoch, .. } => {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
             }
+            Verb::Refresh { .. } => ("signal", "Running", None, None),
             Verb::Pause => ("pause", "Paused", None, None),
-            Verb::Stop => ("stop", "Stopped", None, None),
+            Verb::Stop { .. } => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
         let task = action.task_id();

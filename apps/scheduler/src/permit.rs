@@ -25,7 +25,11 @@ pub(crate) fn refusal(world: &World, caller: &Caller, ask: &Ask) -> Option<Reply
     }
     let (id, wanted) = if let Ask::Apply { workload, spec, .. } = ask {
         (workload, spec.as_ref())
-    } else if let Ask::Delete(workload) | Ask::Retry(workload) | Ask::Resume(workload) = ask {
+    } else if let Ask::Delete(workload)
+    | Ask::DeleteWithVolumes(workload)
+    | Ask::Retry(workload)
+    | Ask::Resume(workload) = ask
+    {
         (workload, None)
     } else {
         return None;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::document::Document;
 use crate::read::secrets;
 use crate::service::{Mount, MountSource, Port};
+use crate::signal::SIGNAL_KEY;
 
 impl Document {
     /// The same stack, with nothing published on its node.
@@ -58,8 +59,13 @@ impl Document {
         }
         for (_, secret) in self.secrets() {
             let mut named = json!({ "external": true });
-            if let (Some(version), Value::Object(named)) = (secret.version, &mut named) {
-                named.insert(secrets::VERSION.to_owned(), version.into());
+            if let Value::Object(named) = &mut named {
+                if let Some(version) = secret.version {
+                    named.insert(secrets::VERSION.to_owned(), version.into());
+                }
+                if let Some(signal) = secret.signal {
+                    named.insert(SIGNAL_KEY.to_owned(), signal.word().into());
+                }
             }
             secrets_of_file.insert(secret.name.clone(), named);
         }

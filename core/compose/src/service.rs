@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::signal::Signal;
+
 /// One service.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Service {
@@ -152,13 +154,15 @@ pub struct SecretFile {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// Sent to the service when the value changes while it runs.
+    pub signal: Option<Signal>,
     /// The version it had when the file was sent; another one makes the container anew.
     pub version: Option<u64>,
 }
 
 impl Default for SecretFile {
     fn default() -> Self {
-        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, version: None }
+        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, signal: None, version: None }
     }
 }
 

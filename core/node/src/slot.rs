@@ -121,6 +121,8 @@ pub(crate) enum Doing {
     Start(RevisionId),
     /// A start of what is paused.
     Resume(RevisionId),
+    /// Tells what runs of new values.
+    Refresh,
     Pause,
     /// Ends what is stuck.
     Unstick,
@@ -334,6 +336,7 @@ impl Slot {
             rule: self.rule(intent.spec.as_deref(), now.settings),
             leave: now.leave,
             repair: self.standstill.repair(&self.view, now.at, now.settings),
+            untold: !intent.untold.is_empty(),
         }
     }
 
@@ -376,6 +379,7 @@ impl Slot {
             Next::GiveUp(failure) => Next::GiveUp(tell(failure)),
             Next::Nothing
             | Next::Start
+            | Next::Refresh
             | Next::Pause
             | Next::Unstick
             | Next::Stop

@@ -394,6 +394,7 @@ impl Agent {
             gave_up: None,
             completed: false,
             started: false,
+            untold: BTreeSet::new(),
         };
         slot.ran = goal == Goal::Run;
         slot.met = true;

@@ -12,6 +12,7 @@ mod corpus;
 #[cfg(test)]
 mod etcd;
 #[cfg(test)]
+mod habits;
 mod import;
 #[cfg(test)]
 mod injection;

@@ -75,7 +75,8 @@ impl World {
                 }
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
-                Action::Repause => self.repause(at),
+                Action::Repause => self.decide_anew_here(at),
+                Action::Refresh => self.refresh(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.
@@ -142,6 +143,7 @@ impl World {
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
             shadow_differs: self.shadow_differs(slot),
+            values_differ: !self.changed_secrets(slot).is_empty(),
             overdue: self.is_overdue(at),
             accepted: seen.is_some() || self.has_accepted(at),
             order_open: slot.attempt.is_open(),

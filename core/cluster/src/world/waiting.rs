@@ -136,6 +136,7 @@ impl World {
                 Action::Rest
                 | Action::AwaitFormers
                 | Action::Repause
+                | Action::Refresh
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

@@ -20,7 +20,7 @@ mod process;
 mod run;
 pub(crate) mod secrets;
 mod service;
-mod value;
+pub(crate) mod value;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
