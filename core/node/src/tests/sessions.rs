@@ -238,7 +238,11 @@ fn an_answer_without_renewal_renews_nothing() {
     rig.step(Input::Heard(unsure));
     assert_eq!(rig.agent.fence_at(), Some(Millis(13_000)));
     rig.wait(7_000);
-    assert_eq!(rig.verb().verb, Verb::Stop { within_ms: Some(10_000) }, "holding does not hold back the fence");
+    assert_eq!(
+        rig.verb().verb,
+        Verb::Stop { within_ms: Some(10_000) },
+        "holding does not hold back the fence"
+    );
 }
 
 #[test]
