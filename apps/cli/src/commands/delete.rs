@@ -4,11 +4,13 @@
 //! `--volumes`, managed volumes by their policy. A script is not asked, and so has to say `--yes` where
 //! data would go that is kept otherwise.
 
+use persys_model::id::WorkloadId;
 use persys_model::spec::vm::DiskSource;
 use persys_model::spec::{Kind, Spec};
 use persys_model::volume::VolumeKey;
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
+use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::convert::spec as convert;
 
 use super::find;
@@ -66,11 +68,14 @@ pub(super) async fn confirm(shell: &Shell, question: &str) -> Result<(), Problem
 async fn describe(client: &Client, view: &wire::WorkloadView, volumes: bool) -> String {
     let id = &view.workload_id;
     let request = compute::DescribeRequest { workload_id: id.clone(), secrets: false };
-    let spec = client.answer(client.compute().describe(request)).await.ok();
-    let spec = spec.and_then(|found| convert::from_wire(found.spec?).ok());
-    let fate = match &spec {
-        Some(spec) => fate(id, spec, volumes),
-        None => Fate { goes: vec![id.clone()], stays: Vec::new() },
+    let shown = client.answer(client.compute().describe(request)).await.ok();
+    let shown = shown.and_then(|found| found.spec).unwrap_or_default();
+    let fate = match &shown.workload {
+        Some(Workload::Compose(stack)) => fate_of_stack(id, stack, volumes),
+        Some(Workload::Container(_) | Workload::Vm(_)) | None => match convert::from_wire(shown) {
+            Ok(spec) => fate(&spec),
+            Err(_) => Fate { goes: vec!["all that was made for it".to_owned()], stays: Vec::new() },
+        },
     };
     let on = match view.assigned_node_id.as_str() {
         "" => String::new(),
@@ -85,7 +90,24 @@ async fn describe(client: &Client, view: &wire::WorkloadView, volumes: bool) -> 
     text
 }
 
-fn fate(id: &str, spec: &Spec, volumes: bool) -> Fate {
+/// The file of a stack may be hidden; the names of its volumes are told beside it.
+fn fate_of_stack(id: &str, stack: &wire::ComposeSpec, volumes: bool) -> Fate {
+    let mut fate = Fate::default();
+    fate.goes.push("the containers and networks of the stack".to_owned());
+    let owner = WorkloadId::new(id).ok();
+    for name in &stack.found_volume_names {
+        let key = owner.as_ref().map(|id| VolumeKey::of_stack(id, name).to_string());
+        let disk = format!("disk {}", key.as_ref().unwrap_or(name));
+        if volumes {
+            fate.goes.push(format!("{disk}, with its data"));
+        } else {
+            fate.stays.push(format!("{disk}; --volumes deletes it too"));
+        }
+    }
+    fate
+}
+
+fn fate(spec: &Spec) -> Fate {
     let mut fate = Fate::default();
     match &spec.kind {
         Kind::Container(container) => {
@@ -93,19 +115,7 @@ fn fate(id: &str, spec: &Spec, volumes: bool) -> Fate {
             let binds = container.binds.iter();
             fate.stays.extend(binds.map(|bind| format!("{} of the node", bind.host_path)));
         }
-        Kind::Compose(stack) => {
-            fate.goes.push("the containers and networks of the stack".to_owned());
-            let owner = persys_model::id::WorkloadId::new(id).ok();
-            for name in stack.named_volumes() {
-                let key = owner.as_ref().map(|id| VolumeKey::of_stack(id, &name).to_string());
-                let disk = format!("disk {}", key.unwrap_or(name));
-                if volumes {
-                    fate.goes.push(format!("{disk}, with its data"));
-                } else {
-                    fate.stays.push(format!("{disk}; --volumes deletes it too"));
-                }
-            }
-        }
+        Kind::Compose(_) => fate.goes.push("the containers and networks of the stack".to_owned()),
         Kind::Vm(machine) => {
             fate.goes.push("the machine".to_owned());
             for disk in &machine.disks {

@@ -6,7 +6,10 @@ use persys_access::Who;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
 use persys_model::phase::Phase;
+use persys_model::spec::{Kind, Spec};
 use persys_proto::compute::v1 as api;
+use persys_proto::control::v1 as control;
+use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::convert::spec;
 use persys_proto::convert::view::workload as shown;
 use tokio::time::timeout;
@@ -80,7 +83,7 @@ fn describe(world: &World, id: &WorkloadId, attempts: u32) -> Option<Known> {
         .map(|(node, copy)| api::FormerCopy { node_id: node.to_string(), epoch: copy.epoch.0 });
     let answer = api::DescribeResponse {
         workload: Some(shown::to_wire(&view, attempts, why.as_ref())),
-        spec: Some(spec::to_wire(&view.workload.spec)),
+        spec: Some(with_volumes(&view.workload.spec)),
         addresses,
         former_copies: former.collect(),
         inside: None,
@@ -107,6 +110,16 @@ fn add_found_ports(addresses: &mut Vec<String>, host: Option<&str>, ports: &[Str
             }
         }
     }
+}
+
+/// The spec as it is shown: of a stack also the volumes of its file, which may be hidden.
+fn with_volumes(spec: &Spec) -> control::WorkloadSpec {
+    let mut shown = spec::to_wire(spec);
+    if let (Kind::Compose(stack), Some(Workload::Compose(body))) = (&spec.kind, &mut shown.workload)
+    {
+        body.found_volume_names = stack.named_volumes();
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub(super) fn compose() -> Vec<Field> {
         ),
         field("found_ports", "", given),
         field("found_volumes", "", given),
+        field("found_volume_names", "", given),
         field(
             "git_path",
             "`compose.yaml` and the other usual names",
