@@ -367,7 +367,9 @@ impl Driver {
 
     fn run_verb(&mut self, run: Run) {
         let kind = match &run.verb {
-            Verb::Start { .. } | Verb::Pause | Verb::Stop => ActionKind::Apply,
+            Verb::Start { .. } | Verb::Prepare { .. } | Verb::Pause | Verb::Stop => {
+                ActionKind::Apply
+            }
             Verb::Remove { .. } => ActionKind::Delete,
         };
         let at = (self.parts.clock)().wall;

@@ -21,6 +21,7 @@ const STOP_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
+        Verb::Prepare { .. } => "prepare",
         Verb::Pause => "pause",
         Verb::Stop => "stop",
         Verb::Remove { .. } => "remove",
@@ -35,11 +36,16 @@ pub(crate) async fn run(
     progress: &ProgressReports,
 ) -> (Input, Result<(), String>) {
     let Run { id, workload, verb } = run;
-    let result = carry_out(runtime.as_ref(), &workload, verb, progress).await;
+    let mut kept = None;
+    let result = carry_out(runtime.as_ref(), &workload, verb, (progress, &mut kept)).await;
     let told = result.as_ref().copied().map_err(ToString::to_string);
-    let outcome = match result {
-        Ok(()) => Outcome::Done,
-        Err(error) => error.outcome(),
+    let outcome = match (result, kept) {
+        (Ok(()), _) => Outcome::Done,
+        (Err(error), Some(seen)) => match error.outcome() {
+            Outcome::Failed(failure) => Outcome::Kept(failure, Box::new(seen)),
+            outcome @ (Outcome::Done | Outcome::Kept(..) | Outcome::Unknown) => outcome,
+        },
+        (Err(error), None) => error.outcome(),
     };
     (Input::Done { verb: id, workload, outcome }, told)
 }
@@ -48,15 +54,15 @@ async fn carry_out(
     runtime: &dyn Runtime,
     workload: &WorkloadId,
     verb: Verb,
-    reports: &ProgressReports,
+    (reports, kept): (&ProgressReports, &mut Option<Seen>),
 ) -> Result<(), Error> {
+    let named = workload.clone();
+    let progress = move |fetched: Fetched| {
+        tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
+        reports.moved(&named, fetched);
+    };
     match verb {
         Verb::Start { epoch, revision, spec, secrets, not_after } => {
-            let named = workload.clone();
-            let progress = move |fetched: Fetched| {
-                tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
-                reports.moved(&named, fetched);
-            };
             let volumes = BTreeMap::new();
             let workload = workload.clone();
             let start = Start {
@@ -75,25 +81,23 @@ async fn carry_out(
             };
             match started {
                 Err(error) if start.spec.kind.updates_in_place() && !error.is_unknown() => {
-                    Err(with_what_runs(runtime, &start, error).await)
+                    *kept = what_runs(runtime, &start).await;
+                    Err(error)
                 }
                 started => started,
             }
         }
+        Verb::Prepare { spec } => part("prepare", runtime.prepare(&spec, &progress)).await,
         Verb::Pause => runtime.pause(workload).await,
         Verb::Stop => runtime.stop(workload, STOP_GRACE).await,
         Verb::Remove { purge } => runtime.remove(workload, purge).await,
     }
 }
 
-/// Why an update in place failed, with the revision that runs on.
-async fn with_what_runs(runtime: &dyn Runtime, start: &Start, error: Error) -> Error {
-    let Ok(Some(thing)) = runtime.inspect(&start.workload).await else { return error };
-    let Seen { revision: runs, state, .. } = thing.seen;
-    if !state.is_alive() || runs == start.revision {
-        return error;
-    }
-    Error::Kept { tried: start.revision.clone(), cause: Box::new(error), runs }
+/// What an update in place that failed left running in another revision.
+async fn what_runs(runtime: &dyn Runtime, start: &Start) -> Option<Seen> {
+    let seen = runtime.inspect(&start.workload).await.ok()??.seen;
+    (seen.state.is_alive() && seen.revision != start.revision).then_some(seen)
 }
 
 #[cfg(test)]

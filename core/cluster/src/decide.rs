@@ -34,6 +34,10 @@ pub(crate) struct Situation<'a> {
     pub(crate) volume_free: bool,
     /// The node says that it runs something of it by an earlier decision.
     pub(crate) runs_older: bool,
+    /// The present revision failed, and its node says that the earlier one runs on.
+    pub(crate) earlier_runs: bool,
+    /// An update that failed is to be tried again now.
+    pub(crate) update_due: bool,
     /// It entered or left shadow since the present decision was made.
     pub(crate) shadow_differs: bool,
     /// The present attempt made no progress for longer than it may.
@@ -76,6 +80,8 @@ pub(crate) enum Action {
     Reissue,
     /// Make a new decision for what runs here, because only its pause changes: it needs no room.
     Repause,
+    /// Go on with the revision that an update left running.
+    GoBack,
     /// See to it that the node has been told.
     Order,
     /// Report that a stop or a removal takes too long.
@@ -197,11 +203,16 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;
     }
+    if now.update_due && !now.update_blocked {
+        return Action::Reissue;
+    }
     if has_processes(now.phase) && place.paused != (now.desired == Desired::Paused) {
         // The new version waits for room; what runs meanwhile is paused and resumed all the same.
         return Action::Repause;
     }
     match now.phase {
+        // What an update left alone runs on, and is looked after.
+        Phase::Failed | Phase::Backoff if now.earlier_runs => Action::GoBack,
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,

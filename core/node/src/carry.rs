@@ -118,6 +118,7 @@ impl Agent {
                 gave_up: (apply.run && !slot.view.is_alive())
                     .then(|| no_room.or_else(|| self.load.refusal()))
                     .flatten(),
+                kept: false,
                 completed: false,
                 started: false,
             },
@@ -131,6 +132,7 @@ impl Agent {
                 secrets: Arc::default(),
                 restarts: 0,
                 gave_up: None,
+                kept: false,
                 completed: false,
                 started: false,
             },
@@ -274,6 +276,10 @@ impl Agent {
             Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
             Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
+            Next::Prepare => {
+                let Some(spec) = intent.spec.clone() else { return };
+                self.fly(workload, epoch, Doing::Prepare, Verb::Prepare { spec }, effects);
+            }
             Next::Replace => {
                 let verb = Verb::Remove { purge: false };
                 self.fly(workload, epoch, Doing::Replace, verb, effects);

@@ -74,6 +74,11 @@ pub enum Verb {
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
     },
+    /// Fetch what is needed to make it, such as its image. Nothing that exists is touched.
+    Prepare {
+        /// What is to run.
+        spec: Arc<Spec>,
+    },
     /// Give its processes no CPU time, keep all they have. A start of the same revision resumes it.
     Pause,
     /// Let it end, keep it.

@@ -104,6 +104,7 @@ pub(crate) fn answer(node: usize, command: &Command, answer: &Answer) -> String 
 pub(crate) fn verb(node: usize, run: &Run) -> String {
     let verb = match &run.verb {
         Verb::Start { epoch, revision, .. } => format!("start {revision} at epoch {epoch}"),
+        Verb::Prepare { .. } => "prepare".to_owned(),
         Verb::Pause => "pause".to_owned(),
         Verb::Stop => "stop".to_owned(),
         Verb::Remove { purge } => format!("remove, purge {purge}"),

@@ -232,6 +232,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         confirmed: true,
         progress: 0,
         trouble: None,
+        runs: None,
     };
     let status = |phase, epoch| {
         let assignment = Assignment { place: Some(place.clone()), ..assignment(phase) };

@@ -65,6 +65,8 @@ struct IntentShape {
     restarts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gave_up: Option<FailureShape>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
     #[serde(default)]
     completed: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -160,8 +162,8 @@ pub(super) fn intent(
     intent: &Intent,
     keys: &Keys,
 ) -> Result<Vec<u8>, String> {
-    let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, completed, started } =
-        intent;
+    let Intent { epoch, revision, goal, spec, secrets, restarts, .. } = intent;
+    let Intent { gave_up, kept, completed, started, .. } = intent;
     let shape = IntentShape {
         v: VERSION,
         epoch: epoch.0,
@@ -179,6 +181,7 @@ pub(super) fn intent(
             message: Arc::clone(&failure.message),
             program_ended: failure.stage == FailureStage::Run,
         }),
+        kept: *kept,
         completed: *completed,
         started: *started,
         paused: *goal == Goal::Pause,
@@ -210,6 +213,7 @@ pub(super) fn read_intent(
         secrets: Arc::new(secrets.unwrap_or_default()),
         restarts: shape.restarts,
         gave_up: shape.gave_up.as_ref().map(read_failure).transpose()?,
+        kept: shape.kept,
         completed: shape.completed,
         started: shape.started,
     })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode};
 use persys_model::event::Happening;
+use persys_model::history::History;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, State};
 use persys_model::link::Registration;
@@ -402,9 +403,17 @@ impl World {
             generation: Generation(1),
             desired: desired_of(held),
             created_at: wall,
+            history: History::default(),
         };
-        let assignment =
-            Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
+        let assignment = Assignment {
+            workload: id.clone(),
+            phase,
+            reason,
+            place: Some(place),
+            former,
+            data_on,
+            update: None,
+        };
         let at = self.insert_workload(workload, assignment);
         self.account(at);
         if let Some(node) = self.node_at(node) {

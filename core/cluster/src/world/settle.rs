@@ -76,6 +76,7 @@ impl World {
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
                 Action::Repause => self.repause(at),
+                Action::GoBack => self.go_back_late(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.
@@ -141,6 +142,8 @@ impl World {
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
+            earlier_runs: self.earlier_runs(slot),
+            update_due: self.update_due(slot),
             shadow_differs: self.shadow_differs(slot),
             overdue: self.is_overdue(at),
             accepted: seen.is_some() || self.has_accepted(at),
@@ -236,6 +239,7 @@ impl World {
                 self.rest(at);
             }
             Word::Completed => {
+                self.update_arrived(at);
                 self.set_phase(at, Phase::Completed, ReasonCode::Completed, "", None);
                 self.rest(at);
             }
@@ -251,6 +255,7 @@ impl World {
             self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
         }
         self.settle_state_drift(at);
+        self.update_arrived(at);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.amiss_since = None;
         if slot.workload.spec.stays_with_node() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::assignment::Assignment;
+use persys_model::assignment::{Assignment, UpdateState};
 use persys_model::entry::Entries;
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::Report;
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -69,6 +69,37 @@ pub struct WorkloadView<'a> {
     pub task: Option<&'a Task>,
     /// True if it has no ports and no name: it is in shadow, or its present decision was made there.
     pub shadow: bool,
+}
+
+impl WorkloadView<'_> {
+    /// The state of its update, as every page shows it beside the status; `None` while there is none.
+    #[must_use]
+    pub fn update_state(&self) -> Option<UpdateState> {
+        let up = self.workload.desired.is_up();
+        match &self.assignment.update {
+            Some(update) if up => Some(update.state()),
+            Some(_) | None => {
+                self.workload.history.rolled_back_to().map(|_| UpdateState::RolledBack)
+            }
+        }
+    }
+
+    /// The revision its node is told to run, and the number of it.
+    #[must_use]
+    pub fn running(&self) -> (&RevisionId, u32) {
+        let (workload, assignment) = (self.workload, self.assignment);
+        let history = &workload.history;
+        let Some(version) = assignment.place.as_ref().and_then(|place| place.version.as_ref())
+        else {
+            return (&workload.revision, history.number());
+        };
+        let update = assignment.update.as_ref();
+        let number = match update.filter(|update| update.from.revision == version.revision) {
+            Some(update) => update.number,
+            None => history.earlier().last().map_or(1, |one| one.number),
+        };
+        (&version.revision, number)
+    }
 }
 
 impl World {

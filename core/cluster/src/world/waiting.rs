@@ -136,6 +136,7 @@ impl World {
                 Action::Rest
                 | Action::AwaitFormers
                 | Action::Repause
+                | Action::GoBack
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

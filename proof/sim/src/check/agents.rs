@@ -225,6 +225,7 @@ impl Check {
                 }
                 self.started(now, node, id, *epoch);
             }
+            Verb::Prepare { .. } => {}
             Verb::Pause => {
                 if intent.is_none_or(|intent| intent.goal != Goal::Pause) {
                     self.violate(now, "intent before effect", || {

@@ -169,7 +169,7 @@ impl Rig {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
         let (workload, epoch) = (web(), place.epoch);
         let report =
-            Report { workload, epoch, state, restarts: 3, confirmed: true, progress: 0, trouble };
+            Report { workload, epoch, state, restarts: 3, confirmed: true, progress: 0, trouble, runs: None };
         self.beat(&place.node, vec![report], Vec::new());
     }
 
