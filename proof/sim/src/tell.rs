@@ -56,6 +56,9 @@ fn record(write: &Write) -> String {
             format!(" [{} {:?} on {} for {}]", one.volume, one.phase, one.node, one.workload)
         }
         Write::DeleteAttachment(node, id, key) => format!(" [no {key} on {node} for {id}]"),
+        Write::PutRevision(one) => format!(" [{} revision {}]", one.workload, one.number),
+        Write::DeleteRevision(id, number) => format!(" [no {id} revision {number}]"),
+        Write::PutBody(_) | Write::DeleteBody(..) => String::new(),
         Write::PutLease(lease) => format!(" [lease of {} {:?}]", lease.node, lease.state),
         Write::PutReconciliation(one) => {
             format!(" [{} {} {}]", one.action.word(), one.workload, one.success)

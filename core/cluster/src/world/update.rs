@@ -176,7 +176,8 @@ impl World {
     ) {
         let due = next_ms.map(|wait| self.now.mono.plus(wait));
         let tried = retry.attempts;
-        self.keep_retry(at, Some(retry));
+        // Of an update that is over the record itself tells.
+        self.keep_retry(at, next_ms.is_some().then_some(retry));
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.retry_due = due;
             slot.healthy_since = None;

@@ -91,6 +91,10 @@ impl Check {
                 | Write::DeleteDrift(..)
                 | Write::PutEntry(_)
                 | Write::DeleteEntry(_)
+                | Write::PutRevision(_)
+                | Write::DeleteRevision(..)
+                | Write::PutBody(_)
+                | Write::DeleteBody(..)
                 | Write::PutEvent(_)
                 | Write::PutAudit(_) => {}
             }
@@ -123,6 +127,7 @@ impl Check {
         }
         self.records_match(now, contents);
         self.derived_match(now, contents);
+        self.histories(now, contents);
         let sums = room::sums(contents);
         // What nobody had put there takes room all the same, from the moment it is written down.
         let orphans_buried = std::mem::take(&mut self.orphans_buried);
