@@ -75,12 +75,30 @@ impl WorkloadView<'_> {
     /// The state of its update, as every page shows it beside the status; `None` while there is none.
     #[must_use]
     pub fn update_state(&self) -> Option<UpdateState> {
-        let up = self.workload.desired.is_up();
-        match &self.assignment.update {
-            Some(update) if up => Some(update.state()),
-            Some(_) | None => {
-                self.workload.history.rolled_back_to().map(|_| UpdateState::RolledBack)
+        update_state(self.workload, self.assignment)
+    }
+
+    /// The same in a sentence; empty while there is none.
+    #[must_use]
+    pub fn update_message(&self) -> String {
+        let (workload, assignment) = (self.workload, self.assignment);
+        let present = workload.history.number();
+        let (Some(state), update) = (self.update_state(), assignment.update.as_ref()) else {
+            return String::new();
+        };
+        let runs_on = assignment.place.as_ref().is_some_and(|place| place.version.is_some());
+        let before = update.map_or(0, |update| update.number);
+        let goes_on = if runs_on { format!("; revision {before} runs on") } else { String::new() };
+        let failed = update.and_then(|update| update.failed.as_ref());
+        match (state, failed) {
+            (UpdateState::RolledBack, _) => {
+                let to = workload.history.rolled_back_to().unwrap_or_default();
+                format!("revision {present} is revision {to} again")
             }
+            (_, Some(failed)) => {
+                format!("revision {present} failed: {}{goes_on}", failed.failure.parts().0)
+            }
+            (_, None) => format!("revision {present} takes the place of revision {before}{goes_on}"),
         }
     }
 
@@ -220,5 +238,14 @@ impl World {
             why.missing = nodes.filter_map(said).take(MISSING_SAID).collect();
         }
         why
+    }
+}
+
+/// The state of an update, from the records of its workload.
+pub(super) fn update_state(workload: &Workload, assignment: &Assignment) -> Option<UpdateState> {
+    let up = workload.desired.is_up();
+    match &assignment.update {
+        Some(update) if up => Some(update.state()),
+        Some(_) | None => workload.history.rolled_back_to().map(|_| UpdateState::RolledBack),
     }
 }

@@ -340,6 +340,10 @@ impl Check {
             return;
         };
         let said = match to {
+            // Told beside the failure of the decision before.
+            Some(Phase::Running) if *code == ReasonCode::UpdateFailed => {
+                self.said_kept(number, about, *epoch)
+            }
             Some(Phase::Running) => self.said_running(number, about, *epoch),
             Some(Phase::Completed) => self.said_complete(number, about, *epoch),
             _ => true,

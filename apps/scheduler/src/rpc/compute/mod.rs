@@ -17,6 +17,7 @@ mod describe;
 mod drift;
 mod inside;
 mod mask;
+pub(super) use mask::mask;
 mod operate;
 mod pause;
 mod recover;
