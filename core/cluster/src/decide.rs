@@ -36,6 +36,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) runs_older: bool,
     /// The present revision failed, and its node says that the earlier one runs on.
     pub(crate) earlier_runs: bool,
+    /// The same of a revision to which there is no way back.
+    pub(crate) leftover_runs: bool,
     /// An update that failed is to be tried again now.
     pub(crate) update_due: bool,
     /// It entered or left shadow since the present decision was made.
@@ -82,6 +84,8 @@ pub(crate) enum Action {
     Repause,
     /// Go on with the revision that an update left running.
     GoBack,
+    /// Have the node remove a revision that runs on and that nobody looks after.
+    EndLeftover,
     /// See to it that the node has been told.
     Order,
     /// Report that a stop or a removal takes too long.
@@ -213,6 +217,7 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     match now.phase {
         // What an update left alone runs on, and is looked after.
         Phase::Failed | Phase::Backoff if now.earlier_runs => Action::GoBack,
+        Phase::Failed if now.leftover_runs => Action::EndLeftover,
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,

@@ -93,12 +93,19 @@ mod tests {
             node: Some(NodeId::fixed("n1")),
             content: Some(RevisionId::fixed("content-00ff")),
         };
-        let bare =
-            Plan { generation: None, node: None, content: None, action: Action::Stop, ..whole.clone() };
+        let bare = Plan {
+            generation: None,
+            node: None,
+            content: None,
+            action: Action::Stop,
+            ..whole.clone()
+        };
         for plan in [whole, bare] {
             assert_eq!(Plan::parse(&plan.to_string()), Some(plan));
         }
-        for bad in ["", "plan1", "plan2/a/1/-/stop/-/-", "plan1/a/1/-/stop/-/-/x", "plan1/a/1/-/x/-/-"] {
+        for bad in
+            ["", "plan1", "plan2/a/1/-/stop/-/-", "plan1/a/1/-/stop/-/-/x", "plan1/a/1/-/x/-/-"]
+        {
             assert_eq!(Plan::parse(bad), None, "{bad}");
         }
     }

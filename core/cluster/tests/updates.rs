@@ -97,10 +97,7 @@ fn a_failed_update_that_left_the_old_revision_running_is_running() {
     assert_eq!((view.workload.revision.as_str(), view.workload.history.number()), ("r2", 2));
     let reason = &view.assignment.reason;
     assert_eq!(reason.code, ReasonCode::UpdateFailed);
-    assert_eq!(
-        &*reason.message,
-        "revision 2 failed: there is no image app:2; revision 1 runs on"
-    );
+    assert_eq!(&*reason.message, "revision 2 failed: there is no image app:2; revision 1 runs on");
     assert_eq!(events(&c).last(), Some(&(Some(Phase::Running), ReasonCode::UpdateFailed)));
     assert!(!events(&c).iter().any(|(to, _)| *to == Some(Phase::Failed)), "it never was Failed");
     assert!(c.world.check().is_empty());
@@ -119,9 +116,8 @@ fn between_two_attempts_the_old_revision_runs_and_is_looked_after() {
     let mut c = updated(no_network(), true);
     assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::Updating)));
     assert_eq!(told(&c), "r1");
-    let attempts = |c: &Cluster| {
-        events(c).iter().filter(|(_, code)| *code == ReasonCode::RetryDue).count()
-    };
+    let attempts =
+        |c: &Cluster| events(c).iter().filter(|(_, code)| *code == ReasonCode::RetryDue).count();
     let before = attempts(&c);
     c.pass(10_000);
     assert!(attempts(&c) > before, "it is tried again");
@@ -237,7 +233,10 @@ fn a_rollback_to_what_is_not_there_is_refused() {
         }
     };
     let (code, why) = ask(2, image("app:2"));
-    assert_eq!((code, why.as_str()), (RefusalCode::Conflict, "revision 2 is the present revision of web"));
+    assert_eq!(
+        (code, why.as_str()),
+        (RefusalCode::Conflict, "revision 2 is the present revision of web")
+    );
     let (_, why) = ask(7, image("app:1"));
     assert!(why.contains("no revision 7"), "{why}");
     let (_, why) = ask(1, image("app:made-up"));
@@ -309,8 +308,12 @@ fn a_plan_for_another_node_is_stale() {
     let mut c = Cluster::with_nodes(2, 4_000, 4_000);
     let (web, spec, revision) =
         (workload_id("web"), Arc::new(image("app:1")), RevisionId::new("r1").unwrap());
-    let wish =
-        Wish { workload: &web, spec: Some(&spec), revision: Some(&revision), desired: Desired::Running };
+    let wish = Wish {
+        workload: &web,
+        spec: Some(&spec),
+        revision: Some(&revision),
+        desired: Desired::Running,
+    };
     let plan = c.world.plan(wish, &c.world.foresee(wish, 5));
     let node = plan.node.clone().unwrap();
     c.ask(Ask::Drain(node.clone(), Arc::from("")));

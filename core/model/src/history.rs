@@ -112,7 +112,13 @@ pub struct HistoryChange {
 
 impl Default for History {
     fn default() -> Self {
-        Self { number: 1, since: None, by: Arc::from(""), rolled_back_to: None, earlier: Vec::new() }
+        Self {
+            number: 1,
+            since: None,
+            by: Arc::from(""),
+            rolled_back_to: None,
+            earlier: Vec::new(),
+        }
     }
 }
 
@@ -222,6 +228,12 @@ impl History {
         change
     }
 
+    /// The same without earlier revisions, whose bodies are not there.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        Self { earlier: Vec::new(), ..self.clone() }
+    }
+
     fn has_content(&self, content: &RevisionId) -> bool {
         self.earlier.iter().any(|one| one.content == *content)
     }
@@ -271,11 +283,11 @@ mod tests {
         let mut stored = Stored::default();
         for at in 0..100 {
             // Contents come back: 7 of them, and now and then a new one.
-            let text =
-                if at % 9 == 0 { format!("new-{at}") } else { format!("sha-{}", at % 7) };
+            let text = if at % 9 == 0 { format!("new-{at}") } else { format!("sha-{}", at % 7) };
             stored.supersede(&mut history, &text, at);
             assert!(history.earlier().len() < MOST_REVISIONS);
-            let named: BTreeSet<_> = history.earlier().iter().map(|one| one.content.clone()).collect();
+            let named: BTreeSet<_> =
+                history.earlier().iter().map(|one| one.content.clone()).collect();
             assert_eq!(named, stored.bodies, "no body is missing, none is left over");
             let numbers: BTreeSet<_> = history.earlier().iter().map(|one| one.number).collect();
             assert_eq!(numbers, stored.numbers);

@@ -24,9 +24,8 @@ pub fn diff(before: &Value, after: &Value) -> Vec<Difference> {
     let mut paths: Vec<&String> = old.keys().chain(new.keys()).collect();
     paths.sort();
     paths.dedup();
-    let text = |side: &BTreeMap<String, String>, path: &str| {
-        side.get(path).cloned().unwrap_or_default()
-    };
+    let text =
+        |side: &BTreeMap<String, String>, path: &str| side.get(path).cloned().unwrap_or_default();
     let differs = |path: &&&String| old.get(**path) != new.get(**path);
     let difference = |path: &String| Difference {
         path: path.clone(),
@@ -63,7 +62,8 @@ mod tests {
 
     #[test]
     fn every_field_that_differs_is_named_once() {
-        let before = json!({"container": {"image": "a:1", "env": {"A": "1", "B": "2"}}, "ports": [80]});
+        let before =
+            json!({"container": {"image": "a:1", "env": {"A": "1", "B": "2"}}, "ports": [80]});
         let after = json!({"container": {"image": "a:2", "env": {"A": "1"}}, "ports": [80, 443]});
         let told: Vec<_> = diff(&before, &after)
             .into_iter()
@@ -71,11 +71,7 @@ mod tests {
             .collect();
         assert_eq!(
             told,
-            [
-                r#"container.env.B "2" """#,
-                r#"container.image "a:1" "a:2""#,
-                r#"ports[1] "" "443""#
-            ]
+            [r#"container.env.B "2" """#, r#"container.image "a:1" "a:2""#, r#"ports[1] "" "443""#]
         );
         assert!(diff(&after, &after).is_empty());
     }

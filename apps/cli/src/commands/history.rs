@@ -9,8 +9,8 @@ use crate::args::{Diff, History, Rollback};
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::show;
-use crate::wait::judge::Goal;
 use crate::wait;
+use crate::wait::judge::Goal;
 
 /// `history`.
 pub(super) async fn list(shell: &Shell, wanted: &History) -> Result<u8, Problem> {

@@ -62,9 +62,12 @@ fn save(out: &Path, requests: &[wire::ApplyWorkloadRequest]) -> Result<(), Probl
     let write = |request| json::write(REQUEST, request, json::Style::Plain);
     let all: Vec<Value> = requests.iter().map(write).collect();
     let text = format!("{:#}\n", json!({"version": 1, "apply": all}));
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(out);
+    let file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(out);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|why| Problem::new(format!("{} was not written", out.display())).why(why.to_string()))
+    written.map_err(|why| {
+        Problem::new(format!("{} was not written", out.display())).why(why.to_string())
+    })
 }
 
 /// All that a plan file wants.
@@ -77,7 +80,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, Problem> {
     let text = std::fs::read_to_string(path).map_err(|why| bad(why.to_string()))?;
     let value: Value = serde_json::from_str(&text).map_err(|why| bad(why.to_string()))?;
     if value.get("version") != Some(&json!(1)) {
-        return Err(bad("it was written by another version; make it anew with `persys plan`".to_owned()));
+        return Err(bad(
+            "it was written by another version; make it anew with `persys plan`".to_owned()
+        ));
     }
     let all = value.get("apply").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut wanted = Vec::new();
@@ -91,4 +96,3 @@ pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, Problem> {
     }
     if wanted.is_empty() { Err(bad("it wants nothing".to_owned())) } else { Ok(wanted) }
 }
-

@@ -158,7 +158,8 @@ pub(crate) fn plan(id: &str, answer: &CheckResponse) -> String {
     }
     let restart = if answer.restart.is_empty() { "nothing" } else { &answer.restart };
     text.extend([format!("  restarts: {}\n", clean(restart))]);
-    let data = if answer.data.is_empty() { "none is touched".to_owned() } else { answer.data.join("; ") };
+    let data =
+        if answer.data.is_empty() { "none is touched".to_owned() } else { answer.data.join("; ") };
     text.extend([format!("  data: {}\n", clean(&data))]);
     if answer.index > 0 {
         text.extend([format!("  index: {}\n", answer.index)]);

@@ -15,9 +15,9 @@ use persys_proto::compute::v1::check_server::Check as Service;
 use persys_proto::control::v1 as wire;
 use tonic::{Request, Response, Status};
 
-use super::{Control, plan};
 use super::sources::NotTaken;
 use super::workloads::ask_for;
+use super::{Control, plan};
 use crate::{author, permit};
 
 /// Most nodes whose judgement is told.

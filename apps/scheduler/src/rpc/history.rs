@@ -9,7 +9,7 @@ use persys_access::Who;
 use persys_cluster::effects::ACCEPTED;
 use persys_cluster::input::{Ask, Rollback};
 use persys_cluster::world::World;
-use persys_model::history::{Revision, Earlier};
+use persys_model::history::{Earlier, Revision};
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::Spec;
 use persys_model::spec::canonical::content_revision;
@@ -147,9 +147,9 @@ impl Control {
         };
         let ask = Ask::Rollback(Rollback { workload: id.clone(), number, revision, spec });
         let note = done(self.handle.ask(ask).await?)?;
-        let now = self.handle.read(move |world| {
-            world.workload(&id).map(|view| view.workload.history.number())
-        });
+        let now = self
+            .handle
+            .read(move |world| world.workload(&id).map(|view| view.workload.history.number()));
         Ok(api::RollbackResponse {
             number: now.await.ok().flatten().unwrap_or_default(),
             rolled_back_to: number,

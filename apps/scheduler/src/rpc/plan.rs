@@ -65,7 +65,8 @@ fn restart(
         (Action::Stop, ..) => "it is stopped".to_owned(),
         (Action::Delete, ..) => "it is stopped and removed".to_owned(),
         (Action::Update, Some(_), None) => {
-            "nothing yet: the present revision goes on until there is room for the new one".to_owned()
+            "nothing yet: the present revision goes on until there is room for the new one"
+                .to_owned()
         }
         (Action::Update, Some(here), Some(there)) if here != there => {
             format!("it moves from {here} to {there}: it is removed there and started here")
@@ -78,7 +79,8 @@ fn restart(
                 "services whose definition changes are made anew; the others run on".to_owned()
             }
             Kind::Vm(_) => {
-                "the machine is stopped and started with its new definition; its disks stay".to_owned()
+                "the machine is stopped and started with its new definition; its disks stay"
+                    .to_owned()
             }
         },
     }

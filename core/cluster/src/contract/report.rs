@@ -99,6 +99,7 @@ impl ContractAgents {
             return None;
         }
         let mut news = News::default();
+        let copies = &agent.copies;
         agent.watches.retain(|workload, watch| {
             let Awaits::Refused(failure) = &watch.awaits else { return true };
             if let Wanted::Here { phase: Phase::Running, epoch, .. } =
@@ -111,7 +112,9 @@ impl ContractAgents {
                 watch.next_at = now.plus(poll_ms);
                 return true;
             }
-            news.reports.push(report(workload, watch.epoch, State::Failed(failure.clone())));
+            let runs = copies.get(workload).and_then(|copy| copy.kept.clone());
+            let failed = report(workload, watch.epoch, State::Failed(failure.clone()));
+            news.reports.push(Report { runs, ..failed });
             false
         });
         self.beat(world, node, news, now)

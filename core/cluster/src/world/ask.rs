@@ -408,7 +408,6 @@ impl World {
                 self.done(request, ACCEPTED);
             }
             (Desired::Running | Desired::Paused, _) if is_failed(slot) => {
-                self.forget_failed_update(at);
                 self.try_again(at);
                 self.done(request, ACCEPTED);
             }

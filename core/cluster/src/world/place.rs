@@ -127,7 +127,12 @@ impl World {
         let (enters, runs) = (self.enters_shadow(slot), slot.assignment.phase.holds_compute());
         if enters && runs && place.generation == slot.workload.generation {
             // It asks for less than it has: whatever else changed meanwhile does not matter.
-            self.renew_place(at, Some(code));
+            if place.version.is_some() {
+                // What an update left running goes on, without its ports.
+                self.hide_place(at);
+            } else {
+                self.renew_place(at, Some(code));
+            }
             return true;
         }
         let may_run = slot.may_run_unseen() || (enters && !runs);
@@ -236,7 +241,7 @@ impl World {
             self.room_changed = true;
         }
         if let Some(code) = run {
-            self.reserve_both(at);
+            self.reserve_both(at, &before);
             self.waiting.leave(at, &mut self.workloads);
             let message = if code == ReasonCode::PauseRequested {
                 self.pause_author(at)

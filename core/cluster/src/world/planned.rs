@@ -60,7 +60,11 @@ impl World {
             None => plan.action.word().to_owned(),
         };
         ((now.action, &now.node) != (plan.action, &plan.node)).then(|| {
-            format!("the plan is stale: it was to {}, now it would {}; {again}", place(plan), place(&now))
+            format!(
+                "the plan is stale: it was to {}, now it would {}; {again}",
+                place(plan),
+                place(&now)
+            )
         })
     }
 }

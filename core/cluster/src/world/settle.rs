@@ -77,6 +77,7 @@ impl World {
                 Action::Reissue => tried.update |= !self.reissue(at),
                 Action::Repause => self.repause(at),
                 Action::GoBack => self.go_back_late(at),
+                Action::EndLeftover => self.retire(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.
@@ -143,6 +144,7 @@ impl World {
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
             earlier_runs: self.earlier_runs(slot),
+            leftover_runs: self.leftover_runs(slot),
             update_due: self.update_due(slot),
             shadow_differs: self.shadow_differs(slot),
             overdue: self.is_overdue(at),
@@ -294,6 +296,7 @@ impl World {
         place.reserved = before.at_rest();
         let (node, after) = (place.node.clone(), place.reserved.clone());
         self.touch_decision(at);
+        self.forget_way_back(at);
         if let Some(node) = self.node_at(&node) {
             self.index.give(node, &before, &[]);
             self.index.take(node, &after, &[]);

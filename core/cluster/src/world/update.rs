@@ -18,7 +18,7 @@ use persys_model::failure::Failure;
 use persys_model::inventory::State;
 use persys_model::phase::Phase;
 use persys_model::retry::Retry;
-use persys_model::spec::HostPort;
+use persys_model::spec::{HostPort, Spec};
 use persys_model::workload::Desired;
 
 use super::World;
@@ -94,23 +94,25 @@ impl World {
     }
 
     /// The present revision is tried, on the node where the earlier one may still run: both are counted.
-    pub(super) fn reserve_both(&mut self, at: WorkloadIndex) {
+    /// Where `before` did not hold enough for the earlier one, there is no way back to it.
+    pub(super) fn reserve_both(&mut self, at: WorkloadIndex, before: &Place) {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let Some(place) = slot.assignment.place.as_ref() else { return };
         let Some(update) = slot.assignment.update.as_ref() else { return };
         if update.state() == UpdateState::UpdateFailed {
             let assignment = Arc::make_mut(&mut slot.assignment);
-            assignment.update = assignment
-                .update
-                .take()
-                .map(|update| Update { failed: None, ..update });
+            assignment.update =
+                assignment.update.take().map(|update| Update { failed: None, ..update });
             self.touch_decision(at);
-            return self.reserve_both(at);
+            return self.reserve_both(at, before);
         }
         if update.on.as_ref() != Some(&place.node) {
             return;
         }
         let from = Arc::clone(&update.from.spec);
+        if !self.holds(before, &from) {
+            return self.forget_way_back(at);
+        }
         let Some(place) = self.workloads.get(at.0).and_then(|slot| slot.assignment.place.as_ref())
         else {
             return;
@@ -122,6 +124,25 @@ impl World {
                 ports.into_iter().filter(|port| !place.ports.contains(port)).collect();
             place.ports.extend(missing);
         });
+    }
+
+    /// True if a place holds all that a spec needs.
+    fn holds(&self, place: &Place, spec: &Spec) -> bool {
+        let ports = self.ports_in(place, &spec.host_ports());
+        place.reserved.larger(&spec.resources) == place.reserved
+            && ports.iter().all(|port| place.ports.contains(port))
+    }
+
+    /// What ran before an update does not run any more, or has no room any more.
+    pub(super) fn forget_way_back(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        if slot.assignment.update.as_ref().is_none_or(|update| update.on.is_none()) {
+            return;
+        }
+        if let Some(update) = Arc::make_mut(&mut slot.assignment).update.as_mut() {
+            update.on = None;
+        }
+        self.touch_decision(at);
     }
 
     /// Changes what is held for a place, and counts it so.
@@ -158,11 +179,9 @@ impl World {
             return false;
         };
         let (revision, _) = version_ordered(&update.from, place.shadow);
-        let from = &update.from.spec;
-        let ports = self.ports_in(place, &from.host_ports());
-        let room = place.reserved.larger(&from.resources) == place.reserved
-            && ports.iter().all(|port| place.ports.contains(port));
-        matches!(seen.state, State::Failed(_)) && seen.runs.as_ref() == Some(&revision) && room
+        matches!(seen.state, State::Failed(_))
+            && seen.runs.as_ref() == Some(&revision)
+            && self.holds(place, &update.from.spec)
     }
 
     /// An attempt failed and left the earlier revision alone, which goes on. `next_ms` is the wait before
@@ -196,7 +215,11 @@ impl World {
         let Some(failure) = failure else { return };
         let tried = slot.retry.as_ref().map_or(0, |retry| retry.attempts);
         let wait = slot.retry_due.map(|due| due.since(self.now.mono));
-        self.go_back(at, failure, (tried, wait.filter(|_| slot.assignment.phase == Phase::Backoff)));
+        self.go_back(
+            at,
+            failure,
+            (tried, wait.filter(|_| slot.assignment.phase == Phase::Backoff)),
+        );
     }
 
     /// Tells the node the earlier revision again, which runs there.
@@ -269,6 +292,16 @@ impl World {
             update.failed = Some(UpdateFailure { failure: why.clone(), at: wall, is_final });
         }
         self.touch_decision(at);
+    }
+
+    /// True if its node says that another revision runs on to which there is no way back, and which nobody
+    /// would end: only what is updated in place runs on in its last good version.
+    pub(super) fn leftover_runs(&self, slot: &WorkloadSlot) -> bool {
+        let Some(place) = &slot.assignment.place else { return false };
+        let seen = slot.seen.as_ref().filter(|seen| seen.epoch == place.epoch);
+        let runs =
+            seen.is_some_and(|seen| matches!(seen.state, State::Failed(_)) && seen.runs.is_some());
+        runs && !slot.workload.spec.kind.updates_in_place() && !self.earlier_runs(slot)
     }
 
     /// True if an update that failed is to be tried again now.

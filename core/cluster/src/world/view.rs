@@ -98,7 +98,9 @@ impl WorkloadView<'_> {
             (_, Some(failed)) => {
                 format!("revision {present} failed: {}{goes_on}", failed.failure.parts().0)
             }
-            (_, None) => format!("revision {present} takes the place of revision {before}{goes_on}"),
+            (_, None) => {
+                format!("revision {present} takes the place of revision {before}{goes_on}")
+            }
         }
     }
 

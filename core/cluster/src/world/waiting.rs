@@ -140,6 +140,7 @@ impl World {
                 | Action::AwaitFormers
                 | Action::Repause
                 | Action::GoBack
+                | Action::EndLeftover
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

@@ -127,7 +127,9 @@ impl Check {
         }
         self.records_match(now, contents);
         self.derived_match(now, contents);
-        self.histories(now, contents);
+        if !self.rebuilding(now) {
+            self.histories(now, contents);
+        }
         let sums = room::sums(contents);
         // What nobody had put there takes room all the same, from the moment it is written down.
         let orphans_buried = std::mem::take(&mut self.orphans_buried);

@@ -16,11 +16,7 @@ use crate::convert::time::timestamp;
 /// The workload on the wire. `attempts` is how many failures one incident may have; `why` is the reason no
 /// node takes it as things are now, which is told in place of the one that was recorded.
 #[must_use]
-pub fn to_wire(
-    view: &WorkloadView<'_>,
-    attempts: u32,
-    why: Option<&str>,
-) -> wire::WorkloadView {
+pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wire::WorkloadView {
     let workload = view.workload;
     let assignment = view.assignment;
     let place = assignment.place.as_ref();

@@ -289,13 +289,12 @@ pub(super) fn workload() -> impl Strategy<Value = Workload> {
 
 /// A history after so many revisions, of few contents.
 fn history() -> impl Strategy<Value = History> {
-    vec((0_u128..4, any::<u64>(), of(1_u32..9)), 0..14)
-        .prop_map(|steps| {
-            let mut history = History::default();
-            for (content, at, rolled_back_to) in steps {
-                let origin = Origin { at: WallMillis(at), by: "user ada".into(), rolled_back_to };
-                drop(history.supersede(RevisionId::of_content(content), origin));
-            }
-            history
-        })
+    vec((0_u128..4, any::<u64>(), of(1_u32..9)), 0..14).prop_map(|steps| {
+        let mut history = History::default();
+        for (content, at, rolled_back_to) in steps {
+            let origin = Origin { at: WallMillis(at), by: "user ada".into(), rolled_back_to };
+            drop(history.supersede(RevisionId::of_content(content), origin));
+        }
+        history
+    })
 }

@@ -113,11 +113,13 @@ pub async fn revisions_are_read_for_one_workload<F: Fixture>() {
     // A name that begins with the other one is another workload.
     let (web, web2) = (WorkloadId::fixed("web"), WorkloadId::fixed("web-2"));
     let content = content_revision(spec);
-    let body = |id: &WorkloadId| Write::PutBody(Arc::new(Body {
-        workload: id.clone(),
-        content: content.clone(),
-        spec: Arc::clone(spec),
-    }));
+    let body = |id: &WorkloadId| {
+        Write::PutBody(Arc::new(Body {
+            workload: id.clone(),
+            content: content.clone(),
+            spec: Arc::clone(spec),
+        }))
+    };
     let writes = vec![
         entry(&web, 9, &content),
         entry(&web, 10, &content),

@@ -32,6 +32,8 @@ mod words;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod update_states;
 
 use std::sync::Arc;
 

@@ -283,7 +283,9 @@ impl Asked<'_> {
         // The recorded reason tells how things stood then; the summary tells how they stand now.
         let known = self.judged.is_some() || summary.contains(&said);
         facts.push(match &*said {
-            text if known || text == reason.code.word() => format!("reason: {}", reason.code.word()),
+            text if known || text == reason.code.word() => {
+                format!("reason: {}", reason.code.word())
+            }
             text => format!("reason: {}: {text}", reason.code.word()),
         });
         let (desired, revision) = (workload.desired.word(), &workload.revision);
