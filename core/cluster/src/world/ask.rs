@@ -238,13 +238,7 @@ impl World {
         }
         // The client is told which revision its content has, if not the one it named.
         let renamed = new_revision.as_ref().filter(|new| given.is_none_or(|given| given != *new));
-        let renamed = renamed.map(|new| {
-            format!(
-                "revision {} of {} already names another content, so this content is revision {new}",
-                given.unwrap_or(&current.revision),
-                current.id,
-            )
-        });
+        let renamed = renamed.map(|new| says_renamed(current, given, new));
         if new_version {
             let failed = self.present_failure(at);
             self.begin_update(at, desired);
@@ -272,13 +266,7 @@ impl World {
             workload.revision = revision;
         }
         self.touch_intent(at);
-        if new_version {
-            self.end_update_if_back(at);
-        } else if desired.is_up() {
-            self.keep_failed_update(at);
-        } else {
-            self.end_update(at);
-        }
+        self.follow_update(at, new_version, desired);
         self.forget_failures(at);
         if let Some(number) = rolled_back_to {
             let message = format!("rolled back to revision {number}");
@@ -417,6 +405,15 @@ impl World {
             }
         }
     }
+}
+
+/// The note for a client whose name for a content was taken.
+fn says_renamed(current: &Workload, given: Option<&RevisionId>, new: &RevisionId) -> String {
+    format!(
+        "revision {} of {} already names another content, so this content is revision {new}",
+        given.unwrap_or(&current.revision),
+        current.id,
+    )
 }
 
 /// Digits of its content that tell a revision from another one of the same name.

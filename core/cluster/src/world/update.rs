@@ -56,8 +56,17 @@ impl World {
         }
     }
 
+    /// The wish changed: the update goes on, ends, or stays as it failed.
+    pub(super) fn follow_update(&mut self, at: WorkloadIndex, new: bool, desired: Desired) {
+        match (new, desired.is_up()) {
+            (true, _) => self.end_update_if_back(at),
+            (false, true) => self.keep_failed_update(at),
+            (false, false) => self.end_update(at),
+        }
+    }
+
     /// The new revision is the one that runs: nothing is updated then.
-    pub(super) fn end_update_if_back(&mut self, at: WorkloadIndex) {
+    fn end_update_if_back(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let from = slot.assignment.update.as_ref().map(|update| &update.from.revision);
         if from == Some(&slot.workload.revision) {
@@ -314,7 +323,7 @@ impl World {
 
     /// The wish changes otherwise than by a new revision: an update that failed for good is not tried
     /// again for that.
-    pub(super) fn keep_failed_update(&mut self, at: WorkloadIndex) {
+    fn keep_failed_update(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         if !is_failed(slot) {
             return;
