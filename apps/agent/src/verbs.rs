@@ -149,17 +149,20 @@ mod tests {
             let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
             async move {
                 let (progress, _heard) = ProgressReports::new();
-                run(runtime, start(revision, image), &progress).await.1
+                let (done, _) = run(runtime, start(revision, image), &progress).await;
+                let Input::Done { outcome, .. } = done else { panic!("{done:?}") };
+                outcome
             }
         };
-        let failed = told("r0", "fail:IMAGE_NOT_FOUND").await.unwrap_err();
-        assert!(!failed.contains("runs"), "nothing runs: {failed}");
-        told("r1", "web:1").await.unwrap();
+        let failed = told("r0", "fail:IMAGE_NOT_FOUND").await;
+        assert!(matches!(failed, Outcome::Failed(_)), "nothing runs: {failed:?}");
+        assert_eq!(told("r1", "web:1").await, Outcome::Done);
         // The first fails while it is prepared, the second while it is started.
         for image in ["fail:IMAGE_NOT_FOUND", "fail:RUNTIME_ERROR"] {
-            let failed = told("r2", image).await.unwrap_err();
-            assert!(failed.starts_with("r2 failed: ") && failed.ends_with("; r1 runs"), "{failed}");
+            let failed = told("r2", image).await;
+            let Outcome::Kept(_, seen) = failed else { panic!("{failed:?}") };
+            assert_eq!((seen.revision.as_str(), seen.state.is_alive()), ("r1", true));
         }
-        told("r3", "web:1").await.unwrap();
+        assert_eq!(told("r3", "web:1").await, Outcome::Done);
     }
 }
