@@ -11,7 +11,7 @@ EXAMPLES ?= 50
 SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
-.PHONY: up down demo test nightly sim-long prepare lint unit live live-tests metrics browser join vault sweep sim zoo \
+.PHONY: up down demo test nightly sim-long prepare lint unit live live-tests metrics browser join vault sweep churn sim zoo \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
@@ -28,7 +28,7 @@ test:                  ## all that CI runs; prints the minutes each part took
 	@hack/parts prepare lint unit live sim zoo
 
 nightly: prepare       ## the longer proofs: 20,000 seeds, kills at every effect, fuzzing, Vault, other machines, benchmarks
-	@hack/parts sim-long sweep api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
+	@hack/parts sim-long sweep churn api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
 
 sim-long:
 	$(SIM) --seeds 20000
@@ -97,6 +97,9 @@ vault:                 ## certificates from RustyVault, a real server with Vault
 
 sweep:                 ## scheduler and agent killed at every effect, on real Docker; takes minutes
 	hack/with-docker $(NAMED) sweep
+
+churn:                 ## a hundred updates and deletions each of a container and a stack that write all the time
+	PERSYS_CHURN=100 hack/with-docker $(NAMED) live churn
 
 sim:                   ## SEEDS=n fresh seeds, or SEED=n for one with its trace
 ifdef SEED

@@ -194,6 +194,8 @@ pub struct End {
     pub signal: Option<i32>,
     /// Whether it was killed for want of memory.
     pub out_of_memory: bool,
+    /// The memory it could have at most, in bytes; `None` where it had no limit.
+    pub memory_limit: Option<u64>,
     /// What the runtime itself had to say.
     pub runtime_error: Option<String>,
     /// The last lines it printed, cut to [`End::LINES`] lines of [`End::LINE_BYTES`] bytes.

@@ -1,6 +1,6 @@
 //! What runs workloads, behind one seam.
 //!
-//! The agent decides with `persys_node` and carries out with a [`Runtime`]: seven idempotent verbs
+//! The agent decides with `persys_node` and carries out with a [`Runtime`]: eight idempotent verbs
 //! over things that carry our labels. Looking inside (logs, exec, usage, evidence, wake-ups) are
 //! small traits of their own, so that a runtime offers what it has.
 //!
@@ -26,4 +26,4 @@ pub use error::Error;
 pub use exclusive::Exclusive;
 pub use inside::{Console, Evidence, Exec, Logs, Usage, Wakeups};
 pub use persys_process as process;
-pub use runtime::{Owner, Runtime, Start};
+pub use runtime::{Owner, Refresh, Runtime, Start};

@@ -1,14 +1,14 @@
 //! The seam: what the agent can ask of whatever runs workloads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
-use persys_model::secret::SecretValues;
+use persys_model::id::{NodeId, RevisionId, SecretName, VolumeName, WorkloadId};
+use persys_model::secret::{SecretValues, Signal};
 use persys_model::spec::{HostPort, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
@@ -34,10 +34,17 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// run is an error.
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error>;
 
-    /// Lets it end within `grace`, then ends it. It is kept.
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error>;
+    /// Sends what runs the signals that its spec names for secrets with new values. Of a stack, only the
+    /// services that see them get one. What does not run is an error.
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error>;
 
-    /// Leaves nothing of it. Data the runtime made for it goes only with `purge`.
+    /// Asks it to end, and ends it when its grace is over: the one it was made with, or `within` if
+    /// that is shorter. It is kept.
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error>;
+
+    /// Leaves nothing of it. What runs is asked to end first, as by a stop with all its grace. Disks
+    /// that were made for a machine go only with `purge`; volumes that Docker keeps for containers and
+    /// stacks stay.
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error>;
 
     /// How one workload is; `None` if nothing of ours is there.
@@ -109,6 +116,28 @@ pub struct Start {
     pub secrets_at: Option<PathBuf>,
     /// For exclusive work: do not let it start after this moment.
     pub not_after: Option<Millis>,
+}
+
+/// New values of secrets for what runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refresh {
+    /// The workload.
+    pub workload: WorkloadId,
+    /// What runs.
+    pub spec: Arc<Spec>,
+    /// All its secrets.
+    pub secrets: Arc<SecretValues>,
+    /// Those that changed.
+    pub changed: BTreeSet<SecretName>,
+}
+
+impl Refresh {
+    /// The signals of what is one program: each of them once.
+    #[must_use]
+    pub fn signals(&self) -> BTreeSet<Signal> {
+        let signals = self.spec.signals().into_iter();
+        signals.filter(|(name, _)| self.changed.contains(*name)).map(|(_, signal)| signal).collect()
+    }
 }
 
 /// One thing of ours, with what the runtime says about it.

@@ -58,6 +58,9 @@ mod tests {
         fn runs(&self) -> Kind {
             self.kind("web:1")
         }
+        fn hears(&self) -> (Kind, &'static str, usize) {
+            (self.runs(), "is simulated", 1)
+        }
         fn exits(&self, code: i32) -> Kind {
             self.kind(&format!("exit:{code}"))
         }
@@ -98,6 +101,7 @@ mod tests {
     keeps!(
         lifecycle_twice,
         what_is_paused_is_shown_resumed_stopped_and_removed,
+        what_runs_is_signalled_for_the_secrets_that_changed,
         labels_are_listed,
         exclusive_work_is_known,
         other_revision_is_refused,
@@ -148,7 +152,7 @@ mod tests {
         sim.set_silent(true);
         assert_eq!(observation(sim.list().await), Observation::Unknown);
         let grace = Duration::from_secs(1);
-        assert_eq!(outcome(&sim.stop(&order.workload, grace).await), Outcome::Unknown);
+        assert_eq!(outcome(&sim.stop(&order.workload, Some(grace)).await), Outcome::Unknown);
         assert_eq!(outcome(&sim.remove(&order.workload, true).await), Outcome::Unknown);
         assert!(sim.health().await.is_err());
         sim.set_silent(false);

@@ -214,6 +214,7 @@ fn unset(kind: VolumeDriver) -> String {
         VolumeDriver::Local => "there is no folder for them",
         VolumeDriver::Nfs => "no server is set; see PERSYS_STORAGE_NFS_SERVER and _EXPORT",
         VolumeDriver::CephRbd => "no pool is set; see PERSYS_STORAGE_CEPH_POOL",
+        VolumeDriver::Compose => "it is of a stack, and no spec can ask for one",
     }
     .to_owned()
 }

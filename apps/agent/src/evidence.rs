@@ -60,7 +60,7 @@ pub(crate) fn text(end: &End) -> String {
         text = format!("{text} ({name})");
     }
     if end.out_of_memory {
-        text.push_str(": out of memory, it needed more than its limit");
+        text.push_str(&want_of_memory(end));
     }
     if let Some(error) = &end.runtime_error {
         text = format!("{text}: {}", shorten(&clean(error), REMARK_BYTES));
@@ -71,6 +71,33 @@ pub(crate) fn text(end: &End) -> String {
         text.push_str(&lines);
     }
     text
+}
+
+/// How much memory it could have, who said so, and what raises it. Nobody but the user sets a limit.
+fn want_of_memory(end: &End) -> String {
+    let Some(limit) = end.memory_limit else {
+        return ": out of memory, and it has no limit: its node had no more to give; \
+                resources.memory_mb reserves what it needs"
+            .to_owned();
+    };
+    let limit = mebibytes(limit);
+    let set = match end.service {
+        Some(_) => {
+            "which the service sets itself: raise mem_limit or deploy.resources.limits.memory in its \
+             Compose file"
+        }
+        None => "which its spec sets: raise it with --memory, or limits.memory_bytes in a file",
+    };
+    format!(": out of memory, it needed more than its limit of {limit}, {set}")
+}
+
+fn mebibytes(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    if bytes.is_multiple_of(MIB) {
+        format!("{} MiB", bytes / MIB)
+    } else {
+        format!("{bytes} bytes")
+    }
 }
 
 const HEADING: &str = "\nlast lines:";
@@ -151,14 +178,24 @@ mod tests {
             code: 137,
             signal: Some(9),
             out_of_memory: true,
+            memory_limit: Some(32 << 20),
             runtime_error: Some("init died\nearly".to_owned()),
             last_lines: vec!["loading".to_owned(), String::new(), "\u{1b}[31mno memory".to_owned()],
         };
         assert_eq!(
             text(&killed),
-            "service web exited with code 137 (SIGKILL): out of memory, it needed more than its limit: init died \
-             early\nlast lines:\nloading\n [31mno memory"
+            "service web exited with code 137 (SIGKILL): out of memory, it needed more than its limit of \
+             32 MiB, which the service sets itself: raise mem_limit or deploy.resources.limits.memory in \
+             its Compose file: init died early\nlast lines:\nloading\n [31mno memory"
         );
+        let alone = End { service: None, runtime_error: None, last_lines: Vec::new(), ..killed };
+        assert_eq!(
+            text(&alone),
+            "exited with code 137 (SIGKILL): out of memory, it needed more than its limit of 32 MiB, \
+             which its spec sets: raise it with --memory, or limits.memory_bytes in a file"
+        );
+        let free = End { memory_limit: None, ..alone };
+        assert!(text(&free).contains("it has no limit: its node had no more to give"));
         let odd = End { code: 180, signal: Some(52), ..End::default() };
         assert_eq!(text(&odd), "exited with code 180");
     }

@@ -45,8 +45,9 @@ impl Operation {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
             }
             Verb::Prepare { .. } => ("prepare", "Running", None, None),
+            Verb::Refresh { .. } => ("signal", "Running", None, None),
             Verb::Pause => ("pause", "Paused", None, None),
-            Verb::Stop => ("stop", "Stopped", None, None),
+            Verb::Stop { .. } => ("stop", "Stopped", None, None),
             Verb::Remove { .. } => ("remove", "Deleted", None, None),
         };
         let task = action.task_id();

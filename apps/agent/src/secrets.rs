@@ -22,7 +22,7 @@ use persys_model::spec::Spec;
 use persys_model::spec::fill::{SecretFile, Unfilled, filled};
 use persys_node::input::{Observation, Seen};
 use persys_runtime::runtime::{Health, Progress, Thing};
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 
 /// Where memory is usually found as a folder, the best first.
 const MEMORY: [&str; 3] = ["/run", "/dev/shm", "/tmp"];
@@ -96,7 +96,7 @@ fn private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
-/// Has exactly these files in `folder`. What runs keeps seeing the file it was started with.
+/// Has exactly these files in `folder`.
 fn write(folder: &Path, files: &[SecretFile]) -> io::Result<()> {
     private(folder)?;
     for entry in fs::read_dir(folder)? {
@@ -106,24 +106,60 @@ fn write(folder: &Path, files: &[SecretFile]) -> io::Result<()> {
             fs::remove_file(entry.path())?;
         }
     }
-    for file in files {
-        // No secret's file has a name that begins with a dot.
-        let new = folder.join(format!(".{}", file.name));
-        let mut written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        written.write_all(file.content.reveal())?;
-        if (file.uid, file.gid) != (0, 0) {
-            std::os::unix::fs::fchown(&written, Some(file.uid), Some(file.gid))?;
+    files.iter().try_for_each(|file| put(folder, file))
+}
+
+/// Writes one file. One that is there is the one that what runs sees, by its inode: it is written over,
+/// and its old end is cut off last. One that is not appears whole.
+fn put(folder: &Path, file: &SecretFile) -> io::Result<()> {
+    let at = folder.join(&file.name);
+    match fs::symlink_metadata(&at) {
+        Ok(found) if found.is_file() => {
+            let open = || OpenOptions::new().write(true).open(&at);
+            let opened = match open() {
+                // Only root may write what its mode does not allow.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    fs::set_permissions(&at, fs::Permissions::from_mode(file.mode | 0o200))?;
+                    open()
+                }
+                opened => opened,
+            };
+            finish(&opened?, file)
         }
-        written.set_permissions(fs::Permissions::from_mode(file.mode))?;
-        fs::rename(&new, folder.join(&file.name))?;
+        Ok(_) => Err(io::Error::other(format!("{} is not a file", at.display()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // No secret's file has a name that begins with a dot.
+            let new = folder.join(format!(".{}", file.name));
+            let mut options = OpenOptions::new();
+            finish(&options.write(true).create_new(true).mode(0o600).open(&new)?, file)?;
+            fs::rename(&new, &at)
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+fn finish(mut written: &fs::File, file: &SecretFile) -> io::Result<()> {
+    let content = file.content.reveal();
+    written.write_all(content)?;
+    written.set_len(u64::try_from(content.len()).map_err(io::Error::other)?)?;
+    if (file.uid, file.gid) != (0, 0) {
+        std::os::unix::fs::fchown(written, Some(file.uid), Some(file.gid))?;
+    }
+    written.set_permissions(fs::Permissions::from_mode(file.mode))?;
+    written.sync_all()
 }
 
 fn forget(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
+    }
+}
+
+fn unfilled(why: Unfilled) -> Error {
+    match why {
+        Unfilled::NotThere(detail) => Error::Invalid { detail },
+        Unfilled::NotSent(detail) => Error::Secret { detail },
     }
 }
 
@@ -147,11 +183,7 @@ impl Runtime for WithSecrets {
         }
         let folder = self.folder_of(&start.workload)?;
         let text = folder.to_string_lossy().into_owned();
-        let (spec, files) =
-            filled(&start.spec, &start.secrets, &text).map_err(|why| match why {
-                Unfilled::NotThere(detail) => Error::Invalid { detail },
-                Unfilled::NotSent(detail) => Error::Secret { detail },
-            })?;
+        let (spec, files) = filled(&start.spec, &start.secrets, &text).map_err(unfilled)?;
         let at = folder.clone();
         on_disk(move || write(&at, &files)).await?;
         let whole = Start { spec: Arc::new(spec), secrets_at: Some(folder), ..start.clone() };
@@ -162,8 +194,19 @@ impl Runtime for WithSecrets {
         self.inner.pause(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.inner.stop(workload, grace).await
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        let folder = self.folder_of(&refresh.workload)?;
+        let text = folder.to_string_lossy().into_owned();
+        let (_, files) = filled(&refresh.spec, &refresh.secrets, &text).map_err(unfilled)?;
+        let changed = refresh.changed.clone();
+        // A program that is not told keeps what it was started with.
+        let files = files.into_iter().filter(move |file| changed.contains(&file.secret));
+        on_disk(move || files.into_iter().try_for_each(|file| put(&folder, &file))).await?;
+        self.inner.signal(refresh).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.inner.stop(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
@@ -191,13 +234,17 @@ impl Runtime for WithSecrets {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _};
+
+    use persys_model::id::SecretName;
     use persys_model::secret::Redacted;
 
     use super::*;
 
     fn file(name: &str, mode: u32, content: &str) -> SecretFile {
         let content = Redacted::new(content.as_bytes());
-        SecretFile { name: name.to_owned(), mode, uid: 0, gid: 0, content }
+        let secret = SecretName::fixed("db");
+        SecretFile { secret, name: name.to_owned(), mode, uid: 0, gid: 0, content }
     }
 
     #[test]
@@ -210,10 +257,27 @@ mod tests {
         assert_eq!((mode(&own.join("db")), mode(&own.join("key.0444.0.0"))), (0o400, 0o444));
         write(&own, &[file("db", 0o400, "c")]).unwrap();
         assert_eq!(fs::read_to_string(own.join("db")).unwrap(), "c");
+        assert_eq!(mode(&own.join("db")), 0o400);
         assert_eq!(fs::read_dir(&own).unwrap().count(), 1);
         forget(&own).unwrap();
         forget(&own).unwrap();
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_written_over_for_those_who_have_it_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("web");
+        write(&own, &[file("db", 0o400, "a long value")]).unwrap();
+        let mut opened = fs::File::open(own.join("db")).unwrap();
+        for content in ["short", "a value that is longer", ""] {
+            put(&own, &file("db", 0o440, content)).unwrap();
+            let mut seen = String::new();
+            opened.rewind().unwrap();
+            opened.read_to_string(&mut seen).unwrap();
+            assert_eq!(seen, content);
+        }
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 1);
     }
 
     #[test]

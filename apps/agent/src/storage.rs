@@ -14,7 +14,7 @@ use persys_model::spec::{Kind, Spec};
 use persys_model::volume::VolumeKey;
 use persys_node::input::{Observation, Seen as Held};
 use persys_runtime::runtime::{Health, Progress, Thing};
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 use persys_volumes::{Seen, Volumes};
 
 /// A runtime whose workloads have volumes.
@@ -95,12 +95,20 @@ impl Runtime for WithVolumes {
         self.inner.pause(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.inner.stop(workload, grace).await
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        self.inner.signal(refresh).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.inner.stop(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
         if let Some(volume) = VolumeKey::ordered_by(workload) {
+            if volume.driver == VolumeDriver::Compose {
+                // Docker has it, and who runs stacks knows which.
+                return self.inner.remove(workload, true).await;
+            }
             // An order about a volume itself: there is nothing of a workload.
             let destroyed = self.volumes.destroy(&volume, workload).await;
             return destroyed.map_err(|error| told(&error));

@@ -5,25 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use persys_model::id::WorkloadId;
-use persys_model::spec::STOP_GRACE_MS;
 use persys_node::effects::{Run, Verb};
 use persys_node::input::{Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 
 use crate::operations::part;
 use crate::progress::ProgressReports;
-
-/// How long a workload may take to end by itself before it is ended.
-const STOP_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
 
 /// The word for a verb.
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
         Verb::Prepare { .. } => "prepare",
+        Verb::Refresh { .. } => "signal",
         Verb::Pause => "pause",
-        Verb::Stop => "stop",
+        Verb::Stop { .. } => "stop",
         Verb::Remove { .. } => "remove",
     }
 }
@@ -88,10 +85,23 @@ async fn carry_out(
             }
         }
         Verb::Prepare { spec } => part("prepare", runtime.prepare(&spec, &progress)).await,
+        Verb::Refresh { spec, secrets, changed } => {
+            let workload = workload.clone();
+            runtime.signal(&Refresh { workload, spec, secrets, changed }).await
+        }
         Verb::Pause => runtime.pause(workload).await,
-        Verb::Stop => runtime.stop(workload, STOP_GRACE).await,
-        Verb::Remove { purge } => runtime.remove(workload, purge).await,
+        Verb::Stop { within_ms } => runtime.stop(workload, within(within_ms)).await,
+        Verb::Remove { purge, within_ms } => {
+            if let Some(most) = within(within_ms) {
+                runtime.stop(workload, Some(most)).await?;
+            }
+            runtime.remove(workload, purge).await
+        }
     }
+}
+
+fn within(most_ms: Option<u64>) -> Option<Duration> {
+    most_ms.map(Duration::from_millis)
 }
 
 /// What an update in place that failed left running in another revision.
@@ -131,6 +141,7 @@ mod tests {
             placement: Placement::default(),
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         };
         let verb = Verb::Start {
             epoch: Epoch(1),

@@ -57,6 +57,10 @@ impl Nodes {
                 let (node, workload) = (node.as_ref().map(NodeId::as_str), id.as_str());
                 tracing::warn!(node, workload, reason = &**message, "a workload is delayed");
             }
+            Happening::SecretChanged { id, node, message } => {
+                let (node, workload) = (node.as_str(), id.as_str());
+                tracing::info!(node, workload, done = &**message, "a secret has a new value");
+            }
             Happening::NodeChanged { id, what } => {
                 if *what == NodeChange::Removed {
                     self.0.remove(id);

@@ -342,16 +342,15 @@ impl Driver {
     fn target(&self, node: &NodeId) -> Option<Target> {
         let facts = &self.parts.replica.world()?.node(node)?.node.facts;
         let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
-        Some(Target { node: node.clone(), endpoint, host, at_rest: None })
+        Some(Target { node: node.clone(), endpoint, host, context: None })
     }
 
     fn order(&mut self, node: &NodeId, command: Command) {
         let Some(mut to) = self.target(node) else { return };
-        let keeps = matches!(command.order, Order::Remove { purge: false });
-        if keeps && to.host.starts_with(CONTRACT_HOST) {
+        let removes = matches!(command.order, Order::Remove { .. });
+        if removes && to.host.starts_with(CONTRACT_HOST) {
             let world = self.parts.replica.world();
-            let at_rest = world.and_then(|world| world.at_rest(&command.workload));
-            to.at_rest = at_rest.map(Arc::new);
+            to.context = world.map(|world| Arc::new(world.context_of(node, &command)));
         }
         if self.queues.get(node).is_none_or(mpsc::Sender::is_closed) {
             let queue = self.open_queue();

@@ -46,6 +46,7 @@ mod orders;
 mod permit;
 pub mod place;
 mod rpc;
+mod secret_users;
 mod secrets;
 mod serve;
 mod skydns;

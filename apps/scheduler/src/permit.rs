@@ -30,7 +30,11 @@ pub(crate) fn refusal(world: &World, caller: &Caller, ask: &Ask) -> Option<Reply
         (workload, spec.as_ref())
     } else if let Ask::Rollback(asked) = ask {
         (&asked.workload, Some(&asked.spec))
-    } else if let Ask::Delete(workload) | Ask::Retry(workload) | Ask::Resume(workload) = ask {
+    } else if let Ask::Delete(workload)
+    | Ask::DeleteWithVolumes(workload)
+    | Ask::Retry(workload)
+    | Ask::Resume(workload) = ask
+    {
         (workload, None)
     } else {
         return None;

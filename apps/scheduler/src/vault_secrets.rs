@@ -19,7 +19,7 @@ use persys_cluster::input::Ask;
 use persys_identity::vault::{Auth, BadSettings, Engine, KvReader, ReadError, ReadFault};
 use persys_model::entry::vault::{KvVersion, OnChange, VaultPath, VaultSource};
 use persys_model::entry::{Entries, Entry, SecretEntry};
-use persys_model::id::{EntryName, NamespaceName, SecretName, WorkloadId};
+use persys_model::id::{EntryName, NamespaceName, SecretName};
 use persys_model::secret::MOST_VALUE_BYTES;
 use persys_model::time::WallMillis;
 use tokio::time::{Instant, sleep};
@@ -28,7 +28,7 @@ use zeroize::Zeroizing;
 use crate::clock::Clock;
 use crate::handle::Handle;
 use crate::metrics::VaultReads;
-use crate::rpc::restart_workload;
+use crate::secret_users::restart_users;
 use crate::secrets::Secrets;
 
 /// Longest pause between two looks at what is due.
@@ -235,23 +235,6 @@ fn within_limits(
     Err(ReadError { fault: ReadFault::Field, text })
 }
 
-/// Workloads of the namespace that name a secret.
-pub(crate) async fn users(
-    handle: &Handle,
-    namespace: &NamespaceName,
-    name: &SecretName,
-) -> Result<Vec<WorkloadId>, crate::handle::Unanswered> {
-    let (namespace, name) = (namespace.clone(), name.clone());
-    let users = handle.look(move |world| {
-        let uses = world.workloads().filter(|view| {
-            let spec = &view.workload.spec;
-            spec.secrets.iter().any(|one| one.secret == name) && spec.namespace() == namespace
-        });
-        uses.map(|view| view.workload.id.clone()).collect()
-    });
-    Ok(users.await?.value)
-}
-
 /// Keeps records as Vault is.
 struct Follower {
     vault: Arc<VaultSecrets>,
@@ -321,8 +304,8 @@ impl Follower {
             Ok(Reply::Done { .. }) => {
                 let (namespace, name) = of;
                 tracing::info!(%namespace, secret = %name, version, "a secret has a new value in Vault");
-                if source.fetched_at.is_some() && source.on_change == OnChange::Restart {
-                    self.restart_users(secret);
+                if source.fetched_at.is_some() {
+                    restart_users(&self.handle, secret, source.on_change == OnChange::Restart);
                 }
             }
             // It was set anew meanwhile, or this process does not lead any more: the next round tells.
@@ -330,24 +313,5 @@ impl Follower {
             Err(why) => tracing::info!(%why, "a new value from Vault was not kept"),
         }
         Ok(())
-    }
-
-    /// Restarts the workloads that use a secret, one after another, beside everything else.
-    fn restart_users(&self, secret: &SecretEntry) {
-        let (handle, secret) = (self.handle.clone(), secret.clone());
-        tokio::spawn(async move {
-            let users = users(&handle, &secret.namespace, &secret.name).await.unwrap_or_default();
-            for id in users {
-                match restart_workload(&handle, id.clone()).await {
-                    Ok(note) => {
-                        tracing::info!(%id, secret = %secret.name, note, "restarted for a new value");
-                    }
-                    Err(why) => {
-                        let why = why.message();
-                        tracing::warn!(%id, secret = %secret.name, why, "not restarted for a new value");
-                    }
-                }
-            }
-        });
     }
 }

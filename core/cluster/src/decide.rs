@@ -42,6 +42,9 @@ pub(crate) struct Situation<'a> {
     pub(crate) update_due: bool,
     /// It entered or left shadow since the present decision was made.
     pub(crate) shadow_differs: bool,
+    /// A secret that what runs is signalled for has another value than its node was given, and its
+    /// agent can signal.
+    pub(crate) values_differ: bool,
     /// The present attempt made no progress for longer than it may.
     pub(crate) overdue: bool,
     /// The node took in the present decision.
@@ -86,6 +89,8 @@ pub(crate) enum Action {
     GoBack,
     /// Have the node remove a revision that runs on and that nobody looks after.
     EndLeftover,
+    /// Make a new decision for what runs here, because only values of its secrets changed.
+    Refresh,
     /// See to it that the node has been told.
     Order,
     /// Report that a stop or a removal takes too long.
@@ -213,6 +218,9 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     if has_processes(now.phase) && place.paused != (now.desired == Desired::Paused) {
         // The new version waits for room; what runs meanwhile is paused and resumed all the same.
         return Action::Repause;
+    }
+    if has_processes(now.phase) && now.values_differ {
+        return Action::Refresh;
     }
     match now.phase {
         // What an update left alone runs on, and is looked after.

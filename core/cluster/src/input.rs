@@ -130,8 +130,10 @@ pub enum Ask {
     Rollback(Rollback),
     /// Carry out a wish as a plan foresaw it, or not at all.
     Planned(Arc<Plan>, Box<Self>),
-    /// Have it no more.
+    /// Have it no more. Volumes that the file of a stack names are kept.
     Delete(WorkloadId),
+    /// Have it no more, nor the volumes that the file of a stack names.
+    DeleteWithVolumes(WorkloadId),
     /// Try again now, with all attempts.
     Retry(WorkloadId),
     /// Let what is paused run again.
@@ -205,6 +207,7 @@ impl Ask {
             Self::Rollback(asked) => ("rollback", Some(&asked.workload), None),
             Self::Resume(workload) => ("resume", Some(workload), None),
             Self::Delete(workload) => ("delete", Some(workload), None),
+            Self::DeleteWithVolumes(workload) => ("delete with volumes", Some(workload), None),
             Self::Retry(workload) => ("retry", Some(workload), None),
             Self::Drain(node, _) => ("drain", None, Some(node)),
             Self::Undrain(node) => ("undrain", None, Some(node)),

@@ -29,10 +29,8 @@ pub struct Marks {
     pub pids: u64,
     /// How output is kept.
     pub logging: Logging,
-    /// Most memory of a container that sets no limit.
-    pub memory_bytes: Option<u64>,
-    /// Most CPU of a container that sets no limit, in thousandths of a core.
-    pub cpu_millicores: Option<u64>,
+    /// Time in milliseconds that a container has to end by itself if it names none.
+    pub stop_grace_ms: Option<u64>,
     /// The folder of the node that holds the secrets of the stack as files.
     pub secrets: Option<String>,
 }
@@ -43,8 +41,7 @@ impl Default for Marks {
             labels: BTreeMap::new(),
             pids: 4096,
             logging: Logging { file_mib: 10, files: 3 },
-            memory_bytes: None,
-            cpu_millicores: None,
+            stop_grace_ms: None,
             secrets: None,
         }
     }
@@ -67,13 +64,9 @@ impl Document {
             service.logging = Some(marks.logging.clone());
             let limits = &mut service.limits;
             limits.pids = Some(limits.pids.map_or(marks.pids, |given| given.min(marks.pids)));
-            limits.memory_bytes = limits.memory_bytes.or_else(|| {
-                // A limit below what is set aside would be refused.
-                marks.memory_bytes.map(|most| most.max(limits.reserved_memory_bytes.unwrap_or(0)))
-            });
-            limits.cpu_millicores = limits.cpu_millicores.or(marks.cpu_millicores);
             // Set aside by the scheduler; Docker has no word for it.
             limits.reserved_cpu_millicores = None;
+            service.process.stop_grace_ms = service.process.stop_grace_ms.or(marks.stop_grace_ms);
             restrain(&mut service.powers);
             for mount in &mut service.mounts {
                 show_secret(&mut mount.source, marks.secrets.as_deref());

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::Document;
 use crate::service::{Mount, MountSource, Port};
+use crate::signal::SIGNAL_KEY;
 
 impl Document {
     /// The same stack, with nothing published on its node.
@@ -56,7 +57,11 @@ impl Document {
             }
         }
         for (_, secret) in self.secrets() {
-            secrets.insert(secret.name.clone(), json!({ "external": true }));
+            let named = match secret.signal {
+                Some(signal) => json!({ "external": true, SIGNAL_KEY: signal.word() }),
+                None => json!({ "external": true }),
+            };
+            secrets.insert(secret.name.clone(), named);
         }
         if let Value::Object(top) = &mut file
             && !secrets.is_empty()

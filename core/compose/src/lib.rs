@@ -13,6 +13,7 @@
 
 mod document;
 mod emit;
+pub mod ending;
 mod file;
 mod finding;
 pub mod grammar;
@@ -23,6 +24,7 @@ pub mod policy;
 mod property;
 mod read;
 mod service;
+mod signal;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,7 @@ pub use service::{
     MountSource, Names, Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
     secret_file,
 };
+pub use signal::Signal;
 
 /// What came of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,13 @@ pub fn read(text: &str, variables: &BTreeMap<String, String>) -> Reading {
     let findings = in_order(log.into_findings());
     let refused = findings.iter().any(|finding| finding.verdict == Verdict::Refused);
     Reading { document: document.filter(|_| !refused), findings }
+}
+
+/// A time as Compose writes it, such as `30s` or `1m30s`, in milliseconds; `None` for anything else, and
+/// for more than a day.
+#[must_use]
+pub fn duration_ms(text: &str) -> Option<u64> {
+    read::value::milliseconds(text)
 }
 
 /// By line. What got another verdict, or has something refused in it, was not simply honoured.

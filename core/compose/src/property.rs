@@ -12,6 +12,7 @@ use crate::service::{
     Attachment, Condition, Endpoint, Health, Identity, Limits, Mount, MountSource, Names,
     Namespace, Port, Powers, Process, Protocol, Restart, SecretFile, Service,
 };
+use crate::signal::Signal;
 
 fn name() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9][a-zA-Z0-9_-]{0,8}"
@@ -303,7 +304,7 @@ proptest! {
 
     #[test]
     fn what_is_emitted_is_read_as_the_same(document in document(), labels in labels()) {
-        let marks = Marks { labels, cpu_millicores: Some(1500), ..Marks::default() };
+        let marks = Marks { labels, stop_grace_ms: Some(45_000), ..Marks::default() };
         let emitted = document.emit(&marks);
         let reading = crate::read(&emitted, &BTreeMap::new());
         let refused: Vec<_> = reading
@@ -324,7 +325,8 @@ proptest! {
         for service in document.services.values_mut() {
             let most = service.limits.cpu_millicores.unwrap_or(u64::MAX);
             service.limits.reserved_cpu_millicores = cpu.map(|cpu| cpu.min(most));
-            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4 };
+            let signal = Some(Signal::Usr1).filter(|_| mode % 2 == 0);
+            let secret = SecretFile { name: "key".to_owned(), mode, uid: 3, gid: 4, signal };
             let source = MountSource::Secret(secret);
             let target = "/run/secrets/of the $stack".to_owned();
             service.mounts.push(Mount { source, target, read_only: true });

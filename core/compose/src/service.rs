@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::signal::Signal;
+
 /// One service.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Service {
@@ -147,11 +149,13 @@ pub struct SecretFile {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// Sent to the service when the value changes while it runs.
+    pub signal: Option<Signal>,
 }
 
 impl Default for SecretFile {
     fn default() -> Self {
-        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0 }
+        Self { name: String::new(), mode: 0o400, uid: 0, gid: 0, signal: None }
     }
 }
 

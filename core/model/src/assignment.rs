@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::id::{NodeId, RevisionId, WorkloadId};
+use crate::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use crate::phase::Phase;
 use crate::resources::Resources;
 use crate::spec::HostPort;
@@ -120,6 +120,8 @@ pub struct Place {
     pub ports: Vec<HostPort>,
     /// What it carries out, once the user wants something newer for which there is no room yet.
     pub version: Option<Version>,
+    /// Digests of the values its node was given of secrets that what runs is signalled for.
+    pub values: BTreeMap<SecretName, Arc<str>>,
     /// True if this decision was made in shadow: what is ordered has no published ports.
     pub shadow: bool,
 }
@@ -153,6 +155,9 @@ pub struct Grave {
     pub epoch: Epoch,
     /// What is held for it until it is known to be gone.
     pub reserved: Resources,
+    /// The version the node has, where its agent has to be told it once more to stop the copy and keep
+    /// its data.
+    pub version: Option<Version>,
 }
 
 /// Why a workload is in its phase, with a date.

@@ -120,6 +120,15 @@ pub enum Happening {
         /// The cause, as people read it.
         message: Arc<str>,
     },
+    /// A secret that a workload uses has a new value, which what runs gets at once.
+    SecretChanged {
+        /// The workload.
+        id: WorkloadId,
+        /// Its node.
+        node: NodeId,
+        /// What is done about it, as people read it.
+        message: Arc<str>,
+    },
     /// An operator changed a node.
     NodeChanged {
         /// Which.

@@ -45,6 +45,9 @@ pub struct NodeFacts {
     pub fence: bool,
     /// True if its agent can pause workloads. Those of earlier releases cannot.
     pub pauses: bool,
+    /// True if its agent can give new values of secrets to what runs and signal it. Those of earlier
+    /// releases cannot.
+    pub signals: bool,
     /// What it cannot run, with a sentence for people on why and what to do about it.
     pub missing: BTreeMap<WorkloadType, Arc<str>>,
 }
@@ -150,6 +153,9 @@ impl Node {
     pub fn is_open(&self) -> bool {
         self.condition == Condition::Ready && self.drain.is_none()
     }
+
+    /// Every word [`Node::status_word`] may give, and those of the contract that it does not give.
+    pub const STATUS_WORDS: [&str; 5] = ["Ready", "Draining", "NotReady", "Active", "Unknown"];
 
     /// The word existing clients know its state by.
     #[must_use]

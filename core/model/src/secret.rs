@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::id::SecretName;
 
+pub use persys_compose::Signal;
+
 /// Largest value of a secret, in bytes.
 pub const MOST_VALUE_BYTES: usize = 32 * 1024;
 /// Most secrets one workload may use.
@@ -42,7 +44,21 @@ pub enum SecretSeen {
         uid: u32,
         /// Its group inside.
         gid: u32,
+        /// Sent to the program when the value changes while it runs, after the file was rewritten;
+        /// without one it keeps the value it was started with.
+        signal: Option<Signal>,
     },
+}
+
+impl SecretUse {
+    /// The signal that tells of a new value, if there is one.
+    #[must_use]
+    pub fn signal(&self) -> Option<Signal> {
+        match self.seen {
+            SecretSeen::File { signal, .. } => signal,
+            SecretSeen::Env(_) => None,
+        }
+    }
 }
 
 /// A value under a key of its own, which is under a key of the key file. Opaque here.

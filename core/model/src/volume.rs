@@ -30,11 +30,33 @@ impl VolumeKey {
         Self { driver: volume.driver, name: volume.name.clone() }
     }
 
+    /// A volume that the file of a stack names. Both names together may be no name of a volume: then
+    /// what is left of them is told apart by a number that follows from both.
+    #[must_use]
+    pub fn of_stack(workload: &WorkloadId, volume: &str) -> Self {
+        let text = format!("{workload}.{volume}");
+        let name = VolumeName::new(&text).unwrap_or_else(|_| {
+            let plain = |c: char| {
+                let c = c.to_ascii_lowercase();
+                if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' }
+            };
+            let start: String = text.chars().map(plain).take(40).collect();
+            let start = start.trim_matches('-');
+            let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |state, byte| {
+                (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            VolumeName::new(&format!("{start}-{number:016x}"))
+                .unwrap_or_else(|_| VolumeName::fixed("unnamed"))
+        });
+        Self { driver: VolumeDriver::Compose, name }
+    }
+
     /// `<driver>:<name>`, or what is wrong with the name. `None` where there is no known driver.
     #[must_use]
     pub fn parse(text: &str) -> Option<Result<Self, NameError>> {
         let (driver, name) = text.split_once(':')?;
-        let driver = VolumeDriver::ALL.into_iter().find(|known| known.word() == driver)?;
+        let mut known = VolumeDriver::ALL.into_iter().chain([VolumeDriver::Compose]);
+        let driver = known.find(|known| known.word() == driver)?;
         Some(VolumeName::new(name).map(|name| Self { driver, name }))
     }
 
@@ -237,6 +259,26 @@ mod tests {
             assert!(order_id(bad).is_err(), "{bad}");
         }
         assert_eq!(order_id("web"), Ok(WorkloadId::fixed("web")));
+    }
+
+    #[test]
+    fn every_volume_of_every_stack_has_a_name_of_its_own() {
+        let key = |id: &str, volume: &str| {
+            VolumeKey::of_stack(&WorkloadId::new(id).unwrap(), volume).to_string()
+        };
+        assert_eq!(key("shop", "data"), "compose:shop.data");
+        let long = "a".repeat(60);
+        let names = [
+            key("Shop", "data"),
+            key("shop", "Data"),
+            key("shop", "-"),
+            key(&long, "data"),
+            key(&long, "more"),
+        ];
+        for (at, one) in names.iter().enumerate() {
+            assert!(VolumeKey::parse(one).is_some_and(|key| key.is_ok()), "{one}");
+            assert!(!names.iter().skip(at + 1).any(|other| other == one), "{one} twice");
+        }
     }
 
     #[test]

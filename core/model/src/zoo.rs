@@ -90,6 +90,8 @@ zoo! {
     PausedIsRunning = "paused-is-running",
     /// An agent resumes whatever is paused, also what its user paused.
     ResumesAllPaused = "resumes-all-paused",
+    /// An agent ends what it stops or removes at once, without asking it to end first.
+    KilledUnasked = "killed-unasked",
 }
 
 /// The bugs that are switched on.

@@ -4,12 +4,14 @@
 //!   command ──► intent ──► on disk ──► verb ──► outcome ──► (gone: tombstone ──► on disk) ──► answer
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use persys_model::command::{Answer, Command, Order, Refusal};
+use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason};
-use persys_model::id::{RevisionId, WorkloadId};
-use persys_model::spec::WorkloadType;
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
+use persys_model::secret::{Redacted, SecretValues};
+use persys_model::spec::{STOP_GRACE_MS, WorkloadType};
 use persys_model::time::Now;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumeKey;
@@ -108,6 +110,7 @@ impl Agent {
         }
         let intent = match order {
             Order::Apply(apply) => Intent {
+                untold: held.map(|held| untold(held, &apply)).unwrap_or_default(),
                 epoch,
                 revision: apply.revision,
                 goal: goal_of(apply.run, apply.pause),
@@ -135,6 +138,7 @@ impl Agent {
                 kept: false,
                 completed: false,
                 started: false,
+                untold: BTreeSet::new(),
             },
         };
         slot.begin(&intent);
@@ -265,6 +269,11 @@ impl Agent {
             slot.again = None;
         }
         let epoch = intent.epoch;
+        // Past its lease another copy may soon start elsewhere: no grace of its own counts then.
+        let mut within_ms = (leave == Leave::Over).then_some(STOP_GRACE_MS);
+        if self.settings.zoo.has(Bug::KilledUnasked) {
+            within_ms = Some(0);
+        }
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
@@ -272,20 +281,23 @@ impl Agent {
                 self.resume(workload, exclusive, effects);
             }
             Next::Start => self.start_it(workload, exclusive, effects),
+            Next::Refresh => self.refresh(workload, effects),
             Next::Pause => self.fly(workload, epoch, Doing::Pause, Verb::Pause, effects),
             Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
-            Next::Stop => self.fly(workload, epoch, Doing::Stop, Verb::Stop, effects),
+            Next::Stop => {
+                self.fly(workload, epoch, Doing::Stop, Verb::Stop { within_ms }, effects);
+            }
             Next::Prepare => {
                 let Some(spec) = intent.spec.clone() else { return };
                 self.fly(workload, epoch, Doing::Prepare, Verb::Prepare { spec }, effects);
             }
             Next::Replace => {
-                let verb = Verb::Remove { purge: false };
+                let verb = Verb::Remove { purge: false, within_ms };
                 self.fly(workload, epoch, Doing::Replace, verb, effects);
             }
             Next::Remove { purge } => {
-                let verb = Verb::Remove { purge };
+                let verb = Verb::Remove { purge, within_ms };
                 self.fly(workload, epoch, Doing::Remove, verb, effects);
             }
             Next::Complete => {
@@ -306,7 +318,7 @@ impl Agent {
         let View::There { epoch, .. } = slot.view else { return };
         let buried = self.journal.ledger().tombstones.get(workload).map(|buried| buried.epoch);
         if !hold && buried.is_some_and(|buried| buried >= epoch) {
-            self.fly(workload, epoch, Doing::Clear, Verb::Remove { purge: false }, effects);
+            self.fly(workload, epoch, Doing::Clear, Verb::remove(false), effects);
         }
     }
 
@@ -355,6 +367,15 @@ impl Agent {
         self.fly(workload, epoch, doing, verb, effects);
     }
 
+    fn refresh(&mut self, workload: &WorkloadId, effects: &mut Effects) {
+        let Some(intent) = self.journal.ledger().intents.get(workload) else { return };
+        let Some(spec) = &intent.spec else { return };
+        let (spec, secrets) = (Arc::clone(spec), Arc::clone(&intent.secrets));
+        let (epoch, changed) = (intent.epoch, intent.untold.clone());
+        let verb = Verb::Refresh { spec, secrets, changed };
+        self.fly(workload, epoch, Doing::Refresh, verb, effects);
+    }
+
     /// Starts what is paused, which resumes it. A failure of that is not one of the decision.
     fn resume(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
         if let Some(slot) = self.slots.get_mut(workload) {
@@ -375,7 +396,7 @@ impl Agent {
         let made_under = slot.view.made_under().unwrap_or(epoch);
         slot.end = Some(End { epoch: made_under, code: KILLED, text: end_of_stuck(&slot.view) });
         slot.standstill.repaired();
-        self.fly(workload, epoch, Doing::Unstick, Verb::Stop, effects);
+        self.fly(workload, epoch, Doing::Unstick, Verb::STOP, effects);
     }
 
     fn fly(
@@ -391,6 +412,24 @@ impl Agent {
         slot.flight = Some(Flight { id: self.last_verb, epoch, doing });
         effects.verbs.push(Run { id: self.last_verb, workload: workload.clone(), verb });
     }
+}
+
+/// The secrets of a new decision that what runs by the last one has to be told of: their values differ,
+/// or it was not told of the last ones yet. What is made anew reads them by itself.
+fn untold(held: &Intent, apply: &Apply) -> BTreeSet<SecretName> {
+    let goes_on = held.revision == apply.revision || apply.spec.kind.updates_in_place();
+    if !goes_on || !apply.run || is_gone(held) {
+        return BTreeSet::new();
+    }
+    let changed = |name: &&SecretName| {
+        let new = value_of(&apply.secrets, name);
+        new.is_some() && (held.untold.contains(*name) || new != value_of(&held.secrets, name))
+    };
+    apply.spec.signals().into_keys().filter(changed).cloned().collect()
+}
+
+fn value_of<'a>(values: &'a SecretValues, name: &SecretName) -> Option<&'a Redacted> {
+    Some(&values.get(name)?.as_ref().ok()?.value)
 }
 
 fn goal_of(run: bool, pause: bool) -> Goal {

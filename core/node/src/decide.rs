@@ -9,7 +9,8 @@
 //!             in place: Start, which brings it over;
 //!             once the decision is over: nothing, but what runs is removed unless it is in place or
 //!             was left alone because the new version could not be prepared, and
-//!             what was given up while it ran is stopped)
+//!             what was given up while it ran is stopped;
+//!             running, with secrets it was not told of: Refresh first)
 //!   Rest     -          -           Stop         -                -
 //!   Gone     Remove     Remove      Remove       Remove           -
 //! ```
@@ -59,6 +60,8 @@ pub struct Case {
     pub leave: Leave,
     /// Repair of what is paused or stuck.
     pub repair: Repair,
+    /// Whether secrets have new values that what runs was not told of.
+    pub untold: bool,
 }
 
 /// Repair of what is paused without an order, or stuck.
@@ -136,6 +139,8 @@ pub enum Next {
     Start,
     /// Count a restart, wait as the row of restarts demands, then start it.
     Restart(Failure),
+    /// Give it the new values of its secrets, and signal it.
+    Refresh,
     /// Pause it.
     Pause,
     /// End what is stuck; the policy then says whether it is started again.
@@ -231,6 +236,8 @@ fn run(case: &Case) -> Next {
             (false, false) => Next::Replace,
         },
         Thing::Created(Version::Same) => Next::Start,
+        // A program may end by a signal, so nothing is signalled while nothing may be stopped.
+        Thing::Running(Version::Same) if case.untold && !case.hold => Next::Refresh,
         Thing::Running(Version::Same) => match (case.goal, case.hold) {
             (Goal::Pause, false) => Next::Pause,
             (Goal::Pause, true) | (Goal::Run | Goal::Rest | Goal::Gone { .. }, _) => Next::Nothing,
@@ -320,6 +327,7 @@ mod tests {
             rule: Rule::Policy(RestartPolicy::Always),
             leave: Leave::Free,
             repair: Repair::Due,
+            untold: false,
         }
     }
 

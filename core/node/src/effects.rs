@@ -1,10 +1,11 @@
 //! Everything an agent can do, as data.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::command::Answer;
 use persys_model::failure::FailureReason;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::link::{Beat, Registration};
 use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
@@ -79,13 +80,38 @@ pub enum Verb {
         /// What is to run.
         spec: Arc<Spec>,
     },
+    /// Give what runs the new values of these secrets, and tell it by the signals its spec names.
+    Refresh {
+        /// What runs.
+        spec: Arc<Spec>,
+        /// All its secrets.
+        secrets: Arc<SecretValues>,
+        /// Those that changed.
+        changed: BTreeSet<SecretName>,
+    },
     /// Give its processes no CPU time, keep all they have. A start of the same revision resumes it.
     Pause,
-    /// Let it end, keep it.
-    Stop,
-    /// Have nothing of it left; data goes only with `purge`.
+    /// Ask it to end, end it when its grace is over, keep it.
+    Stop {
+        /// Most of its grace that it has, in milliseconds: less time is left to it.
+        within_ms: Option<u64>,
+    },
+    /// Ask it to end as a stop does, then have nothing of it left; data goes only with `purge`.
     Remove {
         /// Whether deletable data goes too.
         purge: bool,
+        /// Most of its grace that it has, in milliseconds: less time is left to it.
+        within_ms: Option<u64>,
     },
+}
+
+impl Verb {
+    /// A stop with all the grace there is.
+    pub const STOP: Self = Self::Stop { within_ms: None };
+
+    /// A removal with all the grace there is.
+    #[must_use]
+    pub const fn remove(purge: bool) -> Self {
+        Self::Remove { purge, within_ms: None }
+    }
 }

@@ -1,11 +1,11 @@
 //! What an agent must not forget: intents, tombstones and the highest term, on disk before any
 //! verb that rests on them runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
 use persys_model::time::WallMillis;
@@ -46,6 +46,9 @@ pub struct Intent {
     /// It was started under this decision in a thing that an earlier one made, whose labels therefore
     /// do not tell. Without it, a new life would take an end for that of the earlier decision.
     pub started: bool,
+    /// Secrets whose values are newer than those that what runs was last told of. It is told at least
+    /// once: they are taken out when that is done.
+    pub untold: BTreeSet<SecretName>,
 }
 
 /// What is to become of a workload on this node.

@@ -1,5 +1,7 @@
 //! From the ends of verbs to facts.
 
+use std::collections::BTreeSet;
+
 use persys_model::command::Answer;
 use persys_model::failure::Failure;
 use persys_model::id::WorkloadId;
@@ -63,6 +65,7 @@ impl Agent {
         if flight.doing == Doing::Clear {
             self.collected.cleared = self.collected.cleared.saturating_add(1);
         }
+        let was_alive = slot.view.is_alive();
         match flight.doing {
             Doing::Start(revision) | Doing::Resume(revision) => {
                 let unmarked = slot.view.made_before(flight.epoch, &revision);
@@ -71,9 +74,19 @@ impl Agent {
                 slot.ran = true;
                 slot.again = None;
                 let intent = intent.filter(|intent| intent.epoch == flight.epoch);
-                if let Some(intent) = intent.filter(|intent| unmarked && !intent.started) {
-                    let intent = Intent { started: true, ..intent.clone() };
-                    self.put(workload, intent, effects);
+                let Some(intent) = intent.cloned() else { return };
+                // What was alive goes on with what it read before, at least in part.
+                let untold = if was_alive { intent.untold.clone() } else { BTreeSet::new() };
+                let after =
+                    Intent { started: intent.started || unmarked, untold, ..intent.clone() };
+                if after != intent {
+                    self.put(workload, after, effects);
+                }
+            }
+            Doing::Refresh => {
+                let told = intent.filter(|intent| intent.epoch == flight.epoch).cloned();
+                if let Some(told) = told {
+                    self.put(workload, Intent { untold: BTreeSet::new(), ..told }, effects);
                 }
             }
             Doing::Prepare => slot.prepared = true,
@@ -165,6 +178,7 @@ impl Agent {
             }
             (
                 Doing::Resume(_)
+                | Doing::Refresh
                 | Doing::Pause
                 | Doing::Unstick
                 | Doing::Stop

@@ -123,6 +123,8 @@ pub(crate) enum Doing {
     Start(RevisionId),
     /// A start of what is paused.
     Resume(RevisionId),
+    /// Tells what runs of new values.
+    Refresh,
     Pause,
     /// Ends what is stuck.
     Unstick,
@@ -341,6 +343,7 @@ impl Slot {
             rule: self.rule(intent.spec.as_deref(), now.settings),
             leave: now.leave,
             repair: self.standstill.repair(&self.view, now.at, now.settings),
+            untold: !intent.untold.is_empty(),
         }
     }
 
@@ -384,6 +387,7 @@ impl Slot {
             Next::Nothing
             | Next::Start
             | Next::Prepare
+            | Next::Refresh
             | Next::Pause
             | Next::Unstick
             | Next::Stop

@@ -395,6 +395,7 @@ impl Agent {
             kept: false,
             completed: false,
             started: false,
+            untold: BTreeSet::new(),
         };
         slot.ran = goal == Goal::Run;
         slot.met = true;

@@ -25,7 +25,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
             serve::tell(&note, &folder);
             return Ok(());
         }
-        return Err(Error::Running { pid: 0 });
+        return Err(Error::Running { pid: 0, path: folder.path });
     }
     folder.take_note_away();
     let log = folder.path.join("dev.log");
@@ -33,7 +33,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
     let note = until_served(&folder, &mut child, &log).await?;
     serve::tell(&note, &folder);
     println!("it goes on in the background, as process {}; log: {}", note.pid, log.display());
-    println!("`persys dev down` ends it and leaves nothing behind");
+    println!("`{}` ends it and leaves nothing behind", options.down_command());
     Ok(())
 }
 

@@ -88,6 +88,13 @@ async fn remove_what_runs(folder: &Folder) -> Result<usize, Error> {
         removed += gone.len();
         known.extend(gone);
     }
+    if held.as_ref().is_none_or(|held| !held.is_empty()) {
+        // Nobody could ever have them again: they belong to this cluster.
+        compose
+            .delete_all_volumes()
+            .await
+            .map_err(|source| Error::Containers { path: folder.path.clone(), source })?;
+    }
     // A volume that is still mounted would keep the folder from going.
     let volumes = Volumes::new(&volumes(folder));
     for workload in &known {

@@ -79,7 +79,10 @@ impl Folder {
     pub(super) fn take(&self) -> Result<(), Error> {
         match self.lock.try_lock() {
             Ok(()) => Ok(()),
-            Err(_) => Err(Error::Running { pid: self.note().map_or(0, |note| note.pid) }),
+            Err(_) => {
+                let (pid, path) = (self.note().map_or(0, |note| note.pid), self.path.clone());
+                Err(Error::Running { pid, path })
+            }
         }
     }
 

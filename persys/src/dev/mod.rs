@@ -35,10 +35,12 @@ enum Error {
         path: PathBuf,
     },
     /// Another process runs on the folder.
-    #[error("it runs already, as process {pid}; `persys dev down` ends it")]
+    #[error("it runs already, as process {pid}; `persys dev down --state {}` ends it", path.display())]
     Running {
         /// Which process.
         pid: u32,
+        /// Which folder.
+        path: PathBuf,
     },
     /// There is nothing to end.
     #[error("nothing is kept in {}; was another --state meant?", path.display())]

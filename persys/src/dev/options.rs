@@ -75,6 +75,20 @@ impl Options {
     pub(super) fn folder(&self) -> PathBuf {
         self.state.clone().unwrap_or_else(|| super::home().join("dev"))
     }
+
+    /// The command that ends this cluster and no other.
+    pub(super) fn down_command(&self) -> String {
+        match &self.state {
+            None => "persys dev down".to_owned(),
+            Some(folder) => {
+                let folder = folder.display().to_string().replace('\'', "'\\''");
+                let plain =
+                    |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+                let quoted = if folder.chars().all(plain) { folder } else { format!("'{folder}'") };
+                format!("persys dev down --state {quoted}")
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +109,10 @@ mod tests {
         assert!(options.listen.is_unspecified());
         let options = typed("down --state here").unwrap();
         assert_eq!((options.action, options.folder()), (Some(Action::Down), "here".into()));
+        assert_eq!(options.down_command(), "persys dev down --state here");
+        let spaced = Options { state: Some("it's here".into()), ..typed("down").unwrap() };
+        assert_eq!(spaced.down_command(), r"persys dev down --state 'it'\''s here'");
+        assert_eq!(typed("--background").unwrap().down_command(), "persys dev down");
         for line in
             ["--port", "--port 99999", "--runtime podman", "--listen here", "--what 1", "up"]
         {

@@ -250,6 +250,7 @@ fn container(image: &str, compute: Compute) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 
@@ -266,6 +267,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }

@@ -59,6 +59,11 @@ impl Stack {
 
     /// The same with a store that may be elsewhere.
     pub async fn start_at(wire: Wire, store: Place) -> Self {
+        Self::start_with(wire, store, Settings::default()).await
+    }
+
+    /// The same with other timings.
+    pub async fn start_with(wire: Wire, store: Place, settings: Settings) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let authority = (wire == Wire::Mtls).then(|| authority(&folder));
         let security = match &authority {
@@ -75,7 +80,7 @@ impl Stack {
             store,
             cluster: CLUSTER.to_owned(),
             security,
-            settings: Settings::default(),
+            settings,
             discovery: Discovery::default(),
             // Repositories of tests are folders and servers of this machine.
             secrets_key: None,
@@ -125,9 +130,20 @@ impl Stack {
 
     /// The same agent, with all it has, under the scheduler from now on.
     pub async fn hand_over(&mut self, name: &str) {
+        self.lose_agent(name).await;
+        self.add_agent(name).await;
+    }
+
+    /// Ends an agent and leaves what it runs; [`add_agent`](Self::add_agent) starts it again.
+    pub async fn lose_agent(&mut self, name: &str) {
         let node = NodeId::new(name).expect("a name");
         self.agents.remove(&node).expect("an agent").stop().await;
-        self.add_agent(name).await;
+    }
+
+    /// What a node runs, in memory: a test changes it behind the back of its agent.
+    #[must_use]
+    pub fn sim(&self, name: &str) -> &Sim {
+        self.sims.get(&NodeId::new(name).expect("a name")).expect("a node")
     }
 
     async fn launch(&mut self, name: &str, schedulers: Vec<String>) {

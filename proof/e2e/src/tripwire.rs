@@ -27,7 +27,7 @@ use persys_model::token::{CommitSeq, Term};
 use persys_node::input::{Observation, Seen};
 use persys_node::ledger::{Ledger, LedgerChange};
 use persys_runtime::runtime::{Health, Progress, Thing};
-use persys_runtime::{Error, Runtime, Start};
+use persys_runtime::{Error, Refresh, Runtime, Start};
 use persys_scheduler::driver as scheduler;
 use persys_scheduler::links::{Links, OrderAnswer, Target, Unreachable as NoAgent};
 use persys_store::{Campaign, Error as StoreError, History, Loaded, Pairs, Span, Store};
@@ -154,8 +154,12 @@ impl Runtime for Wired<dyn Runtime> {
         self.tripwire.around("pause", self.inner.pause(workload)).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.tripwire.around("stop", self.inner.stop(workload, grace)).await
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        self.tripwire.around("signal", self.inner.signal(refresh)).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.tripwire.around("stop", self.inner.stop(workload, within)).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

@@ -36,6 +36,7 @@ async fn running() -> (Cluster, Sim, Vec<String>) {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     };
     let ask = Ask::Apply {
         workload: workload("web"),

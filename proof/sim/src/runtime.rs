@@ -120,12 +120,14 @@ impl Runtime {
                 (Outcome::Done, self.start(workload, *epoch, revision, spec))
             }
             Verb::Prepare { spec } => (missing(spec).unwrap_or(Outcome::Done), Change::Nothing),
+            // Its programs have no secrets to read.
+            Verb::Refresh { .. } => (Outcome::Done, Change::Nothing),
             Verb::Pause => (self.pause(workload), Change::Nothing),
-            Verb::Stop => {
+            Verb::Stop { .. } => {
                 let ended = self.stop(workload, 0);
                 (Outcome::Done, if ended { Change::Ended } else { Change::Nothing })
             }
-            Verb::Remove { purge } => {
+            Verb::Remove { purge, .. } => {
                 if let Some(key) = VolumeKey::ordered_by(workload) {
                     return (self.destroy(&key), Change::Nothing);
                 }
@@ -371,10 +373,10 @@ mod tests {
         let (outcome, change) = runtime.carry_out(&id, &other, Millis(0));
         assert!(matches!(outcome, Outcome::Failed(_)) && change == Change::Nothing);
         assert!(runtime.things[&id].runs() && runtime.things[&id].revision.to_string() == "a");
-        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Ended);
-        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Nothing);
+        assert_eq!(runtime.carry_out(&id, &Verb::STOP, Millis(0)).1, Change::Ended);
+        assert_eq!(runtime.carry_out(&id, &Verb::STOP, Millis(0)).1, Change::Nothing);
         assert_eq!(runtime.things.len(), 1);
-        runtime.carry_out(&id, &Verb::Remove { purge: true }, Millis(0));
+        runtime.carry_out(&id, &Verb::remove(true), Millis(0));
         assert!(runtime.things.is_empty());
     }
 
@@ -416,7 +418,7 @@ mod tests {
         assert_eq!(runtime.carry_out(&id, &verb, Millis(0)), (Outcome::Done, Change::Nothing));
         assert_eq!(runtime.things[&id].state, Existing::Running);
         runtime.carry_out(&id, &Verb::Pause, Millis(0));
-        assert_eq!(runtime.carry_out(&id, &Verb::Stop, Millis(0)).1, Change::Ended);
+        assert_eq!(runtime.carry_out(&id, &Verb::STOP, Millis(0)).1, Change::Ended);
         assert_ne!(runtime.carry_out(&id, &Verb::Pause, Millis(0)).0, Outcome::Done);
     }
 

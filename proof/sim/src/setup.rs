@@ -127,6 +127,7 @@ impl Setup {
             labels,
             fence: true,
             pauses: true,
+            signals: true,
             missing: std::collections::BTreeMap::new(),
         };
         if !self.contract.contains(&number) {
@@ -137,6 +138,7 @@ impl Setup {
             incarnation: Arc::from(CONTRACT_LIFE),
             fence: false,
             pauses: false,
+            signals: false,
             ..ours
         }
     }

@@ -136,6 +136,7 @@ impl Recipe {
             },
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         }
     }
 

@@ -108,9 +108,10 @@ pub(crate) fn verb(node: usize, run: &Run) -> String {
     let verb = match &run.verb {
         Verb::Start { epoch, revision, .. } => format!("start {revision} at epoch {epoch}"),
         Verb::Prepare { .. } => "prepare".to_owned(),
+        Verb::Refresh { .. } => "signal".to_owned(),
         Verb::Pause => "pause".to_owned(),
-        Verb::Stop => "stop".to_owned(),
-        Verb::Remove { purge } => format!("remove, purge {purge}"),
+        Verb::Stop { .. } => "stop".to_owned(),
+        Verb::Remove { purge, .. } => format!("remove, purge {purge}"),
     };
     format!("n{node} verb {} {}: {verb}", run.id.0, run.workload)
 }

@@ -88,6 +88,7 @@ impl Subject {
         match ask {
             Ask::Apply { workload, .. }
             | Ask::Delete(workload)
+            | Ask::DeleteWithVolumes(workload)
             | Ask::Retry(workload)
             | Ask::Resume(workload)
             | Ask::Orphan(_, workload, _) => Self::Workload(workload.clone()),

@@ -103,6 +103,8 @@ fn container(body: wire::ContainerSpec) -> ContainerDraft {
             cpu_shares: limits.cpu_shares,
             memory_bytes: limits.memory_bytes,
             memory_swap_bytes: limits.memory_swap_bytes,
+            cpu_unlimited: false,
+            memory_unlimited: false,
         },
         managed_volumes: body.managed_volumes.into_iter().map(volume).collect(),
     }

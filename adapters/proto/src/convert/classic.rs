@@ -80,14 +80,18 @@ fn container(at: &At<'_>, body: &ContainerSpec, reserved: Compute) -> wire::Cont
         ports: body.ports.iter().copied().map(port).collect(),
         resources: Some(wire::ResourceLimits {
             cpu_shares: body.limits.cpu_shares.map_or_else(|| weight(reserved), i64::from),
-            memory_bytes: body.limits.memory_bytes.map_or_else(|| memory(reserved), signed),
+            memory_bytes: match body.limits.memory_bytes {
+                Some(bytes) => signed(bytes),
+                None if body.limits.open.memory => 0,
+                None => memory(reserved),
+            },
             memory_swap_bytes: swap(body.limits.swap),
         }),
         restart_policy: Some(wire::RestartPolicy { policy: policy.to_owned(), max_retry_count }),
         labels: texts(&body.labels),
         managed_volumes: body.managed_volumes.iter().map(volume).collect(),
         privileged: false,
-        cpu_millicores: signed(reserved.cpu_millicores),
+        cpu_millicores: if body.limits.open.cpu { 0 } else { signed(reserved.cpu_millicores) },
         pids_limit: 0,
     }
 }

@@ -26,7 +26,7 @@ pub fn to_stream(command: &Command) -> Result<Message, Faults> {
             plan: String::new(),
         }))),
         Order::Remove { purge: true } => {
-            Some(Message::Delete(wire::DeleteWorkloadRequest { workload_id }))
+            Some(Message::Delete(wire::DeleteWorkloadRequest { workload_id, volumes: false }))
         }
         Order::Remove { purge: false } => {
             at.field("purge").refuse("this agent removes a workload's data with it")

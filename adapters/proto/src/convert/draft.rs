@@ -68,6 +68,7 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
         metadata: spec.metadata,
         placement: spec.placement.map(placement).unwrap_or_default(),
         secrets: spec.secrets.into_iter().map(secret).collect(),
+        stop_grace: spec.stop_grace,
         ..Draft::default()
     };
     match spec.workload {
@@ -80,8 +81,8 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
 }
 
 fn secret(one: wire::SecretUse) -> SecretDraft {
-    let wire::SecretUse { name, env, path, mode, uid, gid } = one;
-    SecretDraft { name, env, path, mode, uid: uid.into(), gid: gid.into() }
+    let wire::SecretUse { name, env, path, mode, uid, gid, signal } = one;
+    SecretDraft { name, env, path, mode, uid: uid.into(), gid: gid.into(), signal }
 }
 
 fn container(body: wire::ContainerSpec) -> ContainerDraft {
@@ -102,6 +103,8 @@ fn container(body: wire::ContainerSpec) -> ContainerDraft {
             cpu_shares: limits.cpu_shares,
             memory_bytes: limits.memory_bytes,
             memory_swap_bytes: limits.memory_swap_bytes,
+            cpu_unlimited: limits.cpu_unlimited,
+            memory_unlimited: limits.memory_unlimited,
         },
         managed_volumes: body.managed_volumes.into_iter().map(volume).collect(),
     }

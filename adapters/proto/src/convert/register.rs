@@ -76,6 +76,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         session: 0,
         fence_available: facts.fence,
         can_pause: facts.pauses,
+        can_signal: facts.signals,
         term: registration.term.0,
     }
 }
@@ -145,6 +146,7 @@ fn ours(
         labels,
         fence: request.fence_available,
         pauses: request.can_pause,
+        signals: request.can_signal,
         missing,
     };
     Some(Registration { facts, inventory: inventory?, term: Term(request.term) })
@@ -159,6 +161,7 @@ fn legacy(at: &At<'_>, request: wire::RegisterNodeRequest) -> Option<LegacyNode>
         ("term", request.term != 0),
         ("fence_available", request.fence_available),
         ("can_pause", request.can_pause),
+        ("can_signal", request.can_signal),
     ] {
         if given {
             at.field(field).fault("is given, but host_id and incarnation are not");

@@ -7,7 +7,7 @@
 use persys_model::fault::Faults;
 use persys_model::labels::{Constraint, Rule, Toleration};
 use persys_model::resources::Disk;
-use persys_model::secret::{SecretSeen, SecretUse};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::check::check;
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Limits, Port, RestartPolicy, Swap};
@@ -50,7 +50,13 @@ pub fn to_wire(spec: &Spec) -> wire::WorkloadSpec {
             Kind::Compose(_) => Vec::new(),
             Kind::Container(_) | Kind::Vm(_) => spec.secrets.iter().map(secret).collect(),
         },
+        stop_grace: spec.stop_grace_ms.map(grace).unwrap_or_default(),
     }
+}
+
+/// A time to end by itself, as it is written.
+fn grace(ms: u64) -> String {
+    format!("{}s", ms / 1000)
 }
 
 /// The spec in an order to an agent of ours. An agent of the version before takes `command` for the
@@ -115,13 +121,14 @@ fn secret(SecretUse { secret, seen }: &SecretUse) -> wire::SecretUse {
         SecretSeen::Env(env) => {
             wire::SecretUse { name, env: env.to_string(), ..wire::SecretUse::default() }
         }
-        SecretSeen::File { path, mode, uid, gid } => wire::SecretUse {
+        SecretSeen::File { path, mode, uid, gid, signal } => wire::SecretUse {
             name,
             env: String::new(),
             path: path.to_string(),
             mode: format!("{mode:04o}"),
             uid: *uid,
             gid: *gid,
+            signal: signal.map(Signal::word).unwrap_or_default().to_owned(),
         },
     }
 }
@@ -213,6 +220,8 @@ fn limits(limits: &Limits) -> Option<wire::ResourceLimits> {
         cpu_shares: limits.cpu_shares.map_or(0, i64::from),
         memory_bytes: limits.memory_bytes.map_or(0, signed),
         memory_swap_bytes: swap(limits.swap),
+        cpu_unlimited: limits.open.cpu,
+        memory_unlimited: limits.open.memory,
     })
 }
 

@@ -164,6 +164,7 @@ fn control_apply_request() {
         })),
         metadata: map(&[("k", "v")]),
         secrets: Vec::new(),
+        stop_grace: String::new(),
         placement: Some(control::PlacementRules {
             constraints: vec![control::Constraint {
                 key: "zone".into(),

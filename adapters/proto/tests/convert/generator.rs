@@ -34,6 +34,7 @@ pub(crate) fn draft(r: &mut Random) -> Draft {
         metadata: map(r, &["team", "a.b/c", "x"], &["", "y", "ä\tb"]),
         placement: placement(r),
         secrets: if kind == 1 { Vec::new() } else { secrets(r, kind) },
+        stop_grace: r.word(&["", "0s", "30s", "1m30s", "2h"]),
     }
 }
 
@@ -45,6 +46,7 @@ fn secrets(r: &mut Random, kind: usize) -> Vec<SecretDraft> {
         mode: if nth == 0 { String::new() } else { r.word(&["", "0444", "600"]) },
         uid: if nth == 0 { 0 } else { r.pick(&[0, 1000]) },
         gid: 0,
+        signal: if kind == 0 && nth != 0 { r.word(&["", "SIGHUP", "USR2"]) } else { String::new() },
     })
 }
 
@@ -74,6 +76,8 @@ fn container(r: &mut Random) -> ContainerDraft {
             cpu_shares: r.pick(&[0, 2, 1_024, 262_144]),
             memory_bytes: memory,
             memory_swap_bytes: if memory == 0 { r.pick(&[0, -1]) } else { r.pick(&[0, -1, 9 << 30]) },
+            cpu_unlimited: r.one_in(3),
+            memory_unlimited: memory == 0 && r.one_in(3),
         },
         managed_volumes: r.list(3, |r, nth| volume(r, nth, false)),
     }

@@ -99,6 +99,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
         fence: r.one_in(2),
         pauses: r.one_in(2),
+        signals: r.one_in(2),
         missing: WorkloadType::ALL
             .into_iter()
             .filter(|_| r.one_in(2))

@@ -194,6 +194,7 @@ fn a_workload_whose_new_revision_waits() {
         reserved: workload.spec.resources.clone(),
         ports: Vec::new(),
         version: Some(version),
+        values: BTreeMap::new(),
         shadow: false,
     };
     let shown = WorkloadView {
@@ -224,6 +225,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         reserved: workload.spec.resources.clone(),
         ports: Vec::new(),
         version: None,
+        values: BTreeMap::new(),
         shadow: false,
     };
     let report = |epoch| persys_model::inventory::Report {

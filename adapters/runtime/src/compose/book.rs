@@ -18,9 +18,11 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use persys_compose::Document;
 use persys_model::id::WorkloadId;
+use persys_model::spec::STOP_GRACE_MS;
 use persys_model::spec::compose::{policies_differ, policy};
 use persys_model::spec::container::RestartPolicy;
 use persys_model::token::Epoch;
@@ -176,6 +178,14 @@ pub(super) fn shapes(document: &Document) -> BTreeMap<String, Shape> {
 impl Version {
     pub(super) fn epoch(&self) -> Epoch {
         Epoch(self.epoch)
+    }
+
+    /// Longest time in which all of it ends by itself.
+    pub(super) fn grace(&self) -> Duration {
+        let document = persys_compose::read(&self.document, &BTreeMap::new()).document;
+        let grace =
+            document.map_or(STOP_GRACE_MS, |document| document.stop_grace_ms(STOP_GRACE_MS));
+        Duration::from_millis(grace)
     }
 }
 

@@ -1,18 +1,20 @@
 //! Stopping and removing stacks, through Docker alone.
 //!
-//! What depends on others ends first. A stop never takes longer than its grace: what one rank of
-//! services used of it the next ranks do not have.
+//! What depends on others ends first, and each container has the grace it was made with. A stop that
+//! may take only so long never takes longer: what one rank of services used of it the next ranks do not
+//! have.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bollard::models::Volume;
 use bollard::query_parameters::{
     ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
-use futures::future::{join_all, try_join3};
+use futures::future::{join_all, try_join};
+use persys_compose::ending;
 use persys_model::id::WorkloadId;
-use persys_model::spec::STOP_GRACE_MS;
+use persys_model::volume::VolumeKey;
 use tokio::time::Instant;
 
 use crate::docker::call::{self, No, Reply};
@@ -23,36 +25,46 @@ use super::Compose;
 use super::book::{Record, Version};
 use super::observe::Piece;
 
-/// How long a stack that is removed has to end by itself, as it has with the program.
-const REMOVAL_GRACE: Duration = Duration::from_millis(STOP_GRACE_MS);
+/// The label by which the program tells which volume of the file one is.
+const VOLUME: &str = "com.docker.compose.volume";
 
 impl Compose {
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
         let pieces = self.pieces(Some(workload)).await?;
-        self.end(workload, &pieces, grace).await
+        self.end(workload, &pieces, within).await
     }
 
     async fn end(
         &self,
         workload: &WorkloadId,
         pieces: &[Piece],
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
-        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
-        if running.is_empty() {
+        if !pieces.iter().any(|piece| piece.state.is_alive()) {
             return Ok(());
         }
-        let deadline = Instant::now() + grace;
         let record = self.book.record(workload);
         if record.good.is_some() && !record.rested {
             self.book.keep(workload, Record { rested: true, ..Record::clone(&record) }).await?;
         }
-        for rank in ranks(record.judged_by(), &running) {
-            let left = deadline.saturating_duration_since(Instant::now());
+        self.end_in_order(record.judged_by(), pieces, within).await
+    }
+
+    /// Ends those of `pieces` that run, in the order of `version`.
+    async fn end_in_order(
+        &self,
+        version: Option<&Version>,
+        pieces: &[Piece],
+        within: Option<Duration>,
+    ) -> Result<(), Error> {
+        let deadline = within.map(|within| Instant::now() + within);
+        let running: Vec<&Piece> = pieces.iter().filter(|piece| piece.state.is_alive()).collect();
+        for rank in ranks(version, &running) {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let stops = rank.iter().map(|piece| self.docker.stop_by_id(&piece.id, left));
             for stopped in join_all(stops).await {
                 stopped?;
@@ -61,19 +73,27 @@ impl Compose {
         Ok(())
     }
 
-    pub(super) async fn leave_nothing(
+    /// Ends and removes containers of services that `version` does not have. The program would kill
+    /// them unasked.
+    pub(super) async fn retire(
         &self,
         workload: &WorkloadId,
-        purge: bool,
+        version: &Version,
     ) -> Result<(), Error> {
-        let (pieces, networks, volumes) = try_join3(
-            self.pieces(Some(workload)),
-            self.networks(workload),
-            self.volumes_to_remove(workload, purge),
-        )
-        .await?;
-        self.end(workload, &pieces, REMOVAL_GRACE).await?;
-        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id, purge));
+        let mut pieces = self.pieces(Some(workload)).await?;
+        pieces.retain(|piece| !version.services.contains_key(&piece.mark.service));
+        let record = self.book.record(workload);
+        self.end_in_order(record.good.as_ref(), &pieces, None).await?;
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id));
+        join_all(removals).await.into_iter().collect()
+    }
+
+    /// Removes containers and networks. Volumes stay, whoever asks: they are deleted by their names.
+    pub(super) async fn leave_nothing(&self, workload: &WorkloadId) -> Result<(), Error> {
+        let (pieces, networks) =
+            try_join(self.pieces(Some(workload)), self.networks(workload)).await?;
+        self.end(workload, &pieces, None).await?;
+        let removals = pieces.iter().map(|piece| self.docker.remove_by_id(&piece.id));
         for removed in join_all(removals).await {
             removed?;
         }
@@ -82,11 +102,35 @@ impl Compose {
         for id in networks {
             gone(call::ask("remove", limit, client.remove_network(&id)).await?)?;
         }
-        for name in volumes {
-            let call = client.remove_volume(&name, None::<RemoveVolumeOptions>);
-            gone(call::ask("remove", limit, call).await?)?;
-        }
         self.book.forget(workload).await
+    }
+
+    /// Deletes one volume of a stack that is gone. One that is not there is deleted already.
+    pub(super) async fn delete_volume(&self, key: &VolumeKey) -> Result<(), Error> {
+        self.delete_volumes_if(|known| known == key).await
+    }
+
+    /// Deletes all volumes of all stacks of this node, for good: those of a cluster that is no more.
+    pub async fn delete_all_volumes(&self) -> Result<(), Error> {
+        self.delete_volumes_if(|_| true).await
+    }
+
+    async fn delete_volumes_if(&self, which: impl Fn(&VolumeKey) -> bool) -> Result<(), Error> {
+        let mut labels = identity::label_filter(&self.docker.owner);
+        labels.push(identity::PROJECT.to_owned());
+        let filters = HashMap::from([("label", labels)]);
+        let client = self.docker.client()?;
+        let limit = self.docker.settings.deadlines.act;
+        for volume in self.volumes_with("remove", &filters).await? {
+            let label = |name: &str| volume.labels.get(name).map(String::as_str);
+            let workload = label(identity::WORKLOAD).and_then(|id| WorkloadId::new(id).ok());
+            let (Some(workload), Some(name)) = (workload, label(VOLUME)) else { continue };
+            if which(&VolumeKey::of_stack(&workload, name)) {
+                let call = client.remove_volume(&volume.name, None::<RemoveVolumeOptions>);
+                gone(call::ask("remove", limit, call).await?)?;
+            }
+        }
+        Ok(())
     }
 
     fn labels_of(&self, workload: &WorkloadId) -> HashMap<&'static str, Vec<String>> {
@@ -107,18 +151,6 @@ impl Compose {
         }
     }
 
-    async fn volumes_to_remove(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<Vec<String>, Error> {
-        if !purge {
-            return Ok(Vec::new());
-        }
-        let volumes = self.volumes("remove", workload).await?;
-        Ok(volumes.into_iter().map(|volume| volume.name).collect())
-    }
-
     /// The project that the volumes of a stack belong to, if it has any.
     pub(super) async fn project_of_volumes(
         &self,
@@ -133,8 +165,15 @@ impl Compose {
         verb: &'static str,
         workload: &WorkloadId,
     ) -> Result<Vec<Volume>, Error> {
-        let filters = self.labels_of(workload);
-        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        self.volumes_with(verb, &self.labels_of(workload)).await
+    }
+
+    async fn volumes_with(
+        &self,
+        verb: &'static str,
+        filters: &HashMap<&'static str, Vec<String>>,
+    ) -> Result<Vec<Volume>, Error> {
+        let options = ListVolumesOptionsBuilder::default().filters(filters).build();
         let client = self.docker.client()?;
         let limit = self.docker.settings.deadlines.ask;
         match call::ask(verb, limit, client.list_volumes(Some(options))).await? {
@@ -158,19 +197,16 @@ fn ranks<'a>(version: Option<&Version>, pieces: &[&'a Piece]) -> Vec<Vec<&'a Pie
     for piece in pieces {
         left.entry(&piece.mark.service).or_default().push(piece);
     }
-    let mut ranks = Vec::new();
-    while !left.is_empty() {
-        let needed: BTreeSet<&str> = left
-            .keys()
-            .filter_map(|name| version.services.get(*name))
-            .flat_map(|shape| shape.after.iter().map(String::as_str))
-            .collect();
-        let free: Vec<&str> = left.keys().copied().filter(|name| !needed.contains(name)).collect();
-        // Those that need each other in a circle end together.
-        let free = if free.is_empty() { left.keys().copied().collect() } else { free };
-        ranks.push(free.into_iter().filter_map(|name| left.remove(name)).flatten().collect());
-    }
-    ranks
+    let after = |name: &'_ &str| {
+        let shape = version.services.get(*name);
+        shape.into_iter().flat_map(|shape| shape.after.iter().map(String::as_str))
+    };
+    let names: Vec<&str> = left.keys().copied().collect();
+    let ranks = ending::ranks(names.iter().map(|name| (*name, after(name))));
+    let pieces = |rank: Vec<&str>| {
+        rank.into_iter().filter_map(|name| left.get(name)).flatten().copied().collect()
+    };
+    ranks.into_iter().map(pieces).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +246,7 @@ mod tests {
                 workload: WorkloadId::fixed("shop"),
                 project: "p".to_owned(),
                 service: service.to_owned(),
+                number: String::new(),
             },
             state: Existing::Running,
         };

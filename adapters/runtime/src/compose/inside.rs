@@ -58,10 +58,11 @@ impl Logs for Compose {
         {
             return self.docker.output_of(&only.id, &range);
         }
-        let widest = pieces.iter().map(|piece| piece.mark.service.len()).max().unwrap_or(0);
+        let names = line_names(&pieces);
+        let widest = names.iter().map(String::len).max().unwrap_or(0);
         let mut outputs = Vec::new();
-        for piece in &pieces {
-            let name = format!("{:widest$} | ", piece.mark.service);
+        for (piece, name) in pieces.iter().zip(names) {
+            let name = format!("{name:widest$} | ");
             outputs.push(named_lines(self.docker.output_of(&piece.id, &range)?, name));
         }
         if range.follow {
@@ -69,6 +70,16 @@ impl Logs for Compose {
         }
         Ok(stream::iter(outputs).flatten().boxed())
     }
+}
+
+/// The name before each line: the service, with a number where it has several containers.
+fn line_names(pieces: &[Piece]) -> Vec<String> {
+    let several = |service: &str| pieces.iter().filter(|p| p.mark.service == service).count() > 1;
+    let name = |piece: &Piece| match several(&piece.mark.service) {
+        true => format!("{}-{}", piece.mark.service, piece.mark.number),
+        false => piece.mark.service.clone(),
+    };
+    pieces.iter().map(name).collect()
 }
 
 /// The same output in whole lines, each with `name` before it.
@@ -181,7 +192,7 @@ impl Evidence for Compose {
             return Ok(None);
         };
         let Some(raw) = self.docker.inspect_raw(&piece.id).await? else { return Ok(None) };
-        let end = self.docker.end_of(&piece.id, raw.state.unwrap_or_default()).await;
+        let end = self.docker.end_of(&piece.id, raw).await;
         Ok(Some(End { service: Some(piece.mark.service.clone()), ..end }))
     }
 }

@@ -25,7 +25,7 @@ use crate::docker::call;
 use crate::docker::identity;
 use crate::error::Error;
 use crate::process::{Ended, ProcessError};
-use crate::runtime::Start;
+use crate::runtime::{Refresh, Start};
 
 use super::book::{self, Record, Version};
 use super::observe::{Piece, ended, judge, lacking};
@@ -73,6 +73,32 @@ impl Compose {
         }
         for piece in pieces.iter().filter(|piece| piece.state == Existing::Running) {
             self.docker.pause_by_id(&piece.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Signals the services that see what changed. Those that have done their work see nothing any more.
+    pub(super) async fn signal_services(&self, refresh: &Refresh) -> Result<(), Error> {
+        let document = document_of(stack_of(&refresh.spec)?)?;
+        let signals =
+            document.signals(|name| refresh.changed.iter().any(|one| one.as_str() == name));
+        let pieces = self.pieces(Some(&refresh.workload)).await?;
+        let refused = || Error::Refused { verb: "signal", detail: "it does not run".to_owned() };
+        if !pieces.iter().any(|piece| piece.state.is_alive()) {
+            return Err(refused());
+        }
+        for piece in pieces.iter().filter(|piece| piece.state.is_alive()) {
+            let service = &*piece.mark.service;
+            for signal in signals.get(service).into_iter().flatten() {
+                let sent = match piece.state {
+                    Existing::Running => self.docker.signal_by_id(&piece.id, *signal).await,
+                    Existing::Created
+                    | Existing::Paused { .. }
+                    | Existing::Stuck { .. }
+                    | Existing::Exited { .. } => Err(refused()),
+                };
+                sent.map_err(|cause| words::in_service(Some(service), cause))?;
+            }
         }
         Ok(())
     }
@@ -141,7 +167,6 @@ impl Compose {
 
     fn version(&self, start: &Start, project: String, document: &Document) -> Version {
         let docker = &self.docker.settings;
-        let compute = start.spec.resources.compute;
         // Stacks under an earlier project have no such label, and a new one would replace all of
         // their containers.
         let derived = project == names::project_of(&docker.name_prefix, &start.workload);
@@ -150,12 +175,10 @@ impl Compose {
             Kind::Compose(_) | Kind::Container(_) | Kind::Vm(_) => None,
         };
         let asked = asked.map(|name| (names::ASKED.to_owned(), name.to_string()));
-        let some = |amount: u64| (amount > 0).then_some(amount);
         let mut marks = Marks {
             labels: identity::lasting_labels(&self.docker.owner, start).chain(asked).collect(),
             pids: u64::try_from(docker.pids_limit).unwrap_or(u64::MAX),
-            memory_bytes: some(compute.memory_mib.saturating_mul(1 << 20)),
-            cpu_millicores: some(compute.cpu_millicores),
+            stop_grace_ms: start.spec.stop_grace_ms,
             secrets: start.secrets_at.as_ref().map(|at| at.to_string_lossy().into_owned()),
             ..Marks::default()
         };
@@ -205,7 +228,9 @@ impl Compose {
         // One that cannot be run touches nothing.
         self.found().await?;
         self.book.keep(&start.workload, begun).await?;
-        let limit = self.docker.time_within(start, self.settings.up)?;
+        self.retire(&start.workload, &version).await?;
+        let limit = self.settings.up + good.as_ref().map_or(Duration::ZERO, Version::grace);
+        let limit = self.docker.time_within(start, limit)?;
         let ended = match self.up(start, &version, &[], limit).await {
             Ok(ended) => ended,
             Err(error) => {
@@ -222,7 +247,7 @@ impl Compose {
         let error = self.complaint(document, &ended).await;
         match good {
             None => {
-                self.leave_nothing(&start.workload, false).await?;
+                self.leave_nothing(&start.workload).await?;
                 Err(error)
             }
             Some(good) => Err(self.bring_back(start, good, error).await),
@@ -231,7 +256,10 @@ impl Compose {
 
     /// Brings the last good version back, and says why that was needed.
     async fn bring_back(&self, start: &Start, good: Version, error: Error) -> Error {
-        let limit = match self.docker.time_within(start, self.settings.up) {
+        if let Err(failed) = self.retire(&start.workload, &good).await {
+            return failed;
+        }
+        let limit = match self.docker.time_within(start, self.settings.up + good.grace()) {
             Ok(limit) => limit,
             Err(late) => return late,
         };
@@ -286,7 +314,7 @@ impl Compose {
         if start.not_after.is_none_or(|not_after| self.docker.clock.now() < not_after) {
             return Ok(());
         }
-        self.let_end(&start.workload, Duration::ZERO).await?;
+        self.let_end(&start.workload, Some(Duration::ZERO)).await?;
         Err(Error::TooLate { workload: start.workload.clone() })
     }
 

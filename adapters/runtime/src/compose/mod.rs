@@ -30,11 +30,12 @@ use async_trait::async_trait;
 use persys_compose::{Document, Verdict};
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ComposeSpec, Kind, Spec};
+use persys_model::volume::VolumeKey;
 use persys_node::input::{Observation, Seen};
 
 use crate::docker::Docker;
 use crate::error::Error;
-use crate::runtime::{Health, Progress, Runtime, Start, Thing, observation};
+use crate::runtime::{Health, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use book::Book;
 use program::Finder;
@@ -129,14 +130,22 @@ impl Runtime for Compose {
         self.hold_still(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        let _turn = self.turns.take(workload).await;
-        self.let_end(workload, grace).await
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        let _turn = self.turns.take(&refresh.workload).await;
+        self.signal_services(refresh).await
     }
 
-    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
-        self.leave_nothing(workload, purge).await
+        self.let_end(workload, within).await
+    }
+
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        let _turn = self.turns.take(workload).await;
+        match VolumeKey::ordered_by(workload) {
+            Some(key) => self.delete_volume(&key).await,
+            None => self.leave_nothing(workload).await,
+        }
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {

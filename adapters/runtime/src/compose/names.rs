@@ -39,7 +39,12 @@ pub(super) struct Mark {
     pub(super) workload: WorkloadId,
     pub(super) project: String,
     pub(super) service: String,
+    /// Which of the service's containers it is, as Compose counts them.
+    pub(super) number: String,
 }
+
+/// Compose's own number of a container of a service.
+const NUMBER: &str = "com.docker.compose.container-number";
 
 /// Reads the mark of a container of a stack, if it is ours. `name` is as Docker says it.
 pub(super) fn read_mark(
@@ -53,7 +58,8 @@ pub(super) fn read_mark(
     if labels.contains_key(identity::REVISION) || !is_given(name, project, service) {
         return None;
     }
-    Some(Mark { workload, project: project.clone(), service: service.clone() })
+    let number = labels.get(NUMBER).cloned().unwrap_or_default();
+    Some(Mark { workload, project: project.clone(), service: service.clone(), number })
 }
 
 /// Whether Compose gives this name: `project_service_1`, `project-service-1`, and with twelve digits

@@ -299,6 +299,7 @@ mod tests {
             workload: WorkloadId::fixed("shop"),
             project: "persys-shop".to_owned(),
             service: service.to_owned(),
+            number: String::new(),
         };
         Piece { id: format!("id-{service}"), mark, state }
     }

@@ -174,9 +174,7 @@ pub(super) fn up(project: &str, file: &Path, services: &[String]) -> Vec<String>
             .map(ToOwned::to_owned)
             .to_vec();
     args.push("--no-build".to_owned());
-    if services.is_empty() {
-        args.push("--remove-orphans".to_owned());
-    } else {
+    if !services.is_empty() {
         args.extend(["--no-deps".to_owned(), "--no-recreate".to_owned(), "--".to_owned()]);
         args.extend(services.iter().cloned());
     }

@@ -65,8 +65,8 @@ impl Docker {
         } else {
             let differs = differences.join("; ");
             tracing::info!(%workload, container = %id, %differs, "replaces the container of the earlier installation");
-            self.stop_by_id(&id, GRACE).await?;
-            self.remove_by_id(&id, false).await?;
+            self.end_by_id(&id, GRACE).await?;
+            self.remove_by_id(&id).await?;
         }
         Ok(true)
     }

@@ -156,6 +156,7 @@ mod tests {
             placement: Placement::default(),
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         };
         Start {
             workload: WorkloadId::fixed("web"),

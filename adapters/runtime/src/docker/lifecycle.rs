@@ -10,12 +10,13 @@
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-    StartContainerOptions, StopContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
 };
 use persys_model::id::WorkloadId;
+use persys_model::secret::Signal;
 use persys_model::spec::fill::VERSIONS;
-use persys_model::spec::{ContainerSpec, HostPort, Protocol};
+use persys_model::spec::{ContainerSpec, HostPort, Protocol, STOP_GRACE_MS};
 use persys_node::input::Existing;
 use tokio::time::Instant;
 
@@ -76,7 +77,7 @@ impl Docker {
             match self.find(&start.workload).await? {
                 Found::Ours(ours) if outdated(container, &ours) => {
                     // A start with new values is a new container: its variables cannot change.
-                    self.remove_by_id(&ours.id, false).await?;
+                    self.remove_by_id(&ours.id).await?;
                     self.adopted.forget(&start.workload);
                     continue;
                 }
@@ -135,7 +136,7 @@ impl Docker {
         if start.not_after.is_none_or(|not_after| self.clock.now() < not_after) {
             return Ok(());
         }
-        self.stop_by_id(id, Duration::ZERO).await?;
+        self.stop_by_id(id, Some(Duration::ZERO)).await?;
         Err(Error::TooLate { workload: start.workload.clone() })
     }
 
@@ -159,6 +160,16 @@ impl Docker {
         }
     }
 
+    pub(crate) async fn signal_by_id(&self, id: &str, signal: Signal) -> Result<(), Error> {
+        let options = KillContainerOptionsBuilder::default().signal(signal.word()).build();
+        let client = self.client()?;
+        let call = client.kill_container(id, Some(options));
+        match call::ask("signal", self.settings.deadlines.act, call).await? {
+            Reply::Yes(()) => Ok(()),
+            Reply::No(no) => Err(Error::Refused { verb: "signal", detail: no.message }),
+        }
+    }
+
     pub(crate) async fn resume_by_id(&self, id: &str, limit: Duration) -> Result<(), Error> {
         let client = self.client()?;
         match call::ask("resume", limit, client.unpause_container(id)).await? {
@@ -171,15 +182,31 @@ impl Docker {
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
         match self.ours(workload).await? {
-            Some(ours) if ours.seen.state.is_alive() => self.stop_by_id(&ours.id, grace).await,
+            Some(ours) if ours.seen.state.is_alive() => self.stop_by_id(&ours.id, within).await,
             Some(_) | None => Ok(()),
         }
     }
 
-    pub(crate) async fn stop_by_id(&self, id: &str, grace: Duration) -> Result<(), Error> {
+    /// Asks a container to end by its own signal, and ends it when its own grace is over, or `within`
+    /// if that is shorter.
+    pub(crate) async fn stop_by_id(&self, id: &str, within: Option<Duration>) -> Result<(), Error> {
+        let own = self.grace_of(id).await?;
+        self.end_by_id(id, within.map_or(own, |within| within.min(own))).await
+    }
+
+    /// The grace a container was made with.
+    async fn grace_of(&self, id: &str) -> Result<Duration, Error> {
+        let Some(raw) = self.inspect_raw(id).await? else { return Ok(Duration::ZERO) };
+        let seconds = raw.config.and_then(|config| config.stop_timeout);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        Ok(seconds.map_or(Duration::from_millis(STOP_GRACE_MS), Duration::from_secs))
+    }
+
+    /// Asks a container to end, and ends it after `grace`.
+    pub(super) async fn end_by_id(&self, id: &str, grace: Duration) -> Result<(), Error> {
         // Docker counts whole seconds; a part of one is given whole.
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
         let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
@@ -192,12 +219,13 @@ impl Docker {
         }
     }
 
-    /// Removes a container, whatever it does; `purge` takes its nameless volumes along.
-    pub(crate) async fn remove_by_id(&self, id: &str, purge: bool) -> Result<(), Error> {
+    /// Removes a container that has been asked to end, whatever it does. Its volumes stay, also those
+    /// that its image asked for without a name: what is in them is data, and nobody said that it may go.
+    pub(crate) async fn remove_by_id(&self, id: &str) -> Result<(), Error> {
         let deadline = Instant::now() + self.settings.deadlines.act;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let options = RemoveContainerOptionsBuilder::default().force(true).v(purge).build();
+            let options = RemoveContainerOptionsBuilder::default().force(true).build();
             let client = self.client()?;
             let call = client.remove_container(id, Some(options));
             match call::ask("remove", left, call).await? {
@@ -211,14 +239,13 @@ impl Docker {
         }
     }
 
-    pub(super) async fn leave_nothing(
-        &self,
-        workload: &WorkloadId,
-        purge: bool,
-    ) -> Result<(), Error> {
+    pub(super) async fn leave_nothing(&self, workload: &WorkloadId) -> Result<(), Error> {
         match self.ours(workload).await? {
             Some(ours) => {
-                self.remove_by_id(&ours.id, purge).await?;
+                if ours.seen.state.is_alive() {
+                    self.stop_by_id(&ours.id, None).await?;
+                }
+                self.remove_by_id(&ours.id).await?;
                 self.adopted.forget(workload);
                 Ok(())
             }

@@ -48,11 +48,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::{ContainerSpec, Kind, Spec};
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{Existing, Observation, Seen};
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing, observation};
+use crate::runtime::{Health, Owner, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use settings::Settings;
 
@@ -122,12 +122,26 @@ impl Runtime for Docker {
         self.hold_still(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.let_end(workload, grace).await
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        match self.ours(&refresh.workload).await? {
+            Some(ours) if ours.seen.state == Existing::Running => {
+                for signal in refresh.signals() {
+                    self.signal_by_id(&ours.id, signal).await?;
+                }
+                Ok(())
+            }
+            Some(_) | None => {
+                Err(Error::Refused { verb: "signal", detail: "it does not run".to_owned() })
+            }
+        }
     }
 
-    async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {
-        self.leave_nothing(workload, purge).await
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.let_end(workload, within).await
+    }
+
+    async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        self.leave_nothing(workload).await
     }
 
     async fn inspect(&self, workload: &WorkloadId) -> Result<Option<Thing>, Error> {

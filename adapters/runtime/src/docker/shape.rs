@@ -47,9 +47,15 @@ pub(super) fn body(
         env: Some(env.collect()),
         labels: Some(identity::labels_for(owner, start, users)),
         exposed_ports: Some(container.ports.iter().copied().map(port_key).collect()),
+        stop_timeout: start.spec.stop_grace_ms.map(seconds),
         host_config: Some(host_config(settings, start, container)?),
         ..ContainerCreateBody::default()
     })
+}
+
+/// Docker counts a grace in whole seconds; a part of one is given whole.
+fn seconds(ms: u64) -> i64 {
+    i64::try_from(ms.div_ceil(1000)).unwrap_or(i64::MAX)
 }
 
 fn host_config(
@@ -63,11 +69,13 @@ fn host_config(
         ("max-file".to_owned(), settings.log_files.to_string()),
     ]);
     let memory = memory_bytes(compute, container.limits);
+    let quota = quota_us(compute, container.limits);
     Ok(HostConfig {
-        cpu_period: quota_us(compute).map(|_| CPU_PERIOD_US),
-        cpu_quota: quota_us(compute),
+        cpu_period: quota.map(|_| CPU_PERIOD_US),
+        cpu_quota: quota,
         cpu_shares: shares(compute, container.limits),
         memory,
+        memory_reservation: soft_memory_bytes(compute, memory),
         memory_swap: memory.and_then(|_| swap_bytes(container.limits.swap)),
         pids_limit: Some(settings.pids_limit),
         mounts: Some(mounts(start, container)?),
@@ -87,7 +95,10 @@ fn host_config(
     })
 }
 
-fn quota_us(compute: Compute) -> Option<i64> {
+fn quota_us(compute: Compute, limits: Limits) -> Option<i64> {
+    if limits.open.cpu {
+        return None;
+    }
     let millicores = i64::try_from(compute.cpu_millicores).unwrap_or(i64::MAX);
     (millicores > 0).then(|| (millicores.saturating_mul(CPU_PERIOD_US) / 1000).max(LEAST_QUOTA_US))
 }
@@ -101,9 +112,20 @@ fn shares(compute: Compute, limits: Limits) -> Option<i64> {
 }
 
 fn memory_bytes(compute: Compute, limits: Limits) -> Option<i64> {
-    let reserved = compute.memory_mib.saturating_mul(1 << 20);
+    let reserved = if limits.open.memory { 0 } else { reserved_bytes(compute) };
     let bytes = limits.memory_bytes.unwrap_or(reserved);
     (bytes > 0).then(|| i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// What the kernel takes from others first when memory is short: what is reserved, where the limit
+/// is not the same.
+fn soft_memory_bytes(compute: Compute, limit: Option<i64>) -> Option<i64> {
+    let reserved = i64::try_from(reserved_bytes(compute)).unwrap_or(i64::MAX);
+    (reserved > 0 && limit.is_none_or(|limit| limit > reserved)).then_some(reserved)
+}
+
+fn reserved_bytes(compute: Compute) -> u64 {
+    compute.memory_mib.saturating_mul(1 << 20)
 }
 
 fn swap_bytes(swap: Swap) -> Option<i64> {
@@ -168,6 +190,7 @@ mod tests {
 
     use persys_model::id::{NodeId, RevisionId, WorkloadId};
     use persys_model::resources::Resources;
+    use persys_model::spec::container::Open;
     use persys_model::spec::{Kind, Placement, Spec};
     use persys_model::token::Epoch;
 
@@ -185,6 +208,7 @@ mod tests {
                 placement: Placement::default(),
                 metadata: BTreeMap::new(),
                 secrets: Vec::new(),
+                stop_grace_ms: None,
             }),
             volumes: BTreeMap::new(),
             secrets: Arc::default(),
@@ -226,6 +250,10 @@ mod tests {
         assert_eq!(asked("tini --", "serve", "-p"), (some("tini --"), some("serve -p")));
     }
 
+    fn open() -> Limits {
+        Limits { open: Open { cpu: true, memory: true }, ..Limits::default() }
+    }
+
     #[test]
     fn cpu_is_a_quota_and_a_weight() {
         let none = Limits::default();
@@ -237,7 +265,8 @@ mod tests {
             (u64::MAX, Some(i64::MAX / 1000), Some(262_144)),
         ] {
             let compute = Compute::new(millicores, 0);
-            assert_eq!(quota_us(compute), quota, "{millicores}");
+            assert_eq!(quota_us(compute, none), quota, "{millicores}");
+            assert_eq!(quota_us(compute, open()), None, "{millicores}");
             assert_eq!(shares(compute, none), weight, "{millicores}");
         }
         let chosen = Limits { cpu_shares: Some(77), ..none };
@@ -245,12 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_the_limit_or_else_the_reservation() {
+    fn memory_is_the_limit_or_else_what_was_asked_for() {
         let none = Limits::default();
         assert_eq!(memory_bytes(Compute::new(0, 64), none), Some(64 << 20));
         let more = Limits { memory_bytes: Some(1 << 30), ..none };
         assert_eq!(memory_bytes(Compute::new(0, 64), more), Some(1 << 30));
         assert_eq!(memory_bytes(Compute::ZERO, none), None);
+        assert_eq!(memory_bytes(Compute::new(0, 64), open()), None, "nobody asked for a limit");
+        assert_eq!(soft_memory_bytes(Compute::new(0, 64), None), Some(64 << 20));
+        assert_eq!(soft_memory_bytes(Compute::new(0, 64), Some(64 << 20)), None);
+        assert_eq!(soft_memory_bytes(Compute::new(0, 64), Some(65 << 20)), Some(64 << 20));
+        assert_eq!(soft_memory_bytes(Compute::ZERO, None), None);
         assert_eq!(swap_bytes(Swap::RuntimeDefault), None);
         assert_eq!(swap_bytes(Swap::Unlimited), Some(-1));
         assert_eq!(swap_bytes(Swap::TotalBytes(9)), Some(9));

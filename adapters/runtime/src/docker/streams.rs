@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{
-    ContainerBlkioStats, ContainerMemoryStats, ContainerState, ContainerStatsResponse,
+    ContainerBlkioStats, ContainerInspectResponse, ContainerMemoryStats, ContainerStatsResponse,
 };
 use bollard::query_parameters::{
     LogsOptions, LogsOptionsBuilder, ResizeExecOptionsBuilder, StatsOptionsBuilder,
@@ -311,20 +311,22 @@ impl Evidence for Docker {
             | Existing::Paused { .. }
             | Existing::Stuck { .. } => return Ok(None),
         }
-        let state = ours.raw.state.unwrap_or_default();
-        Ok(Some(self.end_of(&ours.id, state).await))
+        Ok(Some(self.end_of(&ours.id, ours.raw).await))
     }
 }
 
 impl Docker {
     /// What is left of the end of a container.
-    pub(crate) async fn end_of(&self, id: &str, state: ContainerState) -> End {
+    pub(crate) async fn end_of(&self, id: &str, raw: ContainerInspectResponse) -> End {
+        let state = raw.state.unwrap_or_default();
+        let limit = raw.host_config.and_then(|host| host.memory);
         let code = exit_code(&state);
         End {
             service: None,
             code,
             signal: End::signal_of(code),
             out_of_memory: state.oom_killed.unwrap_or_default(),
+            memory_limit: limit.and_then(|bytes| u64::try_from(bytes).ok()).filter(|b| *b > 0),
             runtime_error: state.error.filter(|error| !error.is_empty()),
             last_lines: self.last_lines(id).await,
         }

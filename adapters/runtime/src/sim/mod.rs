@@ -22,7 +22,9 @@ use tokio::sync::broadcast;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::inside::Wakeup;
-use crate::runtime::{Fetched, Health, Progress, Published, Runtime, Start, Thing, observation};
+use crate::runtime::{
+    Fetched, Health, Progress, Published, Refresh, Runtime, Start, Thing, observation,
+};
 
 use script::Script;
 
@@ -346,13 +348,29 @@ impl Runtime for Sim {
         Ok(())
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        let running =
-            |state: &State| state.ours.get(workload).is_some_and(|made| made.seen.state.is_alive());
-        if !running(&*self.answering()?) {
-            return Ok(());
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        let mut state = self.answering()?;
+        let made = state.ours.get_mut(&refresh.workload);
+        let made = made.filter(|made| made.seen.state == Existing::Running).ok_or_else(|| {
+            Error::Refused { verb: "signal", detail: "it does not run".to_owned() }
+        })?;
+        // What is simulated prints each signal it gets.
+        for signal in refresh.signals() {
+            made.print(signal.word().to_owned());
         }
+        drop(state);
+        self.hint(Wakeup::Workload(refresh.workload.clone()));
+        Ok(())
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        let own = |state: &State| {
+            let made = state.ours.get(workload).filter(|made| made.seen.state.is_alive())?;
+            Some(Duration::from_millis(made.spec.stop_grace_ms()))
+        };
+        let Some(own) = own(&*self.answering()?) else { return Ok(()) };
         self.lock().lets_go(workload)?;
+        let grace = within.map_or(own, |within| within.min(own));
         tokio::time::sleep(self.settings.stop.min(grace)).await;
         let code = if self.settings.stop > grace { 137 } else { 143 };
         if let Some(made) = self.answering()?.ours.get_mut(workload)
@@ -365,6 +383,7 @@ impl Runtime for Sim {
     }
 
     async fn remove(&self, workload: &WorkloadId, _purge: bool) -> Result<(), Error> {
+        self.stop(workload, None).await?;
         let mut state = self.answering()?;
         state.lets_go(workload)?;
         let gone = state.ours.remove(workload);

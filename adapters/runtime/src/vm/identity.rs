@@ -30,6 +30,7 @@ const ROOT: &str = "persys:workload";
 const ROOT_XMLNS: &str = "xmlns:persys";
 const WORD: &str = "persys:word";
 const EXCLUSIVE: &str = "exclusive";
+const STOP_GRACE: &str = "stop_grace_ms";
 
 /// What the facts of one of our machines say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +43,15 @@ pub struct Mark {
     pub epoch: Epoch,
     /// Whether there may be a second copy for a moment.
     pub class: Class,
+    /// Time in milliseconds it has to end by itself, if its spec names one.
+    pub stop_grace_ms: Option<u64>,
 }
 
 /// The facts of a machine to be defined, for its `<metadata>`. `words` are the user's own.
 #[must_use]
 pub fn facts(owner: &Owner, start: &Start, words: &BTreeMap<Arc<str>, Arc<str>>) -> Element {
     let words = words.iter().map(|(key, value)| Element::new(WORD).with("key", key).saying(value));
-    Element::new(ROOT)
+    let facts = Element::new(ROOT)
         .with(ROOT_XMLNS, NAMESPACE)
         .with("managed", "true")
         .with("cluster", &owner.cluster)
@@ -56,8 +59,12 @@ pub fn facts(owner: &Owner, start: &Start, words: &BTreeMap<Arc<str>, Arc<str>>)
         .with("workload_id", &start.workload)
         .with("revision_id", &start.revision)
         .with("epoch", start.epoch)
-        .with("class", class_word(start.spec.placement.class))
-        .holding_all(words)
+        .with("class", class_word(start.spec.placement.class));
+    let facts = match start.spec.stop_grace_ms {
+        Some(grace) => facts.with(STOP_GRACE, grace),
+        None => facts,
+    };
+    facts.holding_all(words)
 }
 
 fn class_word(class: Class) -> &'static str {
@@ -87,7 +94,8 @@ pub fn mark_of(owner: &Owner, prefix: &str, domain: &Element) -> Option<Mark> {
         EXCLUSIVE => Class::Exclusive,
         _ => Class::Default,
     };
-    Some(Mark { workload, revision, epoch, class })
+    let stop_grace_ms = facts.attribute(STOP_GRACE).and_then(|text| text.parse().ok());
+    Some(Mark { workload, revision, epoch, class, stop_grace_ms })
 }
 
 /// Whose a machine is that is not ours, in words for the one who has to sort it out.
@@ -191,6 +199,7 @@ mod tests {
             placement: Placement { class: Class::Exclusive, ..Placement::default() },
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: Some(90_000),
         };
         Start {
             workload: WorkloadId::fixed("web"),
@@ -220,6 +229,7 @@ mod tests {
         let mark = mark_of(&owner(), "persys-", &read).unwrap();
         assert_eq!((mark.workload.as_str(), mark.epoch), ("web", Epoch(7)));
         assert_eq!((mark.revision.as_str(), mark.class), ("r\"1<", Class::Exclusive));
+        assert_eq!(mark.stop_grace_ms, Some(90_000));
     }
 
     #[test]

@@ -375,6 +375,7 @@ mod tests {
                 epoch: Epoch(1),
                 revision: RevisionId::fixed("r1"),
                 class: Class::Default,
+                stop_grace_ms: None,
             },
             state: State::Running,
             record: Record::default(),

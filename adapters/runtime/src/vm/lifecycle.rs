@@ -71,7 +71,7 @@ impl Machines {
                 let same = self.realise(session, workload, &plan, Power::On).await?;
                 return Ok((same, ours.state));
             }
-            self.end(session, &ours, self.settings.update_grace).await?;
+            self.end(session, &ours, None).await?;
         } else if ours.state == State::Crashed || ours.is_stuck() {
             self.destroy(session, &ours.domain).await?;
         }
@@ -171,7 +171,7 @@ impl Machines {
     pub(super) async fn let_end(
         &self,
         workload: &WorkloadId,
-        grace: Duration,
+        within: Option<Duration>,
     ) -> Result<(), Error> {
         let _turn = self.turns.take(workload).await;
         if self.never_had(workload).await {
@@ -179,11 +179,19 @@ impl Machines {
         }
         let session = self.session().await?;
         let Some(ours) = self.ours(&session, workload).await? else { return Ok(()) };
-        self.end(&session, &ours, grace).await
+        self.end(&session, &ours, within).await
     }
 
-    /// Presses the power button, waits, and pulls the plug.
-    async fn end(&self, session: &Session, ours: &Ours, grace: Duration) -> Result<(), Error> {
+    /// Presses the power button, waits for as long as its own grace or `within` if that is shorter, and
+    /// pulls the plug.
+    async fn end(
+        &self,
+        session: &Session,
+        ours: &Ours,
+        within: Option<Duration>,
+    ) -> Result<(), Error> {
+        let own = ours.mark.stop_grace_ms.map_or(self.settings.stop_grace, Duration::from_millis);
+        let grace = within.map_or(own, |within| within.min(own));
         let domain = &ours.domain;
         if ours.is_stuck() {
             return self.destroy(session, domain).await;
@@ -254,6 +262,8 @@ impl Machines {
             Found::Foreign { .. } => return Ok(()),
             Found::Nothing => {}
             Found::Ours(ours) => {
+                self.end(&session, &ours, None).await?;
+                // What nobody could ask is ended all the same.
                 self.destroy(&session, &ours.domain).await?;
                 match session.undefine(&ours.domain).await {
                     Ok(()) => {}

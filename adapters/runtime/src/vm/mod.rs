@@ -54,7 +54,7 @@ use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::runtime::{Health, Owner, Progress, Runtime, Start, Thing, observation};
+use crate::runtime::{Health, Owner, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use disks::Disks;
 use settings::Settings;
@@ -125,8 +125,14 @@ impl Runtime for Machines {
         self.hold_still(workload).await
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.let_end(workload, grace).await
+    async fn signal(&self, _refresh: &Refresh) -> Result<(), Error> {
+        // A spec that asks for it is refused when it is checked.
+        let detail = "no signal can reach the programs of a virtual machine".to_owned();
+        Err(Error::Refused { verb: "signal", detail })
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
+        self.let_end(workload, within).await
     }
 
     async fn remove(&self, workload: &WorkloadId, purge: bool) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use persys_model::spec::VM_UPDATE_GRACE_MS;
+use persys_model::spec::VM_STOP_GRACE_MS;
 
 use super::storage::Storage;
 
@@ -16,8 +16,8 @@ pub struct Settings {
     pub name_prefix: String,
     /// Where the files of machines are.
     pub storage: Storage,
-    /// How long a machine may take to go down when its hardware changes.
-    pub update_grace: Duration,
+    /// Time a machine has to go down by itself, unless its spec names another.
+    pub stop_grace: Duration,
 }
 
 impl Default for Settings {
@@ -26,7 +26,7 @@ impl Default for Settings {
             libvirt: persys_libvirt::Settings::default(),
             name_prefix: "persys-".to_owned(),
             storage: Storage::default(),
-            update_grace: Duration::from_millis(VM_UPDATE_GRACE_MS),
+            stop_grace: Duration::from_millis(VM_STOP_GRACE_MS),
         }
     }
 }

@@ -16,15 +16,18 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::future::join_all;
 use persys_model::failure::FailureReason;
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::resources::{Compute, Resources};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::{Class, Kind, Placement, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 use persys_node::input::{Existing, Outcome, Seen};
 use persys_runtime::inside::{ExecCommand, LogRange, Wakeup};
 use persys_runtime::runtime::{Fetched, Thing};
-use persys_runtime::{Error, Evidence, Exclusive, Exec, Logs, Runtime, Start, Usage, Wakeups};
+use persys_runtime::{
+    Error, Evidence, Exclusive, Exec, Logs, Refresh, Runtime, Start, Usage, Wakeups,
+};
 
 /// Everything a runtime of ours can do.
 pub(crate) trait Everything:
@@ -41,6 +44,10 @@ pub(crate) trait Bench: Sync {
     fn runs(&self) -> Kind;
     /// Something that ends with this code at once.
     fn exits(&self, code: i32) -> Kind;
+    /// Something that runs, and prints the names of SIGHUP and SIGUSR1 when it gets them. A stack sees the
+    /// secret `db`, signalled by the first, in one service and `key`, by the second, in another. Beside
+    /// it, the word it prints once it listens, and how often.
+    fn hears(&self) -> (Kind, &'static str, usize);
     /// What `runs` is, with its port 80 at this port of the node, or at a free one.
     fn publishes(&self, host: Option<u16>) -> Kind;
     /// Something of the same kind that cannot be started anywhere.
@@ -55,6 +62,9 @@ pub(crate) trait Bench: Sync {
     async fn dig_up_foreign(&self, workload: &WorkloadId) -> bool;
 }
 
+/// A script that prints the signals it gets.
+pub(crate) const HEARS: &str = "trap 'echo SIGHUP' HUP; trap 'echo SIGUSR1' USR1; \
+                                trap 'exit 0' TERM; echo ready; sleep 1000 & while :; do wait; done";
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -65,6 +75,7 @@ pub(crate) fn spec(kind: impl Into<Kind>) -> Arc<Spec> {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     })
 }
 
@@ -128,7 +139,7 @@ pub(crate) async fn what_is_paused_is_shown_resumed_stopped_and_removed(bench: &
     }
     assert_eq!(thing(bench, id).await.started_at, first.started_at, "it was not started anew");
     runtime.pause(id).await.unwrap();
-    runtime.stop(id, Duration::from_secs(1)).await.unwrap();
+    runtime.stop(id, Some(Duration::from_secs(1))).await.unwrap();
     assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
     assert!(runtime.pause(id).await.is_err(), "what has ended cannot be paused");
     runtime.start(&order).await.unwrap();
@@ -137,13 +148,73 @@ pub(crate) async fn what_is_paused_is_shown_resumed_stopped_and_removed(bench: &
     assert_eq!(state(bench, id).await, None);
 }
 
+/// What runs gets the signals of the secrets that changed, and no others, and runs on.
+pub(crate) async fn what_runs_is_signalled_for_the_secrets_that_changed(bench: &dyn Bench) {
+    let runtime = bench.runtime();
+    let folder = tempfile::tempdir().unwrap();
+    let used = |name: &'static str, signal| {
+        std::fs::write(folder.path().join(name), name).unwrap();
+        let path = format!("/run/secrets/{name}").into();
+        let seen = SecretSeen::File { path, mode: 0o400, uid: 0, gid: 0, signal: Some(signal) };
+        SecretUse { secret: SecretName::fixed(name), seen }
+    };
+    let (kind, word, times) = bench.hears();
+    let mut order = start("contract-signal", "r1", kind);
+    let secrets = vec![used("db", Signal::Hup), used("key", Signal::Usr1)];
+    order.spec = Arc::new(Spec { secrets, ..(*order.spec).clone() });
+    order.secrets_at = Some(folder.path().to_path_buf());
+    let id = &order.workload;
+    let refresh = |name: &'static str| Refresh {
+        workload: id.clone(),
+        spec: Arc::clone(&order.spec),
+        secrets: Arc::default(),
+        changed: [SecretName::fixed(name)].into(),
+    };
+    assert!(runtime.signal(&refresh("db")).await.is_err(), "there is nothing to signal");
+    runtime.start(&order).await.unwrap();
+    prints(bench, id, word, times).await;
+    let before = thing(bench, id).await;
+    for times in 1..=2 {
+        runtime.signal(&refresh("db")).await.unwrap();
+        prints(bench, id, "SIGHUP", times).await;
+    }
+    runtime.signal(&refresh("key")).await.unwrap();
+    prints(bench, id, "SIGUSR1", 1).await;
+    prints(bench, id, "SIGHUP", 2).await;
+    assert_eq!(thing(bench, id).await, before, "it was neither started anew nor made again");
+    runtime.pause(id).await.unwrap();
+    assert!(runtime.signal(&refresh("db")).await.is_err(), "what is paused hears nothing");
+    runtime.stop(id, Some(Duration::from_secs(1))).await.unwrap();
+    assert!(runtime.signal(&refresh("db")).await.is_err(), "what has ended cannot be signalled");
+    runtime.remove(id, true).await.unwrap();
+}
+
+/// Waits until a workload has printed a word so often, and no oftener.
+async fn prints(bench: &dyn Bench, workload: &WorkloadId, word: &str, times: usize) {
+    let begun = Instant::now();
+    loop {
+        let mut text = Vec::new();
+        let mut lines = bench.runtime().logs(workload, LogRange::default()).await.unwrap();
+        while let Some(chunk) = lines.next().await {
+            text.extend_from_slice(&chunk.unwrap().bytes);
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let found = text.matches(word).count();
+        if found == times {
+            return;
+        }
+        assert!(found < times && begun.elapsed() < PATIENCE, "{word} {times} times: {text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Made, started, stopped, started again, removed; each twice, and each "already so" is success.
 pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
     let runtime = bench.runtime();
     let order = start("contract-life", "r1", bench.runs());
     let id = &order.workload;
     for _ in 0..2 {
-        runtime.stop(id, GRACE).await.unwrap();
+        runtime.stop(id, Some(GRACE)).await.unwrap();
         runtime.remove(id, false).await.unwrap();
         assert_eq!(state(bench, id).await, None, "stopping or removing nothing is success");
     }
@@ -157,7 +228,7 @@ pub(crate) async fn lifecycle_twice(bench: &dyn Bench) {
     assert_eq!(thing(bench, id).await, first, "what runs is not started again");
 
     for _ in 0..2 {
-        runtime.stop(id, GRACE).await.unwrap();
+        runtime.stop(id, Some(GRACE)).await.unwrap();
         assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
     }
     runtime.start(&order).await.unwrap();
@@ -195,7 +266,7 @@ pub(crate) async fn exclusive_work_is_known(bench: &dyn Bench) {
     assert_eq!(runtime.exclusive().await.unwrap(), []);
     runtime.start(&alone).await.unwrap();
     assert_eq!(runtime.exclusive().await.unwrap(), [alone.workload.clone()]);
-    runtime.stop(&alone.workload, Duration::from_secs(5)).await.unwrap();
+    runtime.stop(&alone.workload, Some(Duration::from_secs(5))).await.unwrap();
     assert_eq!(runtime.exclusive().await.unwrap(), [], "it rests");
     for order in [common, alone] {
         runtime.remove(&order.workload, true).await.unwrap();
@@ -235,7 +306,7 @@ pub(crate) async fn updates_come_over_what_runs(bench: &dyn Bench) {
     let good = order("r5", 11, bench.runs());
     runtime.start(&good).await.unwrap();
     assert_eq!(listed(bench, id).await.unwrap().revision, good.revision);
-    runtime.stop(id, GRACE).await.unwrap();
+    runtime.stop(id, Some(GRACE)).await.unwrap();
     let rested = order("r6", 12, bench.runs());
     runtime.start(&rested).await.unwrap();
     let seen = listed(bench, id).await.unwrap();
@@ -272,7 +343,7 @@ pub(crate) async fn foreign_is_untouched(bench: &dyn Bench) {
     let error = runtime.start(&order).await.unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     assert!(matches!(error.outcome(), Outcome::Failed(_)));
-    runtime.stop(id, Duration::ZERO).await.unwrap();
+    runtime.stop(id, Some(Duration::ZERO)).await.unwrap();
     runtime.remove(id, true).await.unwrap();
     assert_eq!(runtime.inspect(id).await.unwrap(), None);
     assert_eq!(listed(bench, id).await, None);

@@ -100,7 +100,7 @@ async fn a_container_of_an_earlier_installation_runs_on_as_ours() {
     let newer = imported(&web, "rev-4", "n1");
     let refused = docker.start(&newer).await.unwrap_err();
     assert!(matches!(refused, Error::OtherRevision { .. }), "{refused}");
-    docker.stop(&order.workload, Duration::ZERO).await.unwrap();
+    docker.stop(&order.workload, Some(Duration::ZERO)).await.unwrap();
     docker.remove(&order.workload, true).await.unwrap();
     assert!(look().await.is_err(), "removed");
     assert!(docker.list().await.unwrap().is_empty());

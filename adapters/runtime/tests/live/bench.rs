@@ -101,6 +101,9 @@ impl Bench for DockerBench {
     fn runs(&self) -> Kind {
         self.runs().into()
     }
+    fn hears(&self) -> (Kind, &'static str, usize) {
+        (shell(crate::contract::HEARS).into(), "ready", 1)
+    }
     fn exits(&self, code: i32) -> Kind {
         shell(&format!("exit {code}")).into()
     }

@@ -60,7 +60,7 @@ async fn work_outlives_a_killed_and_a_hanging_daemon() {
     let begun = Instant::now();
     let (list, stop) = tokio::join!(
         bench.docker.list(),
-        bench.docker.stop(&order.workload, Duration::from_secs(1))
+        bench.docker.stop(&order.workload, Some(Duration::from_secs(1)))
     );
     assert!(matches!(list, Err(Error::NoAnswer { .. })), "{list:?}");
     assert_eq!(outcome(&stop), Outcome::Unknown);

@@ -15,6 +15,7 @@ macro_rules! keeps {
 keeps!(
     lifecycle_twice,
     what_is_paused_is_shown_resumed_stopped_and_removed,
+    what_runs_is_signalled_for_the_secrets_that_changed,
     labels_are_listed,
     exclusive_work_is_known,
     other_revision_is_refused,

@@ -110,7 +110,7 @@ async fn no_daemon_is_unknown() {
     let id = WorkloadId::fixed("web");
     assert_eq!(observation(bench.docker.list().await), Observation::Unknown);
     assert_eq!(outcome(&bench.docker.remove(&id, true).await), Outcome::Unknown);
-    assert_eq!(outcome(&bench.docker.stop(&id, GRACE).await), Outcome::Unknown);
+    assert_eq!(outcome(&bench.docker.stop(&id, Some(GRACE)).await), Outcome::Unknown);
     let order = start("web", "r1", bench.runs());
     assert_eq!(outcome(&bench.docker.start(&order).await), Outcome::Unknown);
     let prepared = bench.docker.prepare(&order.spec, &quiet).await;
@@ -126,7 +126,7 @@ async fn a_daemon_that_hangs_is_unknown_and_soon_so() {
     let begun = Instant::now();
     let (list, stop, remove, inspect) = tokio::join!(
         bench.docker.list(),
-        bench.docker.stop(&id, GRACE),
+        bench.docker.stop(&id, Some(GRACE)),
         bench.docker.remove(&id, true),
         bench.docker.inspect(&id),
     );
@@ -193,7 +193,7 @@ async fn a_container_the_daemon_does_not_answer_for_is_stuck() {
     let Existing::Stuck { why } = &state("stuck").state else { panic!("{list:?}") };
     assert!(why.contains("not for this one"), "{why}");
     assert_eq!(state("well").state, Existing::Running);
-    assert_eq!(outcome(&docker.stop(&stuck.workload, GRACE).await), Outcome::Unknown);
+    assert_eq!(outcome(&docker.stop(&stuck.workload, Some(GRACE)).await), Outcome::Unknown);
     for order in [&stuck, &well] {
         assert_eq!(
             real.docker.inspect(&order.workload).await.unwrap().unwrap().seen.state,

@@ -24,7 +24,7 @@ use persys_runtime::docker::{Docker, settings};
 use persys_runtime::runtime::ServiceStatus;
 use persys_runtime::{Clock, Owner, Runtime};
 
-use crate::contract::{Bench, Everything};
+use crate::contract::{Bench, Everything, HEARS};
 use crate::support::{IMAGE, fresh_prefix, host, raw};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -190,6 +190,16 @@ impl Bench for StackBench {
     }
     fn runs(&self) -> Kind {
         one(STAYS, "restart: always")
+    }
+    fn hears(&self) -> (Kind, &'static str, usize) {
+        let service = |name, secret: &str| service(name, HEARS, &format!("secrets: [{secret}]"));
+        let file = format!(
+            "services:\n{}{}secrets:\n  db: {{external: true, x-persys-signal: SIGHUP}}\n  \
+             key: {{external: true, x-persys-signal: USR1}}\n",
+            service("one", "db"),
+            service("two", "key"),
+        );
+        (stack(&file), "ready", 2)
     }
     fn exits(&self, code: i32) -> Kind {
         one(&format!("exit {code}"), "restart: always")

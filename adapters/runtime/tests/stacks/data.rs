@@ -1,5 +1,6 @@
 //! What a stack keeps: data through updates, and what did not change.
 
+use persys_model::volume::VolumeKey;
 use persys_node::input::Existing;
 use persys_runtime::Runtime;
 
@@ -57,7 +58,15 @@ async fn data_outlives_three_updates_and_what_did_not_change_is_not_touched() {
     bench.compose.start(&small).await.unwrap();
     assert_eq!(bench.say(id, "db", "cat /data/kept").await, "precious", "found again");
     bench.compose.remove(id, true).await.unwrap();
-    assert_eq!(bench.ours().await, (0, 0, Vec::new()));
+    let (containers, networks, left) = bench.ours().await;
+    assert_eq!((containers, networks, left), (0, 0, volumes), "whoever asks, only data is left");
+
+    // Each goes by its own name, and no other with it.
+    for (name, count) in [("other", 1), ("data", 0)] {
+        let order = VolumeKey::of_stack(id, name).order_id();
+        bench.compose.remove(&order, true).await.unwrap();
+        assert_eq!(bench.ours().await.2.len(), count, "{name}");
+    }
 }
 
 #[tokio::test]

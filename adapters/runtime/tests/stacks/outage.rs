@@ -25,7 +25,7 @@ async fn no_daemon_is_unknown() {
     assert_eq!(observation(bench.compose.list().await), Observation::Unknown);
     assert_eq!(outcome(&bench.compose.start(&order).await), Outcome::Unknown);
     assert_eq!(outcome(&bench.compose.prepare(&order.spec, &quiet).await), Outcome::Unknown);
-    assert_eq!(outcome(&bench.compose.stop(&id, GRACE).await), Outcome::Unknown);
+    assert_eq!(outcome(&bench.compose.stop(&id, Some(GRACE)).await), Outcome::Unknown);
     assert_eq!(outcome(&bench.compose.remove(&id, true).await), Outcome::Unknown);
     assert!(bench.compose.health().await.unwrap_err().is_unknown());
 }
@@ -53,7 +53,10 @@ async fn a_stack_outlives_a_killed_and_a_hanging_daemon() {
 
     daemon.freeze();
     assert_eq!(observation(bench.compose.list().await), Observation::Unknown);
-    assert_eq!(outcome(&bench.compose.stop(id, Duration::from_secs(1)).await), Outcome::Unknown);
+    assert_eq!(
+        outcome(&bench.compose.stop(id, Some(Duration::from_secs(1))).await),
+        Outcome::Unknown
+    );
     daemon.signal(rustix::process::Signal::CONT);
     let seen = bench.compose.list().await.unwrap().remove(0);
     assert_eq!((seen.revision, seen.state), (order.revision.clone(), Existing::Running));

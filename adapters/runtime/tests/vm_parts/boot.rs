@@ -36,6 +36,7 @@ fn start(place: &Place, vm: &VmSpec) -> Start {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     };
     Start {
         workload: WorkloadId::new(&place.name).unwrap(),

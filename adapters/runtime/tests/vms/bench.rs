@@ -67,7 +67,7 @@ pub(crate) async fn bench_with(change: impl FnOnce(&mut Settings)) -> MachineBen
             roots: vec![folder("mine")],
             ..Storage::default()
         },
-        update_grace: GRACE,
+        stop_grace: GRACE,
         ..Settings::default()
     };
     settings.libvirt.sockets = vec![daemon.socket()];
@@ -131,6 +131,7 @@ pub(crate) fn order(workload: &str, revision: &str, vm: VmSpec) -> Start {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     };
     Start {
         workload: WorkloadId::new(workload).unwrap(),

@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
 use persys_model::spec::Kind;
+use persys_runtime::{Refresh, Runtime as _};
 
 use super::bench::{MachineBench, bench, vm};
 use crate::contract::{self, Bench, Everything};
@@ -16,6 +17,10 @@ impl Bench for MachineBench {
 
     fn runs(&self) -> Kind {
         Kind::Vm(vm(""))
+    }
+
+    fn hears(&self) -> (Kind, &'static str, usize) {
+        unreachable!("no signal reaches the programs of a machine")
     }
 
     fn exits(&self, code: i32) -> Kind {
@@ -73,3 +78,14 @@ keeps!(
     too_late_is_not_started,
     changes_are_told,
 );
+
+#[tokio::test]
+async fn a_machine_is_not_signalled() {
+    let bench = bench().await;
+    let order = contract::start("contract-signal", "r1", bench.runs());
+    let (workload, spec) = (order.workload, order.spec);
+    let (secrets, changed) = Default::default();
+    let refused = bench.machines.signal(&Refresh { workload, spec, secrets, changed }).await;
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("virtual machine"), "{why}");
+}

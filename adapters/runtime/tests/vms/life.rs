@@ -63,7 +63,7 @@ async fn memory_changes_and_disks_grow_with_their_content_intact() {
     let small: u64 = bench.fact(id, "memory_kib", 1).await.parse().unwrap();
     let uuid = bench.machines.inspect(id).await.unwrap().unwrap().id;
 
-    bench.machines.stop(id, GRACE).await.unwrap();
+    bench.machines.stop(id, Some(GRACE)).await.unwrap();
     assert_eq!(bench.state(id).await, Some(Existing::Exited { code: 0 }), "it heard the button");
     bench.machines.start(&first).await.unwrap();
     assert_eq!(bench.fact(id, "marker_vda", 2).await, "kept-through-it-all");
@@ -136,7 +136,7 @@ async fn a_crash_is_seen_with_its_evidence_and_a_good_end_is_good() {
     bench.machines.start(&bad).await.unwrap();
     assert_eq!(bench.fact(&bad.workload, "boot", 2).await, "yes");
     assert_eq!(bench.ended(&bad.workload).await, 1);
-    bench.machines.stop(&bad.workload, GRACE).await.unwrap();
+    bench.machines.stop(&bad.workload, Some(GRACE)).await.unwrap();
     assert_eq!(bench.state(&bad.workload).await, Some(Existing::Exited { code: 1 }));
     for workload in [&bad.workload, &good.workload] {
         bench.machines.remove(workload, true).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_machine_that_finds_nothing_to_boot_has_ended_and_can_be_started_again
     assert_eq!(bench.state(id).await, Some(Existing::Running), "the next boot has its own time");
     assert_ne!(bench.daemon.virsh(&["domid", "persys-empty"]), before);
     assert_eq!(bench.ended(id).await, 1);
-    bench.machines.stop(id, GRACE).await.unwrap();
+    bench.machines.stop(id, Some(GRACE)).await.unwrap();
     assert_eq!(bench.daemon.virsh(&["domstate", "persys-empty"]), "shut off");
     assert_eq!(bench.state(id).await, Some(Existing::Exited { code: 1 }));
     bench.machines.remove(id, true).await.unwrap();
@@ -206,7 +206,7 @@ async fn a_console_is_typed_on_by_one_at_a_time() {
     assert!(shown(&mut second, "guest: value=by-another").await);
     drop(second);
     assert_eq!(bench.fact(id, "value", 2).await, "by-another", "it is in the log as well");
-    bench.machines.stop(id, GRACE).await.unwrap();
+    bench.machines.stop(id, Some(GRACE)).await.unwrap();
     let error = bench.machines.console(id, true).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     bench.machines.remove(id, true).await.unwrap();
@@ -222,11 +222,37 @@ async fn a_guest_that_does_not_listen_is_ended() {
     bench.machines.start(&order).await.unwrap();
     bench.fact(id, "ready", 1).await;
     let begun = std::time::Instant::now();
-    bench.machines.stop(id, Duration::from_secs(2)).await.unwrap();
+    bench.machines.stop(id, Some(Duration::from_secs(2))).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(2), "it had its grace");
     assert_eq!(bench.state(id).await, Some(Existing::Exited { code: 137 }));
     assert!(bench.console(id).await.contains("guest: button=ignored"));
     bench.machines.remove(id, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_machine_that_is_removed_is_asked_to_go_down_first() {
+    let bench = bench().await;
+    let order = order("asked", "r1", vm(""));
+    let id = &order.workload;
+    bench.machines.start(&order).await.unwrap();
+    bench.fact(id, "ready", 1).await;
+    let range = LogRange { follow: true, ..LogRange::default() };
+    let mut output = bench.machines.logs(id, range).await.unwrap();
+    let heard = tokio::spawn(async move {
+        let mut text = String::new();
+        while let Some(Ok(piece)) = output.next().await {
+            text.push_str(&String::from_utf8_lossy(&piece.bytes));
+            if text.contains("guest: button=off") {
+                return true;
+            }
+        }
+        false
+    });
+    let begun = std::time::Instant::now();
+    bench.machines.remove(id, true).await.unwrap();
+    assert!(begun.elapsed() < GRACE, "it went down by itself");
+    assert!(tokio::time::timeout(PATIENCE, heard).await.unwrap().unwrap(), "it heard the button");
+    assert_eq!(bench.state(id).await, None);
 }
 
 #[tokio::test]
@@ -271,7 +297,7 @@ async fn what_is_not_ours_is_not_touched() {
     let id = &order.workload;
     let error = bench.machines.start(&order).await.unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
-    bench.machines.stop(id, Duration::ZERO).await.unwrap();
+    bench.machines.stop(id, Some(Duration::ZERO)).await.unwrap();
     bench.machines.remove(id, true).await.unwrap();
     assert_eq!(bench.machines.inspect(id).await.unwrap(), None);
     assert_eq!(bench.machines.list().await.unwrap(), []);

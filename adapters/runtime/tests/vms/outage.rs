@@ -35,7 +35,7 @@ async fn a_restart_of_libvirtd_restarts_no_machine() {
     bench.daemon.kill().await;
     assert_eq!(observation(bench.machines.list().await), Observation::Unknown);
     for unknown in [
-        bench.machines.stop(id, GRACE).await,
+        bench.machines.stop(id, Some(GRACE)).await,
         bench.machines.remove(id, true).await,
         bench.machines.start(&runs).await,
         bench.machines.health().await.map(|_| ()),
@@ -45,7 +45,7 @@ async fn a_restart_of_libvirtd_restarts_no_machine() {
     }
     // What was never here is not: other kinds are not held up.
     let other = WorkloadId::fixed("a-container");
-    bench.machines.stop(&other, GRACE).await.unwrap();
+    bench.machines.stop(&other, Some(GRACE)).await.unwrap();
     bench.machines.remove(&other, true).await.unwrap();
     assert_eq!(bench.machines.inspect(&other).await.unwrap(), None);
 
@@ -56,7 +56,7 @@ async fn a_restart_of_libvirtd_restarts_no_machine() {
     assert_eq!(bench.state(&ended.workload).await, Some(Existing::Exited { code: 0 }), "{forgot}");
     let heard = async { while wakeups.next().await != Some(Wakeup::Everything) {} };
     tokio::time::timeout(PATIENCE, heard).await.expect("the listener found it again");
-    bench.machines.stop(id, GRACE).await.unwrap();
+    bench.machines.stop(id, Some(GRACE)).await.unwrap();
     assert_eq!(bench.console(id).await.matches("guest: boot=yes").count(), 1);
     for start in [&runs, &ended] {
         bench.machines.remove(&start.workload, true).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_libvirtd_that_hangs_is_unknown_in_time() {
     bench.daemon.freeze().await;
     let begun = std::time::Instant::now();
     assert_eq!(observation(bench.machines.list().await), Observation::Unknown);
-    let stopped = bench.machines.stop(&order.workload, Duration::ZERO).await;
+    let stopped = bench.machines.stop(&order.workload, Some(Duration::ZERO)).await;
     assert_eq!(outcome(&stopped), Outcome::Unknown);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     bench.daemon.thaw().await;

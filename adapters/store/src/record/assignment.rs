@@ -7,7 +7,7 @@ use persys_model::assignment::{
     Assignment, FormerCopy, Place, Reason, ReasonCode, Update, UpdateFailure, Version,
 };
 use persys_model::failure::{Failure, FailureReason, FailureStage};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Generation};
@@ -95,13 +95,15 @@ struct PlaceShape {
     ports: Vec<HostPortShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<VersionShape>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<Arc<str>, Arc<str>>,
     /// Records of earlier versions know no shadow: their decisions were made outside of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct VersionShape {
+pub(super) struct VersionShape {
     revision: Arc<str>,
     spec: SpecShape,
 }
@@ -277,13 +279,22 @@ impl UpdateShape {
             is_final: failed.is_final,
         });
         let on = self.on.map(|node| name("update.on", &node, NodeId::new)).transpose()?;
-        Ok(Update { from: self.from.read()?, number: self.number, on, failed })
+        Ok(Update {
+            from: self.from.read("update.from.revision")?,
+            number: self.number,
+            on,
+            failed,
+        })
     }
 }
 
 impl From<&Place> for PlaceShape {
     fn from(place: &Place) -> Self {
-        let Place { node, epoch, generation, paused, reserved, ports, version, shadow } = place;
+        let Place { node, epoch, generation, paused, reserved, .. } = place;
+        let Place { ports, version, values, shadow, .. } = place;
+        let value = |(name, digest): (&SecretName, &Arc<str>)| {
+            (Arc::from(name.as_str()), Arc::clone(digest))
+        };
         Self {
             node: Arc::from(node.as_str()),
             epoch: epoch.0,
@@ -292,6 +303,7 @@ impl From<&Place> for PlaceShape {
             reserved: reserved.into(),
             ports: ports.iter().map(|port| HostPortShape::from(*port)).collect(),
             version: version.as_ref().map(VersionShape::from),
+            values: values.iter().map(value).collect(),
             shadow: *shadow,
         }
     }
@@ -300,6 +312,10 @@ impl From<&Place> for PlaceShape {
 impl PlaceShape {
     fn read(self) -> Result<Place, String> {
         let ports: Result<Vec<_>, _> = self.ports.into_iter().map(HostPortShape::read).collect();
+        let value = |(secret, digest): (Arc<str>, Arc<str>)| {
+            Ok((name("place.values", &secret, SecretName::new)?, digest))
+        };
+        let values: Result<BTreeMap<_, _>, String> = self.values.into_iter().map(value).collect();
         Ok(Place {
             node: name("place.node", &self.node, NodeId::new)?,
             epoch: Epoch(self.epoch),
@@ -307,7 +323,11 @@ impl PlaceShape {
             paused: self.paused,
             reserved: self.reserved.read()?,
             ports: ports?,
-            version: self.version.map(VersionShape::read).transpose()?,
+            version: self
+                .version
+                .map(|version| version.read("place.version.revision"))
+                .transpose()?,
+            values: values?,
             shadow: self.shadow,
         })
     }
@@ -326,9 +346,9 @@ impl From<&Version> for VersionShape {
 }
 
 impl VersionShape {
-    fn read(self) -> Result<Version, String> {
+    pub(super) fn read(self, field: &'static str) -> Result<Version, String> {
         Ok(Version {
-            revision: name("place.version.revision", &self.revision, RevisionId::new)?,
+            revision: name(field, &self.revision, RevisionId::new)?,
             spec: Arc::new(self.spec.read()?),
         })
     }

@@ -73,6 +73,11 @@ enum HappeningShape {
         node: Option<Arc<str>>,
         message: Arc<str>,
     },
+    SecretChanged {
+        id: Arc<str>,
+        node: Arc<str>,
+        message: Arc<str>,
+    },
     NodeChanged {
         id: Arc<str>,
         what: NodeChangeShape,
@@ -208,6 +213,13 @@ fn text(id: impl AsRef<str>) -> Arc<str> {
     Arc::from(id.as_ref())
 }
 
+fn part_word(part: NodePart) -> &'static str {
+    match part {
+        NodePart::Orders => ORDERS,
+        NodePart::Runtime(kind) => kind.word(),
+    }
+}
+
 impl From<&Happening> for HappeningShape {
     fn from(what: &Happening) -> Self {
         match what {
@@ -233,15 +245,17 @@ impl From<&Happening> for HappeningShape {
             },
             Happening::NodeTrouble { id, part, why } => Self::NodeTrouble {
                 id: text(id.as_str()),
-                part: Arc::from(match part {
-                    NodePart::Orders => ORDERS,
-                    NodePart::Runtime(kind) => kind.word(),
-                }),
+                part: Arc::from(part_word(*part)),
                 why: why.clone(),
             },
             Happening::WorkloadDelayed { id, node, message } => Self::WorkloadDelayed {
                 id: text(id.as_str()),
                 node: node.as_ref().map(|node| text(node.as_str())),
+                message: Arc::clone(message),
+            },
+            Happening::SecretChanged { id, node, message } => Self::SecretChanged {
+                id: text(id.as_str()),
+                node: text(node.as_str()),
                 message: Arc::clone(message),
             },
             Happening::NodeChanged { id, what } => {
@@ -279,6 +293,10 @@ impl From<&Happening> for HappeningShape {
     }
 }
 
+fn read_namespace(text: &str) -> Result<NamespaceName, String> {
+    name("namespace", text, NamespaceName::new)
+}
+
 impl HappeningShape {
     fn read(self) -> Result<Happening, String> {
         let node_id = |id: &str| name("node", id, NodeId::new);
@@ -314,6 +332,9 @@ impl HappeningShape {
                 node: node.map(|node| node_id(&node)).transpose()?,
                 message,
             },
+            Self::SecretChanged { id, node, message } => {
+                Happening::SecretChanged { id: workload_id(&id)?, node: node_id(&node)?, message }
+            }
             Self::NodeChanged { id, what } => {
                 Happening::NodeChanged { id: node_id(&id)?, what: what.into() }
             }
@@ -340,9 +361,7 @@ impl HappeningShape {
                 node: node.map(|id| node_id(&id)).transpose()?,
             },
             Self::Shadow { namespace, on, workloads } => Happening::Shadow {
-                namespace: namespace
-                    .map(|text| name("namespace", &text, NamespaceName::new))
-                    .transpose()?,
+                namespace: namespace.map(|text| read_namespace(&text)).transpose()?,
                 on,
                 workloads,
             },

@@ -46,6 +46,8 @@ pub(crate) struct NodeShape {
     fence: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     pauses: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    signals: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingShape>,
 }
@@ -93,6 +95,7 @@ impl Record for Node {
             labels: agent_labels,
             fence,
             pauses,
+            signals,
             missing,
         } = facts;
         NodeShape {
@@ -116,6 +119,7 @@ impl Record for Node {
             drain: drain.clone(),
             fence: *fence,
             pauses: *pauses,
+            signals: *signals,
             missing: missing
                 .iter()
                 .map(|(kind, why)| MissingShape { kind: (*kind).into(), why: Arc::clone(why) })
@@ -143,6 +147,7 @@ impl Record for Node {
             labels: shape.agent_labels,
             fence: shape.fence,
             pauses: shape.pauses,
+            signals: shape.signals,
             missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };
         Ok(Self {

@@ -3,10 +3,11 @@
 //! A shape changes only by adding fields that have a default, or by a new version. A record of a
 //! newer version is not read: the agent that wrote it knew something this one does not.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::failure::{Failure, FailureReason, FailureStage};
-use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::time::{Millis, WallMillis};
 use persys_model::token::{Epoch, Term};
 use persys_model::volume::order_id;
@@ -71,6 +72,9 @@ struct IntentShape {
     completed: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     started: bool,
+    /// Secrets with values that what runs was not told of. Releases that do not know this tell nobody.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    untold: BTreeSet<Arc<str>>,
     /// Beside `run`: it is to be paused. Releases that do not know this have it run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     paused: bool,
@@ -162,8 +166,8 @@ pub(super) fn intent(
     intent: &Intent,
     keys: &Keys,
 ) -> Result<Vec<u8>, String> {
-    let Intent { epoch, revision, goal, spec, secrets, restarts, .. } = intent;
-    let Intent { gave_up, kept, completed, started, .. } = intent;
+    let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, .. } = intent;
+    let Intent { kept, completed, started, untold, .. } = intent;
     let shape = IntentShape {
         v: VERSION,
         epoch: epoch.0,
@@ -184,6 +188,7 @@ pub(super) fn intent(
         kept: *kept,
         completed: *completed,
         started: *started,
+        untold: untold.iter().map(|name| Arc::from(name.as_str())).collect(),
         paused: *goal == Goal::Pause,
     };
     serde_json::to_vec(&shape).map_err(|error| error.to_string())
@@ -200,6 +205,10 @@ pub(super) fn read_intent(
     let revision = RevisionId::new(&shape.revision)
         .map_err(|error| Unreadable::Damaged(format!("revision {error}")))?;
     let spec = shape.spec.map(StoredSpec::read).transpose().map_err(Unreadable::Damaged)?;
+    let untold = shape.untold.iter().map(|name| {
+        let damaged = |error| Unreadable::Damaged(format!("untold {error}"));
+        SecretName::new(name).map_err(damaged)
+    });
     Ok(Intent {
         epoch,
         revision,
@@ -216,6 +225,7 @@ pub(super) fn read_intent(
         kept: shape.kept,
         completed: shape.completed,
         started: shape.started,
+        untold: untold.collect::<Result<_, _>>()?,
     })
 }
 

@@ -35,6 +35,7 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         placement: Placement::default(),
         metadata: [(Arc::from("team"), Arc::from("a"))].into(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     };
     Intent {
         epoch: Epoch(epoch),
@@ -50,6 +51,7 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         kept: true,
         completed: true,
         started: true,
+        untold: [SecretName::fixed("db")].into(),
     }
 }
 

@@ -3,6 +3,9 @@
 //! What is started goes to the runtime of its type. What is stopped or removed is known by its name
 //! alone, so every runtime is asked: for one that never had it, it is so already.
 
+mod part;
+mod switched_off;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,83 +19,23 @@ use persys_node::input::{Observation, Seen};
 use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
 use persys_runtime::inside::{
-    Console, ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session, Wakeup,
+    ConsoleSession, End, ExecCommand, LogRange, Output, Reading, Session, Wakeup,
 };
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::sim::Sim;
 use persys_runtime::vm::Machines;
-use persys_runtime::{Error, Evidence, Exec, Logs, Runtime, Start, Usage, Wakeups};
+use persys_runtime::{Error, Evidence, Refresh, Runtime, Start};
 use tokio::time::timeout;
 
 use crate::handle::Handle;
-use crate::memory::Memory;
 use crate::usage::Usages;
+
+use part::Part;
 
 /// How long a runtime may take to say that it is well.
 const FEEL: Duration = Duration::from_secs(2);
 /// How long a new agent waits for the first answer of a runtime.
 const ARRIVE: Duration = Duration::from_secs(1);
-
-/// One runtime and what it runs.
-#[derive(Clone)]
-struct Part {
-    types: BTreeSet<WorkloadType>,
-    /// Of what it may have something, offered or not.
-    kinds: BTreeSet<WorkloadType>,
-    memory: Arc<Memory>,
-    runtime: Arc<dyn Runtime>,
-    wakeups: Arc<dyn Wakeups>,
-    evidence: Arc<dyn Evidence>,
-    logs: Arc<dyn Logs>,
-    exec: Arc<dyn Exec>,
-    usage: Arc<dyn Usage>,
-    /// What has consoles; most runtimes have none.
-    console: Option<Arc<dyn Console>>,
-}
-
-impl Part {
-    /// The answer of a runtime about one workload. For one that is away and never had it, it is so; also for
-    /// one that is switched off and never answered: without it, nothing else on the node could be started.
-    /// What it may still have is found as a leftover when it comes.
-    fn about<T: Default>(
-        &self,
-        workload: &WorkloadId,
-        answer: Result<T, Error>,
-    ) -> Result<T, Error> {
-        match answer {
-            Err(error) if error.is_unknown() && self.passed_over(workload) => Ok(T::default()),
-            answer => answer,
-        }
-    }
-
-    fn passed_over(&self, workload: &WorkloadId) -> bool {
-        self.memory.lacks(workload) || (self.types.is_empty() && self.memory.is_untold())
-    }
-
-    fn new<R>(types: BTreeSet<WorkloadType>, runtime: R) -> Self
-    where
-        R: Runtime + Wakeups + Evidence + Logs + Exec + Usage + Clone + 'static,
-    {
-        let runtime = Arc::new(runtime);
-        Self {
-            kinds: types.clone(),
-            types,
-            memory: Arc::default(),
-            wakeups: Arc::<R>::clone(&runtime),
-            evidence: Arc::<R>::clone(&runtime),
-            logs: Arc::<R>::clone(&runtime),
-            exec: Arc::<R>::clone(&runtime),
-            usage: Arc::<R>::clone(&runtime),
-            console: None,
-            runtime,
-        }
-    }
-
-    fn with_console(mut self, console: impl Console + 'static) -> Self {
-        self.console = Some(Arc::new(console));
-        self
-    }
-}
 
 /// All that runs workloads here.
 #[derive(Clone)]
@@ -426,9 +369,13 @@ impl Runtime for Runtimes {
         Err(Error::Refused { verb: "pause", detail: "it does not run".to_owned() })
     }
 
-    async fn stop(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
+    async fn signal(&self, refresh: &Refresh) -> Result<(), Error> {
+        self.part_of(&refresh.spec)?.runtime.signal(refresh).await
+    }
+
+    async fn stop(&self, workload: &WorkloadId, within: Option<Duration>) -> Result<(), Error> {
         for part in &self.parts {
-            part.about(workload, part.runtime.stop(workload, grace).await)?;
+            part.about(workload, part.runtime.stop(workload, within).await)?;
         }
         Ok(())
     }
@@ -494,6 +441,5 @@ impl Runtime for Runtimes {
     }
 }
 
-mod switched_off;
 #[cfg(test)]
 mod tests;

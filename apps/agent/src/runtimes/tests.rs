@@ -17,6 +17,7 @@ fn start(name: &'static str, kind: Kind) -> Start {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     };
     Start {
         workload: WorkloadId::fixed(name),
@@ -91,11 +92,11 @@ async fn one_that_is_away_holds_up_only_what_it_may_have() {
     both.start(&start("box", machine())).await.unwrap();
 
     other.set_silent(true);
-    both.stop(&web, Duration::ZERO).await.unwrap();
+    both.stop(&web, Some(Duration::ZERO)).await.unwrap();
     assert!(both.inspect(&web).await.unwrap().is_some());
     both.remove(&web, true).await.unwrap();
     assert!(both.inspect(&web).await.unwrap().is_none());
-    assert!(both.stop(&cube, Duration::ZERO).await.unwrap_err().is_unknown());
+    assert!(both.stop(&cube, Some(Duration::ZERO)).await.unwrap_err().is_unknown());
     assert!(both.remove(&cube, true).await.unwrap_err().is_unknown());
 
     other.set_silent(false);
@@ -131,7 +132,7 @@ async fn containers_that_are_switched_off_are_not_offered_and_still_looked_for()
     let refused = runtimes.start(&start("web", container())).await;
     assert!(matches!(refused, Err(Error::WrongKind { .. })), "{refused:?}");
     runtimes.start(&start("box", machine())).await.unwrap();
-    runtimes.stop(&WorkloadId::fixed("box"), Duration::ZERO).await.unwrap();
+    runtimes.stop(&WorkloadId::fixed("box"), Some(Duration::ZERO)).await.unwrap();
     // Docker does not answer: nobody concludes that a container is gone.
     let Observation::Partial { seen, blind } = runtimes.observe().await else { panic!("whole") };
     assert_eq!(seen.len(), 1);

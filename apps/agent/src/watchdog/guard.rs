@@ -44,7 +44,7 @@ impl<T: Runtime + Exclusive> Guarded for T {
     }
 
     async fn end(&self, workload: &WorkloadId, grace: Duration) -> Result<(), Error> {
-        self.stop(workload, grace).await
+        self.stop(workload, Some(grace)).await
     }
 }
 
@@ -255,6 +255,7 @@ mod tests {
                     placement: Placement { class, ..Placement::default() },
                     metadata: BTreeMap::new(),
                     secrets: Vec::new(),
+                    stop_grace_ms: None,
                 };
                 let start = Start {
                     workload: WorkloadId::new(name).unwrap(),

@@ -67,6 +67,7 @@ mod tests {
                 placement: Placement { class, ..Placement::default() },
                 metadata: BTreeMap::new(),
                 secrets: Vec::new(),
+                stop_grace_ms: None,
             })
         });
         let intent = Intent {
@@ -80,6 +81,7 @@ mod tests {
             kept: false,
             completed: false,
             started: false,
+            untold: std::collections::BTreeSet::new(),
         };
         let intents = BTreeMap::from([(WorkloadId::new("db").unwrap(), intent)]);
         Ledger { intents, ..Ledger::default() }

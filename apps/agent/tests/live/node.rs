@@ -104,6 +104,7 @@ pub(crate) fn of_kind(kind: Kind, class: Class) -> Arc<Spec> {
         placement: Placement { class, ..Placement::default() },
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     })
 }
 

@@ -20,6 +20,7 @@ fn order(epoch: u64) -> Order {
         placement: Placement::default(),
         metadata: [].into(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     });
     let revision = RevisionId::new(&format!("rev-{epoch}")).unwrap();
     Order::Apply(Apply { revision, run: true, pause: false, spec, secrets: Arc::default() })

@@ -21,6 +21,9 @@ pub(crate) enum DiskCommand {
     Delete {
         /// Its name, or driver:name.
         disk: String,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 

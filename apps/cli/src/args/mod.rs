@@ -36,8 +36,8 @@ pub(crate) use store::{
 pub(crate) use token::{CaCommand, CreateToken, TokenCommand};
 pub(crate) use upkeep::{Man, Top, UpgradeCheck};
 pub(crate) use workload::{
-    Apply, ComposeCheck, ComposeCommand, Console, Events, Exec, Get, Ids, Init, InitKind, List,
-    Logs, Restart, Run, Why,
+    Apply, ComposeCheck, ComposeCommand, Console, Delete, Events, Exec, Get, Ids, Init, InitKind,
+    List, Logs, Restart, Restarts, Run, Why,
 };
 
 /// Containers, Compose stacks and virtual machines under one small scheduler.
@@ -113,9 +113,9 @@ pub(crate) enum Command {
     Restart(Restart),
     /// Try failed workloads again.
     Retry(Ids),
-    /// Delete workloads and what was made for them.
+    /// Delete workloads; volumes of stacks are kept unless --volumes is given.
     #[command(visible_alias = "rm")]
-    Delete(Ids),
+    Delete(Delete),
     /// List nodes.
     Nodes(Nodes),
     /// Look at nodes and change them.
@@ -173,6 +173,13 @@ pub(crate) enum Command {
     Init(Init),
     /// Write the completion script of a shell.
     Completion(Completion),
+    /// Print names, for completion scripts.
+    #[command(hide = true)]
+    Names {
+        /// Of what.
+        #[arg(value_enum)]
+        of: Names,
+    },
     /// Write a manual page for every command.
     Man(Man),
     /// Say which version this is.
@@ -196,6 +203,15 @@ pub(crate) enum ConfigCommand {
         /// Its name, as `config` lists it.
         context: String,
     },
+}
+
+/// Things that have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Names {
+    /// Workloads.
+    Workloads,
+    /// Nodes.
+    Nodes,
 }
 
 /// Completion.

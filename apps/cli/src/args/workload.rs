@@ -55,8 +55,9 @@ pub(crate) struct Run {
     /// Give it a secret as a variable; `docker inspect` on the node shows it, a file is better.
     #[arg(long = "secret-env", value_name = "VARIABLE=NAME")]
     pub(crate) secret_env: Vec<String>,
-    /// Show a path of the node inside.
-    #[arg(short, long = "volume", value_name = "HOST:CONTAINER[:ro]")]
+    /// Show a path of the node inside, or a volume by its name: it is made where it is missing, and its data
+    /// stays when the workload is deleted.
+    #[arg(short, long = "volume", value_name = "HOST|NAME:CONTAINER[:ro]")]
     pub(crate) volumes: Vec<String>,
     /// CPU to reserve: 0.5, 2, 500m.
     #[arg(long, value_name = "CORES")]
@@ -85,8 +86,18 @@ pub(crate) struct Run {
     /// Program in place of the image's ENTRYPOINT.
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) entrypoint: Option<String>,
-    /// Words in place of the image's CMD; its ENTRYPOINT stays and is given them.
-    #[arg(last = true, value_name = "COMMAND")]
+    /// Show its output until it ends, then delete it; the exit code is its own. It is not started again.
+    #[arg(long, conflicts_with_all = ["detach", "restart"])]
+    pub(crate) rm: bool,
+    /// For a shell, run it and then use `exec -it`.
+    #[arg(short, long, hide = true)]
+    pub(crate) interactive: bool,
+    /// For a shell, run it and then use `exec -it`.
+    #[arg(short, long, hide = true)]
+    pub(crate) tty: bool,
+    /// Words in place of the image's CMD; its ENTRYPOINT stays and is given them. They end the options:
+    /// what follows the first of them is part of the command.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
@@ -219,8 +230,8 @@ pub(crate) struct Exec {
     pub(crate) tty: bool,
     /// Inside which workload; in a stack as workload/service.
     pub(crate) id: String,
-    /// The command and its words.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its words; a `--` before them may be left out.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 
@@ -272,6 +283,19 @@ pub(crate) struct Ids {
     /// Do not wait.
     #[arg(short, long)]
     pub(crate) detach: bool,
+}
+
+/// Which workloads to delete.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Delete the volumes named in the Compose file too, with their data.
+    #[arg(long)]
+    pub(crate) volumes: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 /// Which workloads to restart.

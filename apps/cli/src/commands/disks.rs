@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use persys_proto::control::v1 as wire;
 use serde_json::Value;
 
+use super::delete::confirm;
 use crate::args::{CreateDisk, DiskCommand};
 use crate::connect::Client;
 use crate::problem::Problem;
@@ -20,7 +21,7 @@ pub(super) async fn run(shell: &Shell, command: DiskCommand) -> Result<u8, Probl
         DiskCommand::List => list(shell, &client).await,
         DiskCommand::Get { disk } => get(shell, &client, disk).await,
         DiskCommand::Create(wanted) => create(shell, &client, wanted).await,
-        DiskCommand::Delete { disk } => delete(shell, &client, disk).await,
+        DiskCommand::Delete { disk, yes } => delete(shell, &client, disk, yes).await,
     }
 }
 
@@ -41,7 +42,7 @@ async fn list(shell: &Shell, client: &Client) -> Result<u8, Problem> {
         vec![
             disk.id.clone(),
             disk.phase.clone(),
-            format!("{}Gi", disk.size_gb),
+            size(disk.size_gb),
             or_dash(&disk.node_id),
             disk.workload_refs.join(","),
             disk.retain_policy.clone(),
@@ -51,6 +52,11 @@ async fn list(shell: &Shell, client: &Client) -> Result<u8, Problem> {
     let header = ["DISK", "PHASE", "SIZE", "DATA ON", "USED BY", "POLICY", "AGE"];
     shell.print(&table(&header, found.disks.iter().map(row).collect()))?;
     Ok(0)
+}
+
+/// The size as it is read; nobody knows that of a volume Docker keeps.
+fn size(gib: i64) -> String {
+    if gib == 0 { "-".to_owned() } else { format!("{gib}Gi") }
 }
 
 async fn get(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Problem> {
@@ -66,7 +72,7 @@ async fn get(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Prob
         ("disk", disk.id),
         ("phase", disk.phase),
         ("note", disk.last_error),
-        ("size", format!("{}Gi", disk.size_gb)),
+        ("size", size(disk.size_gb)),
         ("access", disk.access_mode),
         ("policy", disk.retain_policy),
         ("data on", disk.node_id),
@@ -107,7 +113,10 @@ async fn create(shell: &Shell, client: &Client, wanted: CreateDisk) -> Result<u8
     Ok(0)
 }
 
-async fn delete(shell: &Shell, client: &Client, disk_id: String) -> Result<u8, Problem> {
+async fn delete(shell: &Shell, client: &Client, disk_id: String, yes: bool) -> Result<u8, Problem> {
+    if shell.world.in_terminal && !yes {
+        confirm(shell, &format!("delete disk {disk_id} and its data? [y/N] ")).await?;
+    }
     let what = format!("disk {disk_id} cannot be deleted");
     let question = wire::DeleteDiskRequest { disk_id: disk_id.clone(), force: false };
     let answer = client.ask(&what, client.control().delete_disk(question)).await?;

@@ -32,6 +32,33 @@ pub(super) async fn workload(client: &Client, typed: &str) -> Result<wire::Workl
     Ok(at.map(|at| all.swap_remove(at)).unwrap_or_default())
 }
 
+/// The workload with exactly this id: what deletes must not guess.
+pub(super) async fn exact_workload(
+    client: &Client,
+    typed: &str,
+) -> Result<wire::WorkloadView, Problem> {
+    let found = workload(client, typed).await?;
+    if found.workload_id == typed {
+        return Ok(found);
+    }
+    Err(not_exact("workload", typed, &found.workload_id, "persys list"))
+}
+
+/// The node with exactly this id.
+pub(super) async fn exact_node(client: &Client, typed: &str) -> Result<wire::NodeView, Problem> {
+    let found = node(client, typed).await?;
+    if found.node_id == typed {
+        return Ok(found);
+    }
+    Err(not_exact("node", typed, &found.node_id, "persys nodes"))
+}
+
+fn not_exact(kind: &str, typed: &str, near: &str, list: &str) -> Problem {
+    Problem::new(format!("there is no {kind} {typed:?}"))
+        .why(format!("did you mean {near}? this command takes whole ids only"))
+        .next(list)
+}
+
 /// What was typed as `workload/service`, taken apart. No workload has a `/` in its name.
 pub(super) fn with_service(typed: &str) -> (&str, String) {
     match typed.split_once('/') {

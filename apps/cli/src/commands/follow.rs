@@ -10,6 +10,7 @@ use tokio_stream::StreamExt as _;
 use tonic::{Code, Status, Streaming};
 
 use super::find;
+use super::log_lines::Lines;
 use crate::args::{Events, Logs, Output};
 use crate::connect::Client;
 use crate::problem::Problem;
@@ -44,13 +45,23 @@ pub(super) async fn logs(shell: &Shell, logs: &Logs) -> Result<u8, Problem> {
         service,
     };
     let mut stream = client.ask(&what, client.compute().logs(request)).await?;
+    let mut lines = shell.output().is_data().then(|| Lines::new(&id));
     loop {
         let chunk = tokio::select! {
             () = shell.world.interrupted() => return Ok(0),
             chunk = stream.next() => chunk,
         };
         match chunk {
-            None => return Ok(0),
+            None => {
+                if let Some(lines) = lines {
+                    shell.print(&lines.end(shell.output()))?;
+                }
+                return Ok(0);
+            }
+            Some(Ok(chunk)) if lines.is_some() => {
+                let shown = lines.as_mut().map(|lines| lines.take(&chunk, shell.output()));
+                shell.print(&shown.unwrap_or_default())?;
+            }
             Some(Ok(chunk)) if chunk.stream == STANDARD_ERROR => shell.world.remark(&chunk.data),
             Some(Ok(chunk)) => shell.world.print(&chunk.data)?,
             Some(Err(status)) => return Err(client.refused(&what, &status)),

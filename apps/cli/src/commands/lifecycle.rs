@@ -1,4 +1,4 @@
-//! `stop`, `start`, `pause`, `resume`, `restart`, `retry`, `delete`.
+//! `stop`, `start`, `pause`, `resume`, `restart`, `retry`, and the end of `delete`.
 
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
@@ -23,6 +23,7 @@ pub(super) enum Verb {
     Restart,
     Retry,
     Delete,
+    DeleteWithVolumes,
 }
 
 impl Verb {
@@ -31,7 +32,7 @@ impl Verb {
             Self::Stop => Goal::Stopped,
             Self::Pause => Goal::Paused,
             Self::Start | Self::Resume | Self::Restart | Self::Retry => Goal::Running,
-            Self::Delete => Goal::Gone,
+            Self::Delete | Self::DeleteWithVolumes => Goal::Gone,
         }
     }
 
@@ -43,7 +44,7 @@ impl Verb {
             Self::Resume => "resumed",
             Self::Restart => "restarted",
             Self::Retry => "tried again",
-            Self::Delete => "deleted",
+            Self::Delete | Self::DeleteWithVolumes => "deleted",
         }
     }
 }
@@ -59,21 +60,31 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
             found.push(id);
         }
     }
+    all(shell, &client, (found, ids.detach), verb).await
+}
+
+/// Does it to all of these, whose ids are whole.
+pub(super) async fn all(
+    shell: &Shell,
+    client: &Client,
+    (found, detach): (Vec<String>, bool),
+    verb: Verb,
+) -> Result<u8, Problem> {
     let mut marks = Vec::new();
     for id in &found {
-        let mark = wait::mark(&client).await;
-        marks.push((mark, Box::pin(order(shell, &client, id, verb)).await?));
+        let mark = wait::mark(client).await;
+        marks.push((mark, Box::pin(order(shell, client, id, verb)).await?));
     }
     let mut shown = Vec::new();
     let mut code = 0;
     for (id, (mark, note)) in found.iter().zip(marks) {
         let more = if note.is_empty() { String::new() } else { format!("; {note}") };
-        if ids.detach {
+        if detach {
             say(shell, &mut shown, id, &format!("{id} is to be {}{more}", verb.past()))?;
             continue;
         }
-        let ended = Box::pin(wait::wait(shell, &client, (id, verb.goal()), mark)).await?;
-        if verb == Verb::Delete
+        let ended = Box::pin(wait::wait(shell, client, (id, verb.goal()), mark)).await?;
+        if verb.goal() == Goal::Gone
             && let Ended::Verdict(..) = ended
         {
             say(shell, &mut shown, id, &format!("{id} is deleted{more}"))?;
@@ -81,7 +92,7 @@ pub(super) async fn each(shell: &Shell, ids: &Ids, verb: Verb) -> Result<u8, Pro
         }
         let told = (id.as_str(), verb.goal());
         let interrupted = matches!(ended, Ended::Interrupted);
-        code = code.max(submit::tell(shell, &client, told, (ended, Vec::new()), &mut shown).await?);
+        code = code.max(submit::tell(shell, client, told, (ended, Vec::new()), &mut shown).await?);
         if interrupted {
             break;
         }
@@ -110,7 +121,8 @@ async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<S
         Verb::Resume => return resume(client, id).await,
         Verb::Restart => Box::pin(restart(shell, client, id)).await?,
         Verb::Retry => retry(client, id).await?,
-        Verb::Delete => return delete(client, id).await,
+        Verb::Delete => return delete(client, id, false).await,
+        Verb::DeleteWithVolumes => return delete(client, id, true).await,
     }
     Ok(String::new())
 }
@@ -135,9 +147,9 @@ pub(super) async fn retry(client: &Client, id: &str) -> Result<(), Problem> {
     Err(Problem::new(what).why("only what failed can be").next(format!("persys get {id}")))
 }
 
-pub(super) async fn delete(client: &Client, id: &str) -> Result<String, Problem> {
+pub(super) async fn delete(client: &Client, id: &str, volumes: bool) -> Result<String, Problem> {
     let what = format!("{id} cannot be deleted");
-    let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned(), volumes };
     let answer = client.ask(&what, client.control().delete_workload(request)).await?;
     if answer.success {
         Ok(answer.message)

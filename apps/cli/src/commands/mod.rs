@@ -2,9 +2,11 @@
 
 mod access;
 mod audit;
+mod completion;
 mod compose;
 mod config;
 mod console;
+mod delete;
 mod disks;
 mod drift;
 mod explain;
@@ -17,9 +19,11 @@ mod inside;
 mod legacy;
 mod lifecycle;
 mod log;
+mod log_lines;
 mod look;
 mod manual;
 mod nodes;
+mod once;
 mod operate;
 mod plan;
 mod recover;
@@ -46,10 +50,8 @@ pub(crate) fn offline(
     if let Command::Version = &cli.command {
         world.print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
     } else if let Command::Completion(wanted) = &cli.command {
-        let mut script = Vec::new();
         let mut command = args::command(program, extra);
-        clap_complete::generate(wanted.shell, &mut command, program, &mut script);
-        world.print(&script)?;
+        world.print(&completion::script(wanted.shell, &mut command, program))?;
     } else if let Command::Man(wanted) = &cli.command {
         manual::write(world, program, args::command(program, extra), &wanted.out)?;
     } else if let Command::Init(wanted) = &cli.command {
@@ -92,7 +94,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Resume(ids) => Box::pin(async move { each(shell, &ids, Verb::Resume).await }),
         Command::Restart(of) => Box::pin(async move { each(shell, &of.ids, Verb::Restart).await }),
         Command::Retry(ids) => Box::pin(async move { each(shell, &ids, Verb::Retry).await }),
-        Command::Delete(ids) => Box::pin(async move { each(shell, &ids, Verb::Delete).await }),
+        Command::Delete(wanted) => Box::pin(async move { delete::run(shell, &wanted).await }),
         Command::Nodes(nodes) => Box::pin(async move { nodes::list(shell, &nodes).await }),
         Command::Node(node) => Box::pin(nodes::run(shell, node)),
         Command::Disk(disk) => Box::pin(disks::run(shell, disk)),
@@ -112,6 +114,7 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Import(wanted) => Box::pin(async move { import::run(shell, &wanted).await }),
         Command::Store(command) => Box::pin(snapshot::store(shell, command)),
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
+        Command::Names { of } => Box::pin(completion::names(shell, of)),
         Command::Config(wanted) => return config::run(shell, &wanted),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
         Command::Compose(_)

@@ -25,7 +25,7 @@ pub(super) async fn say(shell: &Shell, what: &str, word: Word, done: &str) -> Re
 
 /// `node remove`.
 pub(super) async fn remove_node(shell: &Shell, typed: &str) -> Result<u8, Problem> {
-    let node = find::node(&shell.client()?, typed).await?.node_id;
+    let node = find::exact_node(&shell.client()?, typed).await?.node_id;
     let what = format!("node {node} cannot be removed");
     let done = format!("node {node} is removed");
     say(shell, &what, Word::RemoveNode(node), &done).await
@@ -33,7 +33,7 @@ pub(super) async fn remove_node(shell: &Shell, typed: &str) -> Result<u8, Proble
 
 /// `node confirm-gone`.
 pub(super) async fn confirm_gone(shell: &Shell, typed: &str) -> Result<u8, Problem> {
-    let node = find::node(&shell.client()?, typed).await?.node_id;
+    let node = find::exact_node(&shell.client()?, typed).await?.node_id;
     let what = format!("node {node} cannot be confirmed gone");
     let done = format!("node {node} counts as switched off; its exclusive work may move");
     say(shell, &what, Word::ConfirmGone(node), &done).await

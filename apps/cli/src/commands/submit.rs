@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
-use super::explain;
+use super::{explain, once};
 use crate::args::{Apply, Run};
 use crate::connect::Client;
 use crate::manifest::{self, Beside, Wanted};
@@ -28,10 +28,14 @@ pub(super) async fn run(shell: &Shell, run: &Run) -> Result<u8, Problem> {
     if let Some(apply) = compose_file(run)? {
         return Box::pin(self::apply(shell, &apply)).await;
     }
+    once::no_terminal(run)?;
     let mut request = manifest::options::request(&shell.world, run)?;
     put_in(&mut request, run.namespace.as_deref())?;
     let client = shell.client()?;
     let wanted = Wanted { request, from: "the command line".to_owned() };
+    if run.rm {
+        return Box::pin(once::run(shell, &client, &wanted)).await;
+    }
     Box::pin(submit(shell, &client, &[wanted], run.detach)).await
 }
 
@@ -50,6 +54,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
         !run.command.is_empty() || run.entrypoint.is_some(),
         run.cpu.is_some() || run.memory.is_some() || run.disk.is_some(),
         run.privileged,
+        run.rm || run.interactive || run.tty,
     ];
     if of_containers.contains(&true) {
         return Err(Problem::usage(format!("{} is a file, not an image", run.image))
@@ -341,9 +346,9 @@ async fn done(
     }
     let next = match (goal, view.status.as_str()) {
         (Goal::Paused, _) => vec![format!("persys resume {id}"), format!("persys stop {id}")],
-        (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys delete {id}")],
-        (_, "Completed") => vec![format!("persys logs {id}"), format!("persys delete {id}")],
-        (_, _) => vec![format!("persys logs -f {id}"), format!("persys delete {id}")],
+        (Goal::Stopped, _) => vec![format!("persys start {id}"), format!("persys get {id}")],
+        (_, "Completed") => vec![format!("persys logs {id}"), format!("persys get {id}")],
+        (_, _) => vec![format!("persys logs -f {id}"), format!("persys get {id}")],
     };
     text.push_str("next:\n");
     for command in next {
@@ -380,7 +385,7 @@ fn not_placed(shell: &Shell, id: &str, why: &compute::WhyResponse) {
         .why("it stays pending, and is placed as soon as there is room");
     problem.next.clone_from(&why.next);
     if problem.next.is_empty() {
-        problem.next = vec![format!("persys why {id}"), format!("persys delete {id}")];
+        problem.next = vec![format!("persys why {id}")];
     }
     let explained = compute::WhyResponse { next: Vec::new(), events: Vec::new(), ..why.clone() };
     let next = std::mem::take(&mut problem.next);

@@ -11,6 +11,7 @@
 
 mod body;
 pub(crate) mod compose;
+mod described;
 mod fields;
 mod kind;
 pub(crate) mod options;

@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::control::v1::{
-    ApplyWorkloadRequest, Constraint, ContainerSpec, PlacementRules, Port, ResourceLimits,
-    ResourceRequirements, SecretUse, VolumeMount, WorkloadSpec,
+    ApplyWorkloadRequest, Constraint, ContainerSpec, ManagedVolumeSpec, PlacementRules, Port,
+    ResourceLimits, ResourceRequirements, SecretUse, VolumeMount, WorkloadSpec,
 };
 use persys_proto::convert::draft;
 
-use crate::args::Run;
+use crate::args::{Restarts, Run};
 use crate::problem::{Problem, USAGE};
 use crate::sizes;
 use crate::world::World;
+
+/// Size of a volume that is named without one.
+const NAMED_GIB: i64 = 10;
 
 /// The request, or every option that is wrong.
 pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, Problem> {
@@ -37,14 +40,23 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
         memory_bytes: resources.memory_mb.saturating_mul(1024 * 1024),
         ..ResourceLimits::default()
     });
+    let (mut volumes, mut managed_volumes) = (Vec::new(), Vec::new());
+    for mount in all(&run.volumes, "--volume", &mut faults, mount) {
+        match mount {
+            Mount::Path(path) => volumes.push(path),
+            Mount::Named(volume) => managed_volumes.push(volume),
+        }
+    }
+    let restart = if run.rm { Restarts::No } else { run.restart };
     let container = ContainerSpec {
         image: run.image.clone(),
         entrypoint: run.entrypoint.iter().cloned().collect(),
         command: run.command.clone(),
         env,
         ports: all(&run.ports, "--publish", &mut faults, port),
-        volumes: all(&run.volumes, "--volume", &mut faults, volume),
-        restart_policy: run.restart.word().to_owned(),
+        volumes,
+        managed_volumes,
+        restart_policy: restart.word().to_owned(),
         privileged: run.privileged,
         labels: all(&run.labels, "--label", &mut faults, |text| pair(text, "a label"))
             .into_iter()
@@ -88,6 +100,7 @@ fn option_of(path: &str) -> String {
         ("spec.container.image", "IMAGE"),
         ("spec.container.ports", "--publish"),
         ("spec.container.volumes", "--volume"),
+        ("spec.container.managed_volumes", "--volume"),
         ("spec.container.env", "--env"),
         ("spec.container.labels", "--label"),
         ("spec.container.limits", "--memory"),
@@ -173,6 +186,42 @@ pub(crate) fn port(text: &str) -> Result<Port, String> {
     Ok(Port { host_port, container_port, protocol: protocol.to_owned() })
 }
 
+/// Something a container sees beside its image.
+#[derive(Debug)]
+enum Mount {
+    Path(VolumeMount),
+    Named(ManagedVolumeSpec),
+}
+
+/// A path of the node, or a volume by its name: `data:/var/lib/x`, `data:/x:ro`, `data:/x:size=20g`.
+fn mount(text: &str) -> Result<Mount, String> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    if rest.is_empty() || name.starts_with(['/', '.', '~']) {
+        return volume(text).map(Mount::Path);
+    }
+    let mut named = ManagedVolumeSpec {
+        name: name.to_owned(),
+        driver: "local".to_owned(),
+        size_gb: NAMED_GIB,
+        retain_policy: "Retain".to_owned(),
+        ..ManagedVolumeSpec::default()
+    };
+    for (nth, part) in rest.split([':', ',']).enumerate() {
+        match part.strip_prefix("size=") {
+            _ if nth == 0 => part.clone_into(&mut named.mount_path),
+            Some(size) => named.size_gb = sizes::disk(size)?,
+            None if part == "ro" => named.read_only = true,
+            None if part == "rw" => {}
+            None => {
+                return Err(format!(
+                    "{text:?}: {part:?} is not known; there are ro, rw and size=20g"
+                ));
+            }
+        }
+    }
+    Ok(Mount::Named(named))
+}
+
 /// `/data:/var/lib/x`, `/data:/x:ro`.
 pub(crate) fn volume(text: &str) -> Result<VolumeMount, String> {
     let wrong = || format!("{text:?} is no volume; write /on/node:/inside or /on/node:/inside:ro");
@@ -184,7 +233,9 @@ pub(crate) fn volume(text: &str) -> Result<VolumeMount, String> {
         _ => return Err(wrong()),
     };
     if !host.starts_with('/') || !inside.starts_with('/') {
-        return Err(format!("{text:?}: both paths must begin with /"));
+        return Err(format!(
+            "{text:?}: a path is that of the node and begins with /; a volume of its own has a name, data:/inside"
+        ));
     }
     Ok(VolumeMount { host_path: host.to_owned(), container_path: inside.to_owned(), read_only })
 }
@@ -284,6 +335,15 @@ mod tests {
         assert_eq!(port("53:53/udp"), Ok(port_of(53, 53, "udp")));
         for text in ["", "x", "0:80", "80:0", "1:2:3", "80/sctp", "99999", "-1:80"] {
             assert!(port(text).is_err(), "{text}");
+        }
+        let named = |text: &str| match mount(text) {
+            Ok(Mount::Named(named)) => (named.mount_path, named.size_gb, named.read_only),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(named("data:/var/lib"), ("/var/lib".to_owned(), NAMED_GIB, false));
+        assert_eq!(named("data:/x:ro,size=20g"), ("/x".to_owned(), 20, true));
+        for text in ["data", "data:", "./data:/x", "~/data:/x", "data:/x:z", "data:/x:size=much"] {
+            assert!(mount(text).is_err(), "{text}");
         }
         assert!(volume("/a:/b:ro").unwrap().read_only);
         assert!(!volume("/a:/b").unwrap().read_only);

@@ -6,7 +6,7 @@ use persys_proto::control::v1::{ApplyWorkloadRequest, ComposeSpec, SecretUse, Wo
 use persys_proto::json;
 use serde_json::{Map, Value};
 
-use super::{Beside, body, kind};
+use super::{Beside, body, described, kind};
 
 const APPLY: &str = "persys.control.v1.ApplyWorkloadRequest";
 const SPEC: &str = "persys.control.v1.WorkloadSpec";
@@ -38,6 +38,8 @@ pub(super) fn request(
     };
     let (mut request, prefix) = if has("apiVersion") || has("kind") {
         (kind::manifest(object)?, String::new())
+    } else if has("spec") && object.get("workload").is_some_and(Value::is_object) {
+        (described::request(object)?, String::new())
     } else if has("spec") || has("workload_id") || has("workloadId") {
         (whole(object)?, String::new())
     } else if ["container", "compose", "vm"].iter().any(|key| has(key)) {
@@ -55,14 +57,14 @@ pub(super) fn request(
     Ok((request, prefix))
 }
 
-fn fault(path: &str, problem: impl Into<String>) -> Faults {
+pub(super) fn fault(path: &str, problem: impl Into<String>) -> Faults {
     let mut faults = Faults::none();
     faults.push(path, problem);
     faults
 }
 
 /// Our own shape: a name and a spec.
-fn whole(object: &Map<String, Value>) -> Result<ApplyWorkloadRequest, Faults> {
+pub(super) fn whole(object: &Map<String, Value>) -> Result<ApplyWorkloadRequest, Faults> {
     let mut rest = object.clone();
     let mut faults = Faults::none();
     let mut ids: Vec<(&str, String)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Stop, start, restart, retry, delete; and nodes.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, Told, tell};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_life_by_its_shortened_name() {
@@ -19,6 +19,77 @@ async fn a_life_by_its_shortened_name() {
     assert_eq!(told.out, "a-long-name is deleted\n");
     let told = rig.types("list").await.ended(0);
     assert_eq!(told.out, "there are no workloads\n");
+    rig.stop().await;
+}
+
+/// Types a line where somebody sits at a terminal and answers so.
+async fn answering(rig: &Rig, line: &str, answer: &str) -> Told {
+    let mut world = rig.world(answer);
+    world.in_terminal = true;
+    tell(&world, line).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_deletes_takes_whole_ids_and_asks_at_a_terminal() {
+    let rig = Rig::start().await;
+    rig.types("run web --name shop-web").await.ended(0);
+    for line in ["delete shop", "delete shop-we --yes", "rm shop"] {
+        let told = rig.types(line).await.ended(1);
+        assert!(told.err.contains("did you mean shop-web?"), "{told:?}");
+        assert!(told.err.contains("whole ids only"), "{told:?}");
+    }
+    let told = rig.types("node remove n").await.ended(1);
+    assert!(told.err.contains("did you mean n1? this command takes whole ids only"), "{told:?}");
+
+    for answer in ["n\n", "\n", ""] {
+        let told = answering(&rig, "delete shop-web", answer).await.ended(1);
+        assert!(
+            told.err.contains("shop-web on node n1\n  goes   the container (web)\n"),
+            "{told:?}"
+        );
+        assert!(told.err.contains("delete? [y/N] "), "{told:?}");
+        assert!(told.err.contains("nothing was deleted"), "{told:?}");
+    }
+    assert_eq!(rig.types("list -o json").await.json().as_array().map(Vec::len), Some(1));
+    let told = answering(&rig, "delete shop-web", "y\n").await.ended(0);
+    assert_eq!(told.out, "shop-web is deleted\n");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_of_a_stack_are_kept_shown_and_deleted_by_name() {
+    let rig = Rig::start().await;
+    let file = "services:\n  db: {image: postgres, volumes: ['data:/data']}\nvolumes: {data: {}}\n";
+    let file = rig.file("compose.yml", file);
+    let up = format!("apply {file} --id shop");
+    rig.types(&up).await.ended(0);
+    let told = rig.types("disk list").await.ended(0);
+    assert!(told.out.starts_with("there are no disks"), "{told:?}");
+
+    let told = rig.types("delete shop --volumes").await.ended(64);
+    assert!(told.err.contains("it takes --yes beside it"), "a script says it twice: {told:?}");
+    let told = answering(&rig, "delete shop", "y\n").await.ended(0);
+    assert!(
+        told.err.contains("  stays  disk compose:shop.data; --volumes deletes it too\n"),
+        "{told:?}"
+    );
+    assert!(told.out.starts_with("shop is deleted; its volumes are kept on n1: compose:shop.data"));
+    let told = rig.types("disk list").await.ended(0);
+    assert!(told.out.contains("compose:shop.data  Retained  -     n1"), "{told:?}");
+
+    rig.types(&up).await.ended(0);
+    let told = rig.types("disk list").await.ended(0);
+    assert!(told.out.starts_with("there are no disks"), "taken again: {told:?}");
+    rig.types("delete shop").await.ended(0);
+    let told = answering(&rig, "disk delete compose:shop.data", "n\n").await.ended(1);
+    assert!(told.err.contains("delete disk compose:shop.data and its data? [y/N]"), "{told:?}");
+    rig.types("disk delete compose:shop.data").await.ended(0);
+    rig.until("disk list", |told| told.out.starts_with("there are no disks")).await;
+
+    rig.types(&up).await.ended(0);
+    let told = answering(&rig, "delete shop --volumes", "yes\n").await.ended(0);
+    assert!(told.err.contains("  goes   disk compose:shop.data, with its data\n"), "{told:?}");
+    rig.until("disk list", |told| told.out.starts_with("there are no disks")).await;
     rig.stop().await;
 }
 

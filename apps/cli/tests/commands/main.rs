@@ -10,6 +10,7 @@ mod compose;
 #[cfg(test)]
 mod etcd;
 #[cfg(test)]
+mod habits;
 mod import;
 #[cfg(test)]
 mod injection;

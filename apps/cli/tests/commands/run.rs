@@ -9,7 +9,7 @@ async fn a_container_runs_and_its_address_is_told() {
     let told = told.ended(0);
     assert_eq!(
         told.out,
-        "nginx runs on node n1\n  http://127.0.0.1:8080\nnext:\n  persys logs -f nginx\n  persys delete nginx\n"
+        "nginx runs on node n1\n  http://127.0.0.1:8080\nnext:\n  persys logs -f nginx\n  persys get nginx\n"
     );
     let lines: Vec<&str> = told.err.lines().collect();
     assert_eq!(lines.first(), Some(&"note: sim: nothing real runs"));

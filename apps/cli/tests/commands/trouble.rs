@@ -29,7 +29,7 @@ async fn what_is_not_understood_ends_with_64() {
     }
     let told = tell(
         &world(home.path(), ""),
-        "run nginx --name A! -p 99999 -v x:/y --cpu much --memory lots -e =x -e NOT_SET --label l --insecure",
+        "run nginx --name A! -p 99999 -v ./x:/y --cpu much --memory lots -e =x -e NOT_SET --label l --insecure",
     )
     .await
     .ended(64);

@@ -157,6 +157,10 @@ fn verdict(shown: Value, flag: &str, why: &str) -> Result<Value, Problem> {
     }
     let text = |key: &str| shown.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let sentence = text(why).unwrap_or("the cluster did not accept it").to_owned();
+    if shown.get("not_found").and_then(Value::as_bool) == Some(true) {
+        let next = "list what there is";
+        return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", sentence, next));
+    }
     Err(match text("failure_reason") {
         Some("INVALID_SPEC") => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -314,5 +318,8 @@ mod tests {
         assert_eq!((problem.status().as_u16(), problem.sentence()), (422, "image: is empty"));
         assert!(verdict(json!({"success": true}), "success", "error_message").is_ok());
         assert_eq!(verdict(json!({}), "accepted", "message").unwrap_err().status().as_u16(), 409);
+        let gone = json!({"not_found": true, "error_message": "there is no web"});
+        let problem = verdict(gone, "success", "error_message").unwrap_err();
+        assert_eq!(problem.status().as_u16(), 404, "as a GET of it says");
     }
 }

@@ -88,6 +88,7 @@ const DISK: &[Fill] = &[Fill(Path("id"), "disk_id")];
 const DISK_FORCE: &[Fill] = &[Fill(Path("id"), "disk_id"), Fill(Flag("force"), "force")];
 const NODES: &[Fill] = &[Fill(Query("status"), "status")];
 const WORKLOADS: &[Fill] = &[Fill(Query("node_id"), "node_id"), Fill(Query("status"), "status")];
+const DELETED: &[Fill] = &[Fill(Path("id"), "workload_id"), Fill(Flag("volumes"), "volumes")];
 const LABEL: &[Fill] = &[Fill(Path("id"), "node_id"), Fill(Query("key"), "key")];
 const SECRET: &[Fill] = &[Fill(Path("name"), "name"), Fill(Query("namespace"), "namespace")];
 const DONE: Gives = Gives::Verdict { flag: "success", why: "error_message" };
@@ -100,7 +101,7 @@ pub const CLASSIC: &[Row] = &[
     row!(Get "/list", control "ListWorkloads", bare, WORKLOADS, Plain, "Lists workloads"),
     row!(Get "/workloads", control "ListWorkloads", bare, WORKLOADS, Plain, "Lists workloads"),
     row!(Get "/workloads/{id}", control "GetWorkload", bare, WORKLOAD, Plain, "Shows a workload"),
-    row!(Delete "/workloads/{id}", control "DeleteWorkload", bare, WORKLOAD, Plain, "Deletes a workload"),
+    row!(Delete "/workloads/{id}", control "DeleteWorkload", bare, DELETED, Plain, "Deletes a workload; volumes named in its Compose file are kept unless volumes is set"),
     row!(Post "/workloads/{id}/retry", control "RetryWorkload", bare, WORKLOAD, Plain, "Tries a failed workload again"),
     row!(Get "/nodes", control "ListNodes", bare, NODES, Plain, "Lists nodes"),
     row!(Get "/nodes/{id}", control "GetNode", bare, NODE, Plain, "Shows a node"),
@@ -125,7 +126,7 @@ pub const NEW: &[Row] = &[
     row!(Post "/v1/workloads", control "ApplyWorkload", body, &[], DONE, "Asks for a workload"),
     row!(Get "/v1/workloads/{id}", control "GetWorkload", bare, WORKLOAD, Plain, "Shows a workload"),
     row!(Put "/v1/workloads/{id}", control "ApplyWorkload", body, WORKLOAD, DONE, "Asks for a workload of this name"),
-    row!(Delete "/v1/workloads/{id}", control "DeleteWorkload", bare, WORKLOAD, DONE, "Deletes a workload"),
+    row!(Delete "/v1/workloads/{id}", control "DeleteWorkload", bare, DELETED, DONE, "Deletes a workload; volumes named in its Compose file are kept unless volumes is set"),
     row!(Get "/v1/workloads/{id}/describe", compute "Describe", bare, WORKLOAD, Plain, "Shows everything known of a workload, its spec included, without secrets"),
     row!(Get "/v1/workloads/{id}/why", compute "Why", bare, WORKLOAD, Plain, "Says why a workload is as it is, and what would change that"),
     row!(Get "/v1/workloads/{id}/history", history "ListRevisions", bare, WORKLOAD, Plain, "Lists the revisions of a workload that are kept, the newest first"),

@@ -113,7 +113,7 @@ export const act = {
   resume: (id) => post(`/v1/workloads/${part(id)}/resume`),
   retry: (id) => post(`/v1/workloads/${part(id)}/retry`),
   rollback: (id, number) => post(`/v1/workloads/${part(id)}/rollback`, { number }),
-  remove: (id) => drop(`/v1/workloads/${part(id)}`),
+  remove: (id, volumes = false) => drop(`/v1/workloads/${part(id)}${volumes ? '?volumes=true' : ''}`),
   apply: (request) => post('/v1/workloads', request),
   drain: (id, reason) => post(`/v1/nodes/${part(id)}/drain`, { reason }),
   undrain: (id) => post(`/v1/nodes/${part(id)}/undrain`, {}),

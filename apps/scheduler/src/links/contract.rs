@@ -126,7 +126,7 @@ async fn ask(handle: Handle, links: Arc<GrpcLinks>, question: Question) {
 fn target(world: &World, node: &NodeId) -> Option<Target> {
     let facts = &world.node(node)?.node.facts;
     let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
-    Some(Target { node: node.clone(), endpoint, host, at_rest: None })
+    Some(Target { node: node.clone(), endpoint, host, context: None })
 }
 
 /// Makes a beat out of what was heard, in one go with the World taking it in: beats are numbered.

@@ -252,8 +252,8 @@ impl GrpcLinks {
         to: &Target,
         command: &Command,
     ) -> Result<OrderAnswer, Unreachable> {
-        let at_rest = to.at_rest.as_deref();
-        let deed = self.contract.with(|agents, now| agents.order(&to.node, command, at_rest, now));
+        let context = to.context.as_deref().cloned().unwrap_or_default();
+        let deed = self.contract.with(|agents, now| agents.order(&to.node, command, &context, now));
         let order = match &deed {
             Deed::Nothing(answer) => return Ok(answer.clone().into()),
             Deed::Apply(apply) | Deed::StopInstead(apply) => Order::Apply(apply.clone()),

@@ -8,8 +8,9 @@ pub(crate) mod tunnel;
 
 use std::sync::Arc;
 
+use persys_cluster::contract::OrderContext;
 use persys_cluster::input::Probe;
-use persys_model::command::{Answer, Apply, Command};
+use persys_model::command::{Answer, Command};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::task::Task;
 
@@ -22,8 +23,8 @@ pub struct Target {
     pub endpoint: Arc<str>,
     /// The machine it is on; tells old agents from ours.
     pub host: Arc<str>,
-    /// The workload of an order, at rest: for contract agents, whose removals take data along.
-    pub at_rest: Option<Arc<Apply>>,
+    /// What a contract agent's order needs beside itself.
+    pub context: Option<Arc<OrderContext>>,
 }
 
 /// Reaches agents. An order that cannot be delivered is an error; whether it arrived may be

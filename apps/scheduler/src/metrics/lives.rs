@@ -89,6 +89,7 @@ impl Lives {
             Happening::NodeRegistered { .. }
             | Happening::NodeTrouble { .. }
             | Happening::WorkloadDelayed { .. }
+            | Happening::SecretChanged { .. }
             | Happening::NodeChanged { .. }
             | Happening::MassFailureBrake { .. }
             | Happening::Drift { .. }
@@ -146,6 +147,7 @@ fn kind(what: &Happening) -> &'static str {
     match what {
         Happening::Workload { .. } => "workload",
         Happening::WorkloadDelayed { .. } => "workload_delayed",
+        Happening::SecretChanged { .. } => "secret_changed",
         Happening::NodeTrouble { .. } => "node_trouble",
         Happening::NodeRegistered { .. } => "node_registered",
         Happening::NodeCondition { .. } => "node_condition",

@@ -36,6 +36,7 @@ fn node(nth: usize) -> Arc<Node> {
             labels: BTreeMap::new(),
             fence: true,
             pauses: true,
+            signals: true,
             missing: BTreeMap::new(),
         },
         session: Session(1),
@@ -82,6 +83,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
             reserved: resources(),
             ports: Vec::new(),
             version: None,
+            values: BTreeMap::new(),
             shadow: false,
         }),
         former: BTreeMap::new(),
@@ -100,6 +102,7 @@ fn cluster(nodes: usize, workloads: usize) -> World {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     });
     let workloads: Vec<_> = (0..workloads).map(|nth| workload(nth, &spec)).collect();
     let places = workloads.iter().zip(nodes.iter().cycle());

@@ -297,6 +297,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             labels,
             fence: false,
             pauses: false,
+            signals: false,
             missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },

@@ -66,7 +66,7 @@ impl LoggingService {
         let target = self.handle.look(move |world| {
             let facts = &world.node(&wanted)?.node.facts;
             let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
-            Some(Target { node: wanted, endpoint, host, at_rest: None })
+            Some(Target { node: wanted, endpoint, host, context: None })
         });
         let target = target.await?.value;
         let target = target.ok_or_else(|| Status::not_found(format!("there is no node {node}")))?;

@@ -6,12 +6,13 @@ use persys_cluster::input::Ask;
 use persys_cluster::world::NodeView;
 use persys_model::id::NodeId;
 use persys_model::labels::{Taint, TaintEffect};
+use persys_model::node::Node;
 use persys_proto::control::v1 as wire;
 use persys_proto::convert::view::node as shown;
 use tonic::Status;
 
 use super::Control;
-use super::refusal::{done, node_id};
+use super::refusal::{done, known_status, node_id};
 use crate::handle::Looked;
 
 /// Bytes of a key of a label or taint.
@@ -30,6 +31,7 @@ impl Control {
         &self,
         request: wire::ListNodesRequest,
     ) -> Result<Looked<wire::ListNodesResponse>, Status> {
+        known_status(&request.status, Node::STATUS_WORDS.into_iter())?;
         let (status, beats) = (request.status, self.agents.last_beats());
         let versions = self.agents.versions();
         let nodes = self

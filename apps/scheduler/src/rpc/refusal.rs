@@ -10,6 +10,8 @@ use crate::handle::Unanswered;
 
 /// Seconds after which asking again may help.
 const RETRY_AFTER: &str = "1";
+/// Letters of a wrong word that are repeated to its sender.
+const MOST_ECHOED: usize = 64;
 
 /// Not at present; the same request later may succeed.
 pub(super) fn unavailable(why: impl Into<String>) -> Status {
@@ -78,6 +80,21 @@ pub(super) fn workload_id(text: &str) -> Result<WorkloadId, Status> {
 
 pub(super) fn node_id(text: &str) -> Result<NodeId, Status> {
     NodeId::new(text).map_err(|fault| bad_name("node_id", &fault))
+}
+
+/// A filter by state names a state there is, in any case; an empty one wants all.
+pub(super) fn known_status(
+    wanted: &str,
+    mut words: impl Iterator<Item = &'static str> + Clone,
+) -> Result<(), Status> {
+    let listed = words.clone();
+    if wanted.is_empty() || words.any(|word| word.eq_ignore_ascii_case(wanted)) {
+        return Ok(());
+    }
+    let wanted: String = wanted.chars().take(MOST_ECHOED).collect();
+    let listed: Vec<_> = listed.collect();
+    let why = format!("status: there is no state {wanted:?}; there are {}", listed.join(", "));
+    Err(Status::invalid_argument(why))
 }
 
 fn bad_name(field: &str, fault: &NameError) -> Status {

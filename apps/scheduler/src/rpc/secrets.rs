@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use persys_access::Who;
 use persys_cluster::input::Ask;
+use persys_cluster::world::NewValue;
 use persys_model::entry::vault::{KvVersion, OnChange, VaultPath, VaultSource};
 use persys_model::entry::{Entry, EntryKey, EntryKind, SecretEntry};
 use persys_model::id::{NamespaceName, SecretName};
@@ -17,8 +18,9 @@ use super::refusal::done;
 use crate::author;
 use crate::clock::Clock;
 use crate::handle::Handle;
+use crate::secret_users::{restart_users, users};
 use crate::secrets::Secrets;
-use crate::vault_secrets::{VaultSecrets, users};
+use crate::vault_secrets::VaultSecrets;
 
 /// All namespaces.
 const EVERYWHERE: &str = "*";
@@ -61,11 +63,11 @@ impl SecretsService {
             }
             None => self.typed(&namespace, &name, &request.value)?,
         };
-        let before = self.handle.entries().secret(&namespace, &name).map(|old| old.version);
+        let before = self.handle.entries().secret(&namespace, &name).cloned();
         let secret = SecretEntry {
             namespace,
             name,
-            version: before.unwrap_or_default() + 1,
+            version: before.as_ref().map_or(0, |old| old.version) + 1,
             set_at: self.clock.now().wall,
             set_by: Arc::clone(&author::current().author.who),
             sealed: given.sealed,
@@ -73,17 +75,26 @@ impl SecretsService {
         };
         let ask = Ask::Keep(Arc::new(Entry::Secret(secret.clone())));
         done(self.handle.ask(ask).await?)?;
-        let used_by = self.used_by(&secret).await?;
-        let note = match (before, used_by.len()) {
-            _ if secret.vault.as_ref().is_some_and(|source| source.fetched_at.is_none()) => {
-                self.secrets.problem(&secret).unwrap_or_default()
-            }
+        let unread = secret.vault.as_ref().is_some_and(|source| source.fetched_at.is_none());
+        if !unread && before.as_ref().is_some_and(|old| old.sealed.digest != secret.sealed.digest) {
+            restart_users(&self.handle, &secret, false);
+        }
+        let users = users(&self.handle, &secret).await?;
+        let signalled = users.iter().any(|(_, how)| *how == NewValue::Signal);
+        let note = match (before, users.len()) {
+            _ if unread => self.secrets.problem(&secret).unwrap_or_default(),
             (_, 0) => "no workload uses it yet".to_owned(),
             (None, _) => "those that failed for want of it are tried again".to_owned(),
+            (Some(_), _) if signalled => {
+                "what names a signal for it gets it now; what else runs gets it when it is next \
+                 started: `persys restart`"
+                    .to_owned()
+            }
             (Some(_), _) => {
                 "what runs gets it when it is next started: `persys restart`".to_owned()
             }
         };
+        let used_by = users.iter().map(|(id, _)| id.to_string()).collect();
         Ok(api::SetSecretResponse { secret: Some(self.view(&secret, used_by)), note })
     }
 
@@ -140,8 +151,8 @@ impl SecretsService {
 
     /// Workloads that name a secret.
     async fn used_by(&self, secret: &SecretEntry) -> Result<Vec<String>, Status> {
-        let users = users(&self.handle, &secret.namespace, &secret.name).await?;
-        Ok(users.iter().map(ToString::to_string).collect())
+        let users = users(&self.handle, secret).await?;
+        Ok(users.iter().map(|(id, _)| id.to_string()).collect())
     }
 
     fn view(&self, secret: &SecretEntry, used_by: Vec<String>) -> api::SecretView {

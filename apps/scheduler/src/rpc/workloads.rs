@@ -16,7 +16,7 @@ use persys_proto::convert::view::{summary, workload as shown};
 use tonic::Status;
 
 use super::Control;
-use super::refusal::{in_band, node_id, workload_id};
+use super::refusal::{in_band, known_status, node_id, workload_id};
 use crate::handle::{Looked, Source};
 use crate::permit::Sight;
 
@@ -71,16 +71,19 @@ impl Control {
         request: wire::DeleteWorkloadRequest,
     ) -> Result<wire::DeleteWorkloadResponse, Status> {
         let workload = workload_id(&request.workload_id)?;
-        let reply = self.handle.ask(Ask::Delete(workload)).await?;
+        let ask = if request.volumes { Ask::DeleteWithVolumes } else { Ask::Delete };
+        let reply = self.handle.ask(ask(workload)).await?;
         Ok(match in_band(reply)? {
             Ok(note) => wire::DeleteWorkloadResponse {
                 success: true,
                 message: if note == ACCEPTED { String::new() } else { note },
                 ..Default::default()
             },
-            Err((_, why)) => {
-                wire::DeleteWorkloadResponse { error_message: why, ..Default::default() }
-            }
+            Err((code, why)) => wire::DeleteWorkloadResponse {
+                error_message: why,
+                not_found: code == RefusalCode::NotFound,
+                ..Default::default()
+            },
         })
     }
 
@@ -102,6 +105,7 @@ impl Control {
             text => Some(node_id(text)?),
         };
         let (status, attempts) = (request.status, self.settings.retry_attempts);
+        known_status(&status, shown::status_words())?;
         let sight = Sight::current();
         let workloads = self
             .handle

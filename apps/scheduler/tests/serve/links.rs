@@ -28,7 +28,7 @@ pub(crate) fn removal(epoch: u64) -> Command {
 
 fn target(node: &str, at: SocketAddr) -> Target {
     let (endpoint, host) = (Arc::from(at.to_string()), Arc::from("host-1"));
-    Target { node: NodeId::new(node).unwrap(), endpoint, host, at_rest: None }
+    Target { node: NodeId::new(node).unwrap(), endpoint, host, context: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

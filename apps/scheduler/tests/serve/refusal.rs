@@ -44,7 +44,8 @@ async fn bad_input_is_refused_and_leaves_nothing() {
 
     for id in ["", "a b"] {
         let workload_id = || id.to_owned();
-        let request = wire::DeleteWorkloadRequest { workload_id: workload_id() };
+        let request =
+            wire::DeleteWorkloadRequest { workload_id: workload_id(), ..Default::default() };
         assert_eq!(code(client.delete_workload(request).await), Code::InvalidArgument);
         let request = wire::RetryWorkloadRequest { workload_id: workload_id() };
         assert_eq!(code(client.retry_workload(request).await), Code::InvalidArgument);
@@ -59,7 +60,8 @@ async fn bad_input_is_refused_and_leaves_nothing() {
     }
     let request = wire::GetWorkloadRequest { workload_id: "web".to_owned() };
     assert_eq!(code(client.get_workload(request).await), Code::NotFound);
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request =
+        wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), ..Default::default() };
     assert!(!client.delete_workload(request).await.unwrap().into_inner().success);
     let request = wire::RetryWorkloadRequest { workload_id: "web".to_owned() };
     assert!(!client.retry_workload(request).await.unwrap().into_inner().accepted);
@@ -72,6 +74,20 @@ async fn bad_input_is_refused_and_leaves_nothing() {
     let answer = client.register_node(empty).await.unwrap().into_inner();
     assert!(!answer.accepted && answer.reason.contains("capabilities"));
 
+    let request =
+        wire::ListWorkloadsRequest { status: "Runnning".to_owned(), ..Default::default() };
+    let refused = client.list_workloads(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("\"Runnning\"; there are Pending, "), "{refused}");
+    let request = wire::ListNodesRequest { status: "up".to_owned() };
+    assert_eq!(code(client.list_nodes(request).await), Code::InvalidArgument);
+    for word in ["updating", "Deleted", "unknown"] {
+        let request = wire::ListWorkloadsRequest { status: word.to_owned(), ..Default::default() };
+        assert!(
+            client.list_workloads(request).await.is_ok(),
+            "existing clients may ask for {word}"
+        );
+    }
     let request = wire::ListEventsRequest { limit: -1, ..Default::default() };
     assert_eq!(code(client.list_events(request).await), Code::InvalidArgument);
     for key in ["", "a=b", "é"] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use persys_identity::vault::{Auth, Secret};
 use persys_identity::{Exposure, Role};
-use persys_model::command::Order;
+use persys_model::command::{Command, Order};
 use persys_model::id::SecretName;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::access_client::AccessClient;
@@ -31,6 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Site {
     async fn start() -> Self {
+        Self::with_agent(true).await
+    }
+
+    /// With an agent that can signal what runs, or one of an earlier release.
+    async fn with_agent(can_signal: bool) -> Self {
         let double = Double::start().await;
         let folder = tempfile::tempdir().unwrap();
         let bench = run(folder, &double).await;
@@ -49,7 +54,8 @@ impl Site {
         AccessClient::new(channel).put_namespace(request).await.unwrap();
         let agent = FakeAgent::start(None).await;
         let mut as_agent = bench.client(Role::Agent, "n1").await;
-        let joined = as_agent.register_node(node("n1", agent.address)).await.unwrap();
+        let joining = wire::RegisterNodeRequest { can_signal, ..node("n1", agent.address) };
+        let joined = as_agent.register_node(joining).await.unwrap();
         assert!(joined.into_inner().accepted);
         Self { double, bench, secrets, agent }
     }
@@ -114,10 +120,15 @@ impl Site {
     }
 
     async fn apply(&self, id: &str) {
+        self.apply_signalled(id, "").await;
+    }
+
+    async fn apply_signalled(&self, id: &str, signal: &str) {
         let mut request = container(id);
         let spec = request.spec.as_mut().unwrap();
         spec.metadata.insert("persys.io/namespace".to_owned(), "team-a".to_owned());
-        spec.secrets = vec![wire::SecretUse { name: "db".to_owned(), ..Default::default() }];
+        let (name, signal) = ("db".to_owned(), signal.to_owned());
+        spec.secrets = vec![wire::SecretUse { name, signal, ..Default::default() }];
         let mut client = self.bench.operator().await;
         let applied = client.apply_workload(request).await.unwrap().into_inner();
         assert!(applied.success, "{}", applied.error_message);
@@ -278,4 +289,78 @@ async fn what_was_read_outlives_the_scheduler_and_vault() {
     site.until("sealed", |view| view.problem.contains("sealed")).await;
     site.apply("web").await;
     assert_eq!(site.got("web", Result::is_ok).await.unwrap(), b"kept");
+}
+
+impl Site {
+    /// The orders that the agent got for a workload: revision, whether to run, and the value.
+    fn orders(&self, id: &str) -> Vec<(String, bool, Vec<u8>)> {
+        let commands = self.agent.notes.commands.lock().unwrap();
+        let orders = commands.iter().filter(|command| command.workload.as_str() == id);
+        let order = |command: &Command| match &command.order {
+            Order::Apply(apply) => {
+                let value = apply.secrets.get(&SecretName::fixed("db"))?.as_ref().ok()?;
+                Some((apply.revision.to_string(), apply.run, value.value.reveal().to_vec()))
+            }
+            Order::Remove { .. } => None,
+        };
+        let mut all: Vec<_> = orders.filter_map(order).collect();
+        // An order is sent again until the agent reports on it.
+        all.dedup();
+        all
+    }
+
+    /// Messages of events about new values.
+    async fn told(&self, id: &str) -> Vec<String> {
+        let mut client = self.bench.operator().await;
+        let request = wire::ListEventsRequest { workload_id: id.to_owned(), ..Default::default() };
+        let events = client.list_events(request).await.unwrap().into_inner().events;
+        let changed = events.into_iter().filter(|event| event.r#type == "SecretChanged");
+        changed.map(|event| event.reason).collect()
+    }
+
+    async fn rotate(&mut self, value: &str) {
+        let version = self.view().await.version;
+        self.double.put("secret/data/team-a/db", json!({ "password": value }));
+        self.until("rotated", |view| view.version > version).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_brings_what_is_signalled_the_new_value_under_the_same_revision() {
+    let mut site = Site::start().await;
+    site.double.put("secret/data/team-a/db", json!({"password": "first"}));
+    // The spec of a workload says more than the secret: only others are restarted.
+    let source =
+        api::VaultSource { on_change: "restart".to_owned(), ..at("team-a/db", "password") };
+    site.set("team-a", source).await.unwrap();
+    site.apply_signalled("web", "SIGHUP").await;
+    site.got("web", |value| value == &Ok(b"first".to_vec())).await.unwrap();
+    site.rotate("second").await;
+    site.got("web", |value| value == &Ok(b"second".to_vec())).await.unwrap();
+    let [(first, true, a), (second, true, b)] = &*site.orders("web") else {
+        panic!("{:?}", site.orders("web"))
+    };
+    assert_eq!((first, a.as_slice(), b.as_slice()), (second, &b"first"[..], &b"second"[..]));
+    assert_eq!(
+        site.told("web").await,
+        ["its files get the new value, and it is sent SIGHUP for db"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_restarts_what_an_older_agent_cannot_signal() {
+    let mut site = Site::with_agent(false).await;
+    site.double.put("secret/data/team-a/db", json!({"password": "first"}));
+    site.set("team-a", at("team-a/db", "password")).await.unwrap();
+    site.apply_signalled("web", "SIGHUP").await;
+    site.apply("plain").await;
+    site.got("web", |value| value == &Ok(b"first".to_vec())).await.unwrap();
+    site.rotate("second").await;
+    site.got("web", |value| value == &Ok(b"second".to_vec())).await.unwrap();
+    let runs: Vec<_> = site.orders("web").into_iter().map(|(_, run, _)| run).collect();
+    assert_eq!(runs[..2], [true, false], "it is stopped, and started when it rests");
+    let told = site.told("web").await;
+    assert!(told[0].contains("restarted") && told[0].contains("cannot signal"), "{told:?}");
+    let plain = site.orders("plain");
+    assert!(plain.iter().all(|(_, run, _)| *run), "nobody asked for that: {plain:?}");
 }

@@ -20,6 +20,7 @@ fn spec(namespace: &str, kind: impl Into<Kind>) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::from([(Arc::from(NAMESPACE_KEY), Arc::from(namespace))]),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 

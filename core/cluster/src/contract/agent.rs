@@ -1,7 +1,7 @@
 //! One contract agent, as far as this process has spoken with it. All of it may be forgotten: the World
 //! gives unfinished orders again, and the agent is asked for all it holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
@@ -11,6 +11,9 @@ use persys_model::link::Usage;
 use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
+
+use super::report::UPDATE_GRACE_MS;
+use super::told::{Told, Word};
 
 /// Questions under way at one agent.
 const MOST_ASKED: usize = 8;
@@ -32,6 +35,11 @@ pub(super) struct Copy {
     pub(super) revision: RevisionId,
     /// What it was given to run.
     pub(super) spec: Arc<Spec>,
+    /// Running or at rest.
+    pub(super) run: bool,
+    /// Time of an order to run that the agent was not seen to carry out: it may yet come to it, before it
+    /// comes to this one.
+    pub(super) start_open: Option<Millis>,
     /// Time of the last order: an answer to an earlier question may be about the time before.
     pub(super) touched: Millis,
     /// True once the agent said that it has this version.
@@ -40,6 +48,8 @@ pub(super) struct Copy {
     pub(super) last: Option<State>,
     /// True if the attempt before failed: the agent says so until it comes to the order.
     pub(super) failed_before: bool,
+    /// True if the agent refused the order: it does not come to it by itself.
+    pub(super) refused: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
     /// The version that runs on because the agent refused this one.
@@ -121,6 +131,9 @@ pub(super) struct Agent {
     pub(super) watches: BTreeMap<WorkloadId, Watch>,
     /// Removals that were proved, with their time, until a later list is in.
     pub(super) removed: BTreeMap<WorkloadId, Millis>,
+    /// Workloads of which it has another version than the record, by its last list: its heartbeats, which
+    /// name no version, are about that one.
+    pub(super) strays: BTreeSet<WorkloadId>,
     pub(super) list: Listing,
     /// Questions in a row without an answer.
     pub(super) unanswered: u32,
@@ -167,15 +180,32 @@ impl Agent {
 
     /// True if the order for its version is so fresh that the agent may not have come to it.
     pub(super) fn is_coming(&self, workload: &WorkloadId, grace_ms: u64, now: Millis) -> bool {
-        let fresh = |copy: &Copy| !copy.reached && now.since(copy.touched) < grace_ms;
+        let fresh =
+            |copy: &Copy| !copy.refused && !copy.reached && now.since(copy.touched) < grace_ms;
         self.copies.get(workload).is_some_and(fresh)
     }
 
     /// The agent says that it has the version it was given.
-    pub(super) fn reached(&mut self, workload: &WorkloadId) {
+    pub(super) fn reached(&mut self, workload: &WorkloadId, told: &Told) {
         if let Some(copy) = self.copies.get_mut(workload) {
-            copy.reached = true;
+            copy.reached |= told.run.is_none_or(|run| run == copy.run);
+            if told.word == Word::Running || told.run == Some(true) {
+                copy.start_open = None;
+            }
         }
+    }
+
+    /// The order to run before the one that is to be given, if the agent may yet come to it.
+    pub(super) fn open_start(&self, workload: &WorkloadId, run: bool) -> Option<Millis> {
+        let copy = self.copies.get(workload).filter(|_| !run)?;
+        let own = (copy.run && !copy.reached && !copy.refused).then_some(copy.touched);
+        own.or(copy.start_open)
+    }
+
+    /// True if a workload that rests may be started once more, by an order that was given before.
+    pub(super) fn may_yet_start(&self, workload: &WorkloadId, now: Millis) -> bool {
+        let open = self.copies.get(workload).and_then(|copy| copy.start_open);
+        open.is_some_and(|at| now.since(at) < UPDATE_GRACE_MS)
     }
 
     /// A question was answered.

@@ -53,7 +53,7 @@ pub(super) fn heard(
         }
         return news.reports.push(report(workload, epoch, state));
     }
-    if agent.watches.contains_key(workload) {
+    if agent.watches.contains_key(workload) || agent.strays.contains(workload) {
         return;
     }
     let last = agent.copies.get(workload).and_then(|copy| copy.last.as_ref());

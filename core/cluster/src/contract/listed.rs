@@ -48,6 +48,9 @@ pub(super) fn listed(
             }
             if here.is_other(told) {
                 let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
+                if !here.is_open() && !coming {
+                    agent.strays.insert(workload.clone());
+                }
                 let (epoch, state) = match (here.is_open() && holds, coming) {
                     (true, _) => (epoch, State::Pending),
                     (false, true) => (epoch, last.unwrap_or(State::Unknown)),
@@ -57,7 +60,8 @@ pub(super) fn listed(
                 };
                 return made(report(workload, epoch, state), run);
             }
-            agent.reached(workload);
+            agent.reached(workload, told);
+            agent.strays.remove(workload);
             let amiss = matches!(told.meaning(&here.spec, run), Meaning::Amiss { .. });
             let failed = matches!(last, Some(State::Failed(_)));
             let open = here.is_under_way();
@@ -70,7 +74,14 @@ pub(super) fn listed(
                 (true, Some(last)) => last,
                 _ => raw(told, &here.spec, run),
             };
-            made(report(workload, epoch, state), run)
+            if !run && agent.may_yet_start(workload, now) {
+                return made(report(workload, epoch, State::Pending), run);
+            }
+            // An agent that keeps it running is told once more to have it rest.
+            let keeps = !run && told.run == Some(true);
+            let coming = agent.is_coming(workload, UPDATE_GRACE_MS, now);
+            let confirmed = !keeps || (holds && coming);
+            made(Report { confirmed, ..report(workload, epoch, state) }, run)
         }
         Wanted::Gone { epoch, placed: true } => {
             let confirmed = agent.watches.get(workload).is_some_and(|watch| watch.epoch == epoch);

@@ -43,6 +43,10 @@ pub use told::{Told, Word, has_data, says_gone};
 /// overdue.
 const PATIENCE_MS: u64 = 120_000;
 
+/// Said of a copy that can be neither removed nor stopped.
+const UNKNOWN_COPY: &str = "its version is not known here, and its agent would delete its data with it: \
+                            remove it on its node";
+
 /// All contract agents of a cluster, as this process has spoken with them.
 #[derive(Debug)]
 pub struct ContractAgents {
@@ -63,6 +67,17 @@ pub enum Deed {
     Delete,
     /// None: this is the answer.
     Nothing(Answer),
+}
+
+/// What the World knows of a workload beside the order about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OrderContext {
+    /// The copy on the node at rest, in the version it was last given: for a removal that must keep the
+    /// data.
+    pub at_rest: Option<Apply>,
+    /// True for a removal if the node is to have the workload again by a later decision. An agent of ours
+    /// tells the two apart by their numbers; one of the contract would carry out both, in any order.
+    pub superseded: bool,
 }
 
 /// The agent's answer to a deed. A call without an answer is not told here: the World hears that its
@@ -163,13 +178,13 @@ impl ContractAgents {
         }
     }
 
-    /// The call for an order. `at_rest` is [`World::at_rest`](crate::world::World::at_rest) of its
-    /// workload, for a removal that must keep the data.
+    /// The call for an order. `context` is
+    /// [`World::context_of`](crate::world::World::context_of) it when it was given.
     pub fn order(
         &mut self,
         node: &NodeId,
         command: &Command,
-        at_rest: Option<&Apply>,
+        context: &OrderContext,
         now: Millis,
     ) -> Deed {
         let (workload, epoch) = (&command.workload, command.epoch);
@@ -181,6 +196,11 @@ impl ContractAgents {
         if VolumeKey::ordered_by(workload).is_some() {
             return Deed::Nothing(Answer::Removed { epoch });
         }
+        if context.superseded {
+            return Deed::Nothing(Answer::Accepted);
+        }
+        let at_rest = context.at_rest.as_ref();
+        let next_at = now.plus(self.poll_ms);
         let agent = self.agent(node);
         if let Some(watch) = agent.watches.get(workload)
             && watch.epoch == epoch
@@ -206,8 +226,14 @@ impl ContractAgents {
                 let (spec, secrets) = (Arc::clone(spec), Arc::default());
                 Deed::StopInstead(Apply { revision, run: false, pause: false, spec, secrets })
             }
-            // Nobody knows what it is, so its data is left alone. A list shows it as an orphan.
-            (None, _) => Deed::Nothing(Answer::Removed { epoch }),
+            (None, _) => {
+                // Nobody knows what it is: it is left alone until its agent says that it is gone or has
+                // ended.
+                let mut watch = Watch::new(epoch, Awaits::Stopped, now, next_at);
+                watch.trouble = Some(Failure::new(FailureReason::RuntimeError, UNKNOWN_COPY));
+                agent.watches.insert(workload.clone(), watch);
+                Deed::Nothing(Answer::Accepted)
+            }
         }
     }
 
@@ -230,6 +256,7 @@ impl ContractAgents {
         let mut copy = |apply: &Apply| {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
             let failed_before = agent.failed_before(&workload, epoch);
+            let start_open = agent.open_start(&workload, apply.run);
             let (reached, last, amiss_since) = (false, None, None);
             // An order that was refused changed nothing: what ran before runs on.
             let before = agent.copies.get(&workload).filter(|_| refused.is_some());
@@ -241,14 +268,18 @@ impl ContractAgents {
                 epoch,
                 revision,
                 spec,
+                run: apply.run,
+                start_open,
                 touched: now,
                 reached,
                 last,
                 failed_before,
+                refused: refused.is_some(),
                 amiss_since,
                 kept,
             };
             agent.copies.insert(workload.clone(), copy);
+            agent.strays.remove(&workload);
         };
         let awaits = match (deed, refused) {
             (Deed::Nothing(answer), _) => return answer.clone(),

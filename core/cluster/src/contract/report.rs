@@ -229,6 +229,7 @@ impl ContractAgents {
             agent.no_list(poll_ms, now);
             return None;
         };
+        agent.strays.clear();
         let mut held = BTreeMap::new();
         for told in list {
             if let Some(one) = listed(world, node, agent, told, (asked, now)) {
@@ -240,8 +241,10 @@ impl ContractAgents {
             let Wanted::Here { epoch, run, .. } = world.wanted_on(node, workload) else { continue };
             let unlisted = !copy.reached && copy.touched.plus(UNLISTED_GRACE_MS) > asked;
             let lately = unlisted || copy.touched >= asked;
-            if lately && copy.epoch == epoch && !held.contains_key(workload) {
-                let state = copy.last.clone().unwrap_or(State::Pending);
+            if (lately || !run) && copy.epoch == epoch && !held.contains_key(workload) {
+                // What is to rest rests where nothing is.
+                let otherwise = if lately { State::Pending } else { State::Stopped };
+                let state = copy.last.clone().filter(|_| lately).unwrap_or(otherwise);
                 let report = report(workload, epoch, state);
                 let (revision, spec) = (copy.revision.clone(), None);
                 held.insert(workload.clone(), Held { report, revision, run, pause: false, spec });
@@ -286,7 +289,10 @@ fn leaving(
 ) -> bool {
     let done = match (told, &watch.awaits) {
         (None, _) => true,
-        (Some(told), Awaits::Stopped) => told.has_ended(),
+        (Some(told), Awaits::Stopped) => {
+            agent.reached(workload, told);
+            told.has_ended() && !agent.may_yet_start(workload, now)
+        }
         (Some(_), Awaits::Applied | Awaits::Refused(_) | Awaits::Removed) => false,
     };
     let epoch = watch.epoch;
@@ -341,16 +347,23 @@ fn standing(
     if here.is_other(told) {
         // The agent still has the version before; an update that is not under way is a drift.
         if here.is_open() {
-            tell(agent, State::Pending, true);
+            // A stop that was refused, or accepted long ago and forgotten, is ordered again.
+            let coming = !watch.refused && now.since(watch.since) < PATIENCE_MS;
+            tell(agent, State::Pending, here.run || coming);
             return here.is_under_way();
         }
         if agent.is_coming(workload, UPDATE_GRACE_MS, now) {
             return true;
         }
-        agent.list.wanted |= agent.callable;
+        // After a refusal the next regular list is soon enough.
+        agent.list.wanted |= agent.callable && !watch.refused;
         return false;
     }
-    agent.reached(workload);
+    agent.reached(workload, told);
+    if !here.run && agent.may_yet_start(workload, now) {
+        tell(agent, State::Pending, true);
+        return true;
+    }
     let overdue = now.since(watch.since) >= PATIENCE_MS;
     match told.meaning(&here.spec, here.run) {
         Meaning::Missing => false,

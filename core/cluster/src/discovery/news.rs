@@ -159,6 +159,7 @@ impl Touched {
             Happening::MassFailureBrake { .. }
             | Happening::NodeTrouble { .. }
             | Happening::WorkloadDelayed { .. }
+            | Happening::SecretChanged { .. }
             | Happening::Drift { .. }
             | Happening::Volume { .. } => {}
         }

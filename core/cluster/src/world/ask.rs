@@ -24,7 +24,7 @@ impl World {
     pub(super) fn ask(&mut self, request: RequestId, ask: Ask) {
         match ask {
             Ask::Apply { workload, spec, revision, desired } => match desired {
-                Desired::Deleted => self.ask_delete(request, &workload),
+                Desired::Deleted => self.ask_delete(request, &workload, true),
                 Desired::Running | Desired::Paused | Desired::Stopped => {
                     match self.workload_by_id.get(&workload).copied() {
                         Some(at) => {
@@ -36,10 +36,11 @@ impl World {
             },
             Ask::Rollback(asked) => self.ask_rollback(request, asked),
             Ask::Planned(plan, ask) => self.ask_planned(request, &plan, *ask),
-            Ask::Delete(workload) => self.ask_delete(request, &workload),
+            Ask::Delete(workload) => self.ask_delete(request, &workload, true),
+            Ask::DeleteWithVolumes(workload) => self.ask_delete(request, &workload, false),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
             Ask::Resume(workload) => self.ask_resume(request, &workload),
-            Ask::Keep(entry) => self.keep(request, entry),
+            Ask::Keep(entry) => self.keep(request, &entry),
             Ask::Forget(key) => self.forget(request, &key),
             Ask::Redeem(claim) => self.redeem(request, &claim),
             // Written down before it gets here.
@@ -80,7 +81,7 @@ impl World {
         let wall = self.now.wall;
         let phase = if desired.is_up() { Phase::Pending } else { Phase::Stopped };
         let (code, version) = (ReasonCode::Submitted, revision.clone());
-        let data_on = spec.adopt_on();
+        let data_on = spec.adopt_on().or_else(|| self.take_stack_volumes(&id, &spec));
         let at = self.insert_workload(
             Workload {
                 id: id.clone(),
@@ -321,7 +322,7 @@ impl World {
         }
     }
 
-    fn ask_delete(&mut self, request: RequestId, id: &WorkloadId) {
+    fn ask_delete(&mut self, request: RequestId, id: &WorkloadId, keep_volumes: bool) {
         let Some(at) = self.workload_by_id.get(id).copied() else {
             let why = format!("there is no workload {id}");
             return self.refuse(request, RefusalCode::NotFound, why);
@@ -337,10 +338,13 @@ impl World {
         let left = self.left_running(at);
         self.touch_intent(at);
         self.spare_shared_data(id);
+        let kept = self.keep_stack_volumes(at, keep_volumes);
         self.waiting.leave(at, &mut self.workloads);
         self.set_phase(at, Phase::Deleting, ReasonCode::DeleteRequested, "", None);
         self.settle(at);
-        self.done(request, left.as_deref().unwrap_or(ACCEPTED));
+        let notes: Vec<String> = left.into_iter().chain(kept).collect();
+        let notes = notes.join("; ");
+        self.done(request, if notes.is_empty() { ACCEPTED } else { &notes });
     }
 
     /// What a deletion leaves behind for now: copies on nodes that do not answer.

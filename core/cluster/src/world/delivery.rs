@@ -387,15 +387,17 @@ impl World {
         true
     }
 
-    /// True if the attempt that timed out may come to its end after all: its node has not given it up.
+    /// True if the attempt that ended may come to run after all: its node has not given it up, or has an
+    /// agent of the plain contract, which starts again by itself what it says has failed.
     pub(super) fn may_still_start(&self, at: WorkloadIndex) -> bool {
         let Some(slot) = self.workloads.get(at.0) else { return false };
         let Some(place) = slot.assignment.place.as_ref() else { return false };
-        let unheard = self.node_at(&place.node).and_then(|node| self.nodes.get(node.0));
-        let unheard = unheard.is_some_and(|node| !node.known);
+        let node = self.node_at(&place.node).and_then(|node| self.nodes.get(node.0));
+        let unheard = node.is_some_and(|node| !node.known);
         match slot.seen.as_ref().filter(|report| report.epoch == place.epoch) {
             Some(report) => match report.state {
-                State::Failed(_) | State::Completed => false,
+                State::Failed(_) => node.is_some_and(|node| node.node.facts.is_contract()),
+                State::Completed => false,
                 State::Pending
                 | State::Running
                 | State::Restarting(_)
@@ -408,12 +410,17 @@ impl World {
         }
     }
 
-    /// A retry is due and no new decision finds room: the one that timed out goes on where it is, with
-    /// its room, so that nothing starts there unseen.
+    /// A retry is due and no new decision finds room: the one that ended goes on where it is, with its
+    /// room, so that nothing starts there unseen.
     pub(super) fn resume_attempt(&mut self, at: WorkloadIndex) {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let Some(place) = &slot.assignment.place else { return };
-        let message = format!("on {}, by the decision that timed out", place.node);
+        let message = format!("on {}, by the decision before", place.node);
+        let failed = slot.seen.take_if(|seen| matches!(seen.state, State::Failed(_))).is_some();
+        if failed {
+            // Its node is told once more, and what it says from now on is about that.
+            slot.told = None;
+        }
         slot.attempt.moved(self.now.mono);
         self.set_phase(at, Phase::Starting, ReasonCode::RetryDue, &message, None);
         self.join_waiting(at);

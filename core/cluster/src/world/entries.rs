@@ -29,10 +29,10 @@ fn outdated(before: &Entry, after: &Entry) -> Option<String> {
 
 impl World {
     /// Keeps a record, in place of the one that has its key.
-    pub(super) fn keep(&mut self, request: RequestId, entry: Arc<Entry>) {
+    pub(super) fn keep(&mut self, request: RequestId, entry: &Arc<Entry>) {
         let key = entry.key();
         let before = self.entries.get(&key);
-        if before.is_some_and(|before| *before == entry) {
+        if before.is_some_and(|before| before == entry) {
             self.mark(Mark::Idempotent);
             return self.done(request, "nothing to change");
         }
@@ -40,28 +40,21 @@ impl World {
             let why = format!("there are {MOST_ENTRIES} of this kind already: {}", key.kind.word());
             return self.refuse(request, RefusalCode::Exhausted, why);
         }
-        if let Some(why) = before.and_then(|before| outdated(before, &entry)) {
+        if let Some(why) = before.and_then(|before| outdated(before, entry)) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
-        if let Some((code, why)) = self.dangling(&entry) {
+        if let Some((code, why)) = self.dangling(entry) {
             return self.refuse(request, code, why);
         }
-        if let Some(why) = self.cannot_enter_shadow(&entry) {
+        if let Some(why) = self.cannot_enter_shadow(entry) {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         let before = self.entries.get(&key);
         let what = if before.is_some() { "change" } else { "make" };
-        let secret = match &*entry {
-            Entry::Secret(secret) => Some((secret.namespace.clone(), secret.name.clone())),
-            Entry::Namespace(_)
-            | Entry::Binding(_)
-            | Entry::UserToken(_)
-            | Entry::JoinToken(_)
-            | Entry::Revocation(_) => None,
-        };
-        self.put_entry(entry);
-        if let Some((namespace, secret)) = secret {
-            self.secret_was_set(&namespace, &secret);
+        let before = before.map(Arc::clone);
+        self.put_entry(Arc::clone(entry));
+        if let Entry::Secret(secret) = &**entry {
+            self.secret_was_set(secret, before.as_deref());
         }
         self.entry_happened(what, &key);
         self.done(request, "accepted");

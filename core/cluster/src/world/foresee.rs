@@ -103,7 +103,10 @@ impl World {
         let Some(spec) = spec.filter(|_| refusal.is_none()) else {
             return Foreseen { action, refusal, node: None, judged: None };
         };
-        let wanted = imagined(id, spec, slot);
+        let mut wanted = imagined(id, spec, slot);
+        if let Some(home) = self.home_of_stack(id, spec).filter(|_| slot.is_none()) {
+            Arc::make_mut(&mut wanted.assignment).data_on = Some(home);
+        }
         let judged = self.judge_slot(&wanted, most);
         Foreseen { action, refusal, node: self.would_go_to(&wanted), judged: Some(judged) }
     }

@@ -66,6 +66,7 @@ impl World {
             | Ask::Rollback(_)
             | Ask::Planned(..)
             | Ask::Delete(_)
+            | Ask::DeleteWithVolumes(_)
             | Ask::Retry(_)
             | Ask::Resume(_)
             | Ask::Keep(_)
@@ -308,7 +309,7 @@ impl World {
                     self.orphan_leaves(at, id, spec);
                 }
                 let reserved = held.spec.map(|spec| spec.resources.clone()).unwrap_or_default();
-                self.dig(Grave { workload, node, epoch, reserved });
+                self.dig(Grave { workload, node, epoch, reserved, version: None });
                 self.close_unit();
                 self.done(request, "accepted");
             }
@@ -350,6 +351,7 @@ impl World {
             reserved: if held.run { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
+            values: BTreeMap::new(),
             shadow: false,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());

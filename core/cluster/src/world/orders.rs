@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use persys_model::assignment::{Grave, ReasonCode};
+use persys_model::assignment::{Grave, ReasonCode, Version};
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
@@ -338,10 +338,12 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(place) = slot.assignment.place.clone() else { return };
         let workload = slot.workload.id.clone();
+        let (revision, spec) = slot.ordered(&place);
+        let version = self.version_at(&place.node, || Version { revision, spec });
         self.mark(Mark::BuriedAway);
         self.drop_place(at);
         let epoch = self.draw_epoch(Some(place.epoch));
-        let grave = Grave { workload, node: place.node, epoch, reserved: place.reserved };
+        let grave = Grave { workload, node: place.node, epoch, reserved: place.reserved, version };
         self.dig(grave);
     }
 
@@ -350,12 +352,24 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let workload = slot.workload.id.clone();
         let formers = slot.assignment.former.clone();
+        let last = Version {
+            revision: slot.workload.revision.clone(),
+            spec: Arc::clone(&slot.workload.spec),
+        };
         for (node, former) in formers {
             self.drop_former(at, &node);
             // The copy was to go without its data. That is another decision now, and so is its proof.
             let (epoch, reserved) = (self.draw_epoch(Some(former.epoch)), former.reserved);
-            self.dig(Grave { workload: workload.clone(), node, epoch, reserved });
+            let version = self.version_at(&node, || last.clone());
+            self.dig(Grave { workload: workload.clone(), node, epoch, reserved, version });
         }
+    }
+
+    /// The version a grave on this node has to keep: an agent of the plain contract cannot remove a copy
+    /// and leave its data, so it is told to stop it.
+    fn version_at(&self, node: &NodeId, version: impl FnOnce() -> Version) -> Option<Version> {
+        let slot = self.nodes.get(self.node_at(node)?.0)?;
+        slot.node.facts.is_contract().then(version)
     }
 
     /// A node no longer has a grave of this name.
@@ -379,6 +393,7 @@ impl World {
             if grave.reserved < earlier.reserved {
                 grave.reserved = earlier.reserved.clone();
             }
+            grave.version = grave.version.or_else(|| earlier.version.clone());
         }
         self.index.take(at, &grave.reserved, &[]);
         let grave = Arc::new(grave);

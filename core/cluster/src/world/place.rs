@@ -84,6 +84,7 @@ impl World {
         let epoch = self.draw_epoch(previous);
         let Some(slot) = self.workloads.get(at.0) else { return };
         let (shadow, ports) = self.shadow_and_ports(slot);
+        let values = self.values_of(&slot.workload.spec);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let place = Place {
             node: node_id.clone(),
@@ -93,6 +94,7 @@ impl World {
             reserved: slot.workload.spec.resources.clone(),
             ports,
             version: None,
+            values,
             shadow,
         };
         if !self.settings.zoo.has(Bug::NoReservation) {
@@ -210,6 +212,7 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let Some(before) = slot.assignment.place.clone() else { return };
         let (shadow, ports) = self.shadow_and_ports(slot);
+        let values = self.values_of(&slot.workload.spec);
         let epoch = self.draw_epoch(Some(before.epoch));
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let (generation, spec) = (slot.workload.generation, Arc::clone(&slot.workload.spec));
@@ -218,6 +221,7 @@ impl World {
         place.epoch = epoch;
         place.generation = generation;
         place.paused = paused;
+        place.values = values;
         if run.is_some() {
             place.reserved = spec.resources.clone();
             place.ports = ports;
@@ -403,6 +407,10 @@ impl World {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let phase = slot.assignment.phase;
         if phase == Phase::Backoff && self.may_still_start(at) {
+            if slot.retry_due.is_some_and(|due| due > self.now.mono) {
+                self.join_waiting(at);
+                return;
+            }
             return self.resume_attempt(at);
         }
         if phase == Phase::Backoff {

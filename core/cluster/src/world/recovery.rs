@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode};
 use persys_model::event::Happening;
+use persys_model::failure::Failure;
 use persys_model::history::{History, HistoryChange};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, State};
@@ -391,20 +392,13 @@ impl World {
             reserved: if holds { resources } else { resources.at_rest() },
             ports: spec.host_ports(),
             version: None,
+            // Nobody knows: an agent tells what runs only of values that differ from those it holds.
+            values: BTreeMap::new(),
             shadow: false,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let wall = self.now.wall;
-        let failure = match &held.report.state {
-            State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
-            State::Pending
-            | State::Running
-            | State::Paused
-            | State::Unresponsive
-            | State::Stopped
-            | State::Completed
-            | State::Unknown => None,
-        };
+        let failure = failure_in(&held.report.state);
         let message = Arc::from(format!("from what {node} holds"));
         let reason = Reason { code: ReasonCode::Recovered, message, failure, since: wall };
         let workload = Workload {
@@ -434,6 +428,19 @@ impl World {
         self.happen(recovered(id, None, Some(phase), Some((node.clone(), held.report.epoch))));
         self.close_unit();
         self.mark_dirty(at);
+    }
+}
+
+fn failure_in(state: &State) -> Option<Failure> {
+    match state {
+        State::Failed(failure) | State::Restarting(failure) => Some(failure.clone()),
+        State::Pending
+        | State::Running
+        | State::Paused
+        | State::Unresponsive
+        | State::Stopped
+        | State::Completed
+        | State::Unknown => None,
     }
 }
 

@@ -120,7 +120,13 @@ impl World {
             }
             FailureStage::Start => format!("trying again will not help: {}", failure.message),
         };
-        self.keep_retry(at, Some(retry));
+        // What gave up may be the version before the one that is wanted: that one begins anew.
+        let slot = self.workloads.get(at.0);
+        let wanted = slot.is_some_and(|slot| {
+            let place = slot.assignment.place.as_ref();
+            place.is_none_or(|place| place.generation == slot.workload.generation)
+        });
+        self.keep_retry(at, wanted.then_some(retry));
         if let Some(slot) = self.workloads.get_mut(at.0) {
             slot.retry_due = None;
             slot.healthy_since = None;

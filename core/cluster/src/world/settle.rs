@@ -75,7 +75,8 @@ impl World {
                 }
                 Action::AwaitFormers => return self.await_formers(at),
                 Action::Reissue => tried.update |= !self.reissue(at),
-                Action::Repause => self.repause(at),
+                Action::Repause => self.decide_anew_here(at),
+                Action::Refresh => self.refresh(at),
                 Action::GoBack => self.go_back_late(at),
                 Action::EndLeftover => self.retire(at),
                 Action::Believe(word) => {
@@ -147,6 +148,7 @@ impl World {
             leftover_runs: self.leftover_runs(slot),
             update_due: self.update_due(slot),
             shadow_differs: self.shadow_differs(slot),
+            values_differ: !self.changed_secrets(slot).is_empty(),
             overdue: self.is_overdue(at),
             accepted: seen.is_some() || self.has_accepted(at),
             order_open: slot.attempt.is_open(),

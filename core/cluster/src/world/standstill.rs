@@ -93,13 +93,11 @@ impl World {
         seen.trouble.as_ref().map(|failure| failure.message.to_string())
     }
 
-    /// A new decision for what its place runs, in which only the pause differs.
-    pub(super) fn repause(&mut self, at: WorkloadIndex) {
-        let Some(before) =
-            self.workloads.get(at.0).and_then(|slot| Some(slot.assignment.place.as_ref()?.epoch))
-        else {
-            return;
-        };
+    /// A new decision for what its place runs, in which only the pause and values of secrets differ.
+    pub(super) fn decide_anew_here(&mut self, at: WorkloadIndex) {
+        let Some(slot) = self.workloads.get(at.0) else { return };
+        let Some(place) = &slot.assignment.place else { return };
+        let (before, values) = (place.epoch, self.values_of(&slot.ordered(place).1));
         let epoch = self.draw_epoch(Some(before));
         let now = self.now.mono;
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
@@ -107,6 +105,7 @@ impl World {
         if let Some(place) = Arc::make_mut(&mut slot.assignment).place.as_mut() {
             place.epoch = epoch;
             place.paused = paused;
+            place.values = values;
         }
         slot.told = None;
         slot.seen = None;

@@ -187,6 +187,8 @@ impl World {
             self.conflict_with(id, asked, volume)
         };
         let found: Vec<_> = spec.managed_volumes().iter().filter_map(conflict).collect();
+        let found = found.into_iter().chain(self.stack_volume_conflict(id, spec));
+        let found: Vec<_> = found.collect();
         (!found.is_empty()).then(|| found.join("; "))
     }
 
@@ -282,7 +284,7 @@ impl World {
     fn cannot_store(&self, key: &VolumeKey, node: Option<&NodeId>) -> Option<String> {
         let driver = key.driver.name();
         match (key.driver, node) {
-            (VolumeDriver::Local, Some(node)) => {
+            (VolumeDriver::Local | VolumeDriver::Compose, Some(node)) => {
                 let slot = self.node_at(node).and_then(|at| self.nodes.get(at.0));
                 let Some(slot) = slot else { return Some(format!("there is no node {node}")) };
                 let stores = slot.node.facts.drivers.contains(&driver);
@@ -329,7 +331,13 @@ impl World {
         for at in &holders {
             let epoch = self.draw_epoch(None);
             let (workload, node) = (key.order_id(), self.node_id(*at));
-            self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
+            self.dig(Grave {
+                workload,
+                node,
+                epoch,
+                reserved: Resources::default(),
+                version: None,
+            });
         }
         let mut volume = Volume::clone(&volume);
         volume.phase = VolumePhase::Deleting;

@@ -146,7 +146,7 @@ impl World {
         for key in keys {
             let asked = named.get(&key);
             let spots = self.spots_of(id, &key);
-            let uses = asked.is_some() || !spots.is_empty();
+            let uses = asked.is_some() || !spots.is_empty() || self.is_of_stack(id, &key);
             self.move_spots(id, &key, asked, &spots);
             self.name_user(id, &key, asked);
             if uses && self.volumes.get(&key).is_some() {
@@ -253,7 +253,7 @@ impl World {
         };
         let slot = self.workload_by_id.get(id).and_then(|at| self.workloads.get(at.0));
         let has = self.volumes.spots(key).any(|one| one.workload == *id);
-        if slot.is_some() && (asked.is_some() || has) {
+        if slot.is_some() && (asked.is_some() || has || self.is_of_stack(id, key)) {
             volume.users.insert(id.clone());
         } else {
             volume.users.remove(id);
@@ -417,7 +417,13 @@ impl World {
             for at in self.who_deletes(&volume) {
                 let epoch = self.draw_epoch(None);
                 let (workload, node) = (key.order_id(), self.node_id(at));
-                self.dig(Grave { workload, node, epoch, reserved: Resources::default() });
+                self.dig(Grave {
+                    workload,
+                    node,
+                    epoch,
+                    reserved: Resources::default(),
+                    version: None,
+                });
             }
         }
     }

@@ -141,6 +141,7 @@ impl World {
                 | Action::Repause
                 | Action::GoBack
                 | Action::EndLeftover
+                | Action::Refresh
                 | Action::Order
                 | Action::ReportOverdue
                 | Action::TimeOut

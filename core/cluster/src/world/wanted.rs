@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use persys_model::command::Apply;
+use persys_model::assignment::Version;
+use persys_model::command::{Apply, Command, Order};
 use persys_model::event::Happening;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::mode::Mode;
@@ -14,7 +15,7 @@ use persys_model::workload::Desired;
 
 use super::World;
 use super::slots::WorkloadIndex;
-use crate::contract::has_data;
+use crate::contract::{OrderContext, has_data};
 
 /// The wish for one workload on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +71,30 @@ impl World {
         Wanted::Here { epoch, revision, spec, run, phase }
     }
 
-    /// A workload at rest, as its user last described it: an order for agents that cannot remove a copy
-    /// and keep its data.
-    pub fn at_rest(&self, workload: &WorkloadId) -> Option<Apply> {
-        let slot = self.workload_by_id.get(workload).and_then(|at| self.workloads.get(at.0))?;
-        let (revision, spec) = (slot.workload.revision.clone(), Arc::clone(&slot.workload.spec));
+    /// All that a contract agent's order needs beside itself.
+    pub fn context_of(&self, node: &NodeId, command: &Command) -> OrderContext {
+        let removes = matches!(command.order, Order::Remove { .. });
+        let superseded = removes
+            && matches!(
+                self.wanted_on(node, &command.workload),
+                Wanted::Here { epoch, .. } if epoch > command.epoch
+            );
+        OrderContext { at_rest: self.at_rest(node, &command.workload), superseded }
+    }
+
+    /// The copy of a workload on a node, at rest, as it was last described: an order for agents that
+    /// cannot remove a copy and keep its data.
+    fn at_rest(&self, node: &NodeId, workload: &WorkloadId) -> Option<Apply> {
+        let there = self.node_at(node).and_then(|at| self.nodes.get(at.0));
+        let buried = there.and_then(|slot| slot.graves.get(workload));
+        let Version { revision, spec } = match buried {
+            Some(grave) => grave.version.clone()?,
+            None => {
+                let at = self.workload_by_id.get(workload)?;
+                let workload = &self.workloads.get(at.0)?.workload;
+                Version { revision: workload.revision.clone(), spec: Arc::clone(&workload.spec) }
+            }
+        };
         Some(Apply { revision, run: false, pause: false, spec, secrets: Arc::default() })
     }
 

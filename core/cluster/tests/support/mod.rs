@@ -63,6 +63,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }
@@ -79,6 +80,7 @@ pub fn container(cpu: u64, memory: u64) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 

@@ -17,7 +17,7 @@ mod process;
 mod run;
 mod secrets;
 mod service;
-mod value;
+pub(crate) mod value;
 mod whole;
 
 use std::collections::BTreeMap;

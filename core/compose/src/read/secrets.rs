@@ -1,6 +1,6 @@
 //! Secrets: of the cluster, by name. A file has none of its own, and none beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::mounts::add;
 use super::network::named;
@@ -11,6 +11,7 @@ use crate::finding::Place;
 use crate::grammar::absolute_path;
 use crate::limits::ENTRIES;
 use crate::service::{Mount, MountSource, SecretFile};
+use crate::signal::{SIGNAL_KEY, Signal};
 use crate::yaml::{Node, Value};
 
 const NOT_EXTERNAL: &str = "is not external: put the value into the cluster with `persys secret \
@@ -20,22 +21,31 @@ const FOLDER: &str = "/run/secrets";
 /// Largest number of a user or group.
 const MOST_ID: u64 = 0x7fff_fffe;
 
-/// The secrets of the file: under which name the cluster has each.
-pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, String> {
-    let all = named(at, node, "is not a secret's name", one);
-    let name = |(name, given): (String, Option<String>)| (name.clone(), given.unwrap_or(name));
-    all.into_iter().map(name).collect()
+/// A secret of the file.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    /// The cluster's name for it, if that is another.
+    name: Option<String>,
+    signal: Option<Signal>,
 }
 
-#[expect(clippy::option_option, reason = "outer: well formed; inner: another name is given")]
-fn one(at: &Place<'_>, node: &Node) -> Option<Option<String>> {
-    let (mut external, mut name) = (false, None);
+/// The secrets of the file.
+pub(super) fn all(at: &Place<'_>, node: &Node) -> BTreeMap<String, Declared> {
+    named(at, node, "is not a secret's name", one)
+}
+
+fn one(at: &Place<'_>, node: &Node) -> Option<Declared> {
+    let (mut external, mut name, mut signal) = (false, None, None);
     for entry in value::map(at, node, ENTRIES)? {
         let (here, node) = (at.key(&entry.key, entry.line), &entry.value);
         match entry.key.as_str() {
             "external" => external = value::truth(&here, node)?,
             "name" => name = value::text(&here, node),
             "labels" => here.ignored("nothing here reads them"),
+            SIGNAL_KEY => match Signal::of(&value::text(&here, node)?) {
+                Ok(known) => signal = Some(known),
+                Err(why) => return here.refuse(why),
+            },
             "file" | "environment" | "content" | "driver" | "driver_opts" | "template_driver" => {
                 return here.refuse(NOT_EXTERNAL);
             }
@@ -43,7 +53,7 @@ fn one(at: &Place<'_>, node: &Node) -> Option<Option<String>> {
             key => return here.refuse(super::unknown("a secret", key, ["external", "name"])),
         }
     }
-    if external { Some(name) } else { at.refuse(NOT_EXTERNAL) }
+    if external { Some(Declared { name, signal }) } else { at.refuse(NOT_EXTERNAL) }
 }
 
 /// The secrets a service sees.
@@ -110,13 +120,18 @@ fn mode(at: &Place<'_>, node: &Node) -> Option<u32> {
 }
 
 /// What services name must be among the file's secrets, and is found under the cluster's name.
-pub(super) fn settle(drafts: &mut [Draft<'_>], secrets: &BTreeMap<String, String>) {
+pub(super) fn settle(drafts: &mut [Draft<'_>], secrets: &BTreeMap<String, Declared>) {
     for draft in drafts {
         let mut unknown = Vec::new();
         for mount in &mut draft.service.mounts {
             let MountSource::Secret(secret) = &mut mount.source else { continue };
             match secrets.get(&secret.name) {
-                Some(name) => secret.name.clone_from(name),
+                Some(declared) => {
+                    secret.signal = declared.signal;
+                    if let Some(name) = &declared.name {
+                        secret.name.clone_from(name);
+                    }
+                }
                 None => unknown.push(secret.name.clone()),
             }
         }
@@ -139,6 +154,23 @@ impl Document {
             | MountSource::Bind { .. }
             | MountSource::Tmpfs { .. } => None,
         })
+    }
+
+    /// The signals that each service gets when these secrets change.
+    #[must_use]
+    pub fn signals(&self, changed: impl Fn(&str) -> bool) -> BTreeMap<&str, BTreeSet<Signal>> {
+        let mut signals: BTreeMap<&str, BTreeSet<Signal>> = BTreeMap::new();
+        for (name, service) in &self.services {
+            for mount in &service.mounts {
+                if let MountSource::Secret(secret) = &mount.source
+                    && changed(&secret.name)
+                    && let Some(signal) = secret.signal
+                {
+                    signals.entry(name).or_default().insert(signal);
+                }
+            }
+        }
+        signals
     }
 }
 
@@ -169,6 +201,25 @@ mod tests {
         assert!(out.contains("\"source\":\"/run/persys/x/password\""), "{out}");
         assert!(out.contains("\"source\":\"/run/persys/x/shop-key.0440.999.0\""), "{out}");
         assert!(!out.contains("secrets\":"), "{out}");
+    }
+
+    #[test]
+    fn a_secret_names_a_signal_for_the_services_that_see_it() {
+        let text = |signal: &str| {
+            format!(
+                "services:\n  a: {{image: i, secrets: [key]}}\n  b: {{image: i, secrets: [key, \
+                 other]}}\n  c: {{image: i, secrets: [other]}}\nsecrets:\n  key: {{external: true, \
+                 name: shop, x-persys-signal: {signal}}}\n  other: {{external: true}}\n"
+            )
+        };
+        let reading = read(&text("HUP"), &std::collections::BTreeMap::new());
+        let document = reading.document.unwrap_or_else(|| panic!("{:?}", reading.findings));
+        let signals = document.signals(|name| name == "shop");
+        assert_eq!(signals.keys().copied().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(signals.values().flatten().all(|signal| *signal == crate::Signal::Hup));
+        assert!(document.signals(|name| name == "other").is_empty());
+        let why = refused(&text("SIGKILL"));
+        assert!(why.iter().any(|why| why.contains("SIGUSR1")), "{why:?}");
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub(super) fn duration(at: &Place<'_>, node: &Node) -> Option<u64> {
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-fn milliseconds(text: &str) -> Option<u64> {
+/// A time such as `1m30s`, at most a day, in milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::compose::{ComposeSource, ComposeSpec};
-use super::container::{Bind, ContainerSpec, Limits, Port, RestartPolicy, Swap};
+use super::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
 use super::secret::Secret;
 use super::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, Login, NicModel, VmDisk, VmNetwork, VmSpec,
@@ -113,7 +113,7 @@ impl Fold {
     }
 
     fn spec(&mut self, spec: &Spec) {
-        let Spec { kind, resources, placement, metadata, secrets } = spec;
+        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms } = spec;
         match kind {
             Kind::Container(container) => {
                 self.tag(1);
@@ -135,6 +135,19 @@ impl Fold {
         if !secrets.is_empty() && !matches!(kind, Kind::Compose(_)) {
             self.list(secrets, Self::secret);
         }
+        // Lengths no list has: what came later stays apart from the secrets.
+        if let Some(grace) = stop_grace_ms {
+            self.length(usize::MAX);
+            self.number(*grace);
+        }
+        if let Kind::Container(container) = kind
+            && container.limits.open != Open::default()
+        {
+            let Open { cpu, memory } = container.limits.open;
+            self.length(usize::MAX - 1);
+            self.flag(cpu);
+            self.flag(memory);
+        }
     }
 
     fn secret(&mut self, SecretUse { secret, seen }: &SecretUse) {
@@ -144,12 +157,16 @@ impl Fold {
                 self.tag(1);
                 self.text(name);
             }
-            SecretSeen::File { path, mode, uid, gid } => {
-                self.tag(2);
+            SecretSeen::File { path, mode, uid, gid, signal } => {
+                // Without a signal it is the tag that files had before there were any.
+                self.tag(if signal.is_some() { 3 } else { 2 });
                 self.text(path);
                 self.number(*mode);
                 self.number(*uid);
                 self.number(*gid);
+                if let Some(signal) = signal {
+                    self.text(signal.word());
+                }
             }
         }
     }
@@ -265,7 +282,8 @@ impl Fold {
     }
 
     fn limits(&mut self, limits: Limits) {
-        let Limits { cpu_shares, memory_bytes, swap } = limits;
+        // The last is written at the end of the spec.
+        let Limits { cpu_shares, memory_bytes, swap, open: _ } = limits;
         self.maybe(cpu_shares.as_ref(), |out, shares| out.number(*shares));
         self.maybe(memory_bytes.as_ref(), |out, bytes| out.number(*bytes));
         match swap {
@@ -308,6 +326,7 @@ impl Fold {
             VolumeDriver::Local => 1,
             VolumeDriver::Nfs => 2,
             VolumeDriver::CephRbd => 3,
+            VolumeDriver::Compose => 4,
         });
     }
 

@@ -71,14 +71,21 @@ impl ComposeSpec {
         }
     }
 
-    /// Time in milliseconds that its services have to end by themselves by its own words, if one waits
-    /// for the other.
+    /// Longest time in milliseconds in which its services end by themselves when they are stopped, if
+    /// one that names no grace has `default_ms`.
     #[must_use]
-    pub fn stop_grace_ms(&self) -> u64 {
+    pub fn stop_grace_ms(&self, default_ms: u64) -> u64 {
+        self.read().document.map_or(default_ms, |document| document.stop_grace_ms(default_ms))
+    }
+
+    /// Names of the volumes in its file, whose data must survive updates.
+    #[must_use]
+    pub fn named_volumes(&self) -> Vec<String> {
+        if !self.has_named_volumes {
+            return Vec::new();
+        }
         let document = self.read().document;
-        let services = document.iter().flat_map(Document::services);
-        let graces = services.filter_map(|service| service.process.stop_grace_ms);
-        graces.fold(0, u64::saturating_add)
+        document.iter().flat_map(Document::named_volumes).map(ToOwned::to_owned).collect()
     }
 
     /// What its file means with its variables filled in, and what became of every key.
@@ -137,14 +144,6 @@ mod tests {
             host_ports: Vec::new(),
             has_named_volumes: false,
         }
-    }
-
-    #[test]
-    fn services_that_end_one_after_the_other_take_the_sum_of_their_graces() {
-        let text = "services:\n  db: {image: a, stop_grace_period: 90s}\n  \
-                    app: {image: a, stop_grace_period: 30s, depends_on: [db]}\n  log: {image: a}\n";
-        assert_eq!(stack(text).stop_grace_ms(), 120_000);
-        assert_eq!(stack("services:\n  web: {image: a}\n").stop_grace_ms(), 0);
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub struct ContainerSpec {
     pub managed_volumes: Vec<ManagedVolume>,
 }
 
-/// Hard limits of a container. Where none is set, its reservation is the limit.
+/// Hard limits of a container. What the user asked to reserve is a limit too, as clients of the
+/// contract mean it; what is reserved because nobody said anything is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Limits {
     /// Weight when CPU is short, 2 to 262144.
@@ -45,6 +46,17 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Swap beyond it.
     pub swap: Swap,
+    /// Amounts of which the reservation is no limit.
+    pub open: Open,
+}
+
+/// Amounts a container may use more of than it reserves, as far as the node has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Open {
+    /// CPU time; what is reserved is a weight only.
+    pub cpu: bool,
+    /// Memory; what is reserved is given back last when memory is short.
+    pub memory: bool,
 }
 
 /// How much a container may swap.

@@ -44,6 +44,8 @@ pub struct Draft {
     pub placement: PlacementDraft,
     /// Secrets it uses.
     pub secrets: Vec<SecretDraft>,
+    /// Time a copy has to end by itself, such as `30s`; empty means the usual.
+    pub stop_grace: String,
 }
 
 /// `SecretUse`: names only, no values.
@@ -61,6 +63,8 @@ pub struct SecretDraft {
     pub uid: i64,
     /// Its group inside.
     pub gid: i64,
+    /// Sent to the program when the value changes; empty means none.
+    pub signal: String,
 }
 
 /// `ResourceRequirements`.
@@ -136,6 +140,10 @@ pub struct LimitsDraft {
     pub memory_bytes: i64,
     /// Most memory and swap together; -1 sets no limit on swap.
     pub memory_swap_bytes: i64,
+    /// What is reserved of CPU is no limit.
+    pub cpu_unlimited: bool,
+    /// What is reserved of memory is no limit.
+    pub memory_unlimited: bool,
 }
 
 /// `ManagedVolumeSpec`.

@@ -10,6 +10,7 @@ use persys_compose::secret_file;
 use super::container::Bind;
 use super::secret::Secret;
 use super::{Kind, Spec};
+use crate::id::SecretName;
 use crate::secret::{Redacted, SecretSeen, SecretUse, SecretValue, SecretValues};
 
 /// The label that says which versions of secrets a container was made with.
@@ -18,6 +19,8 @@ pub const VERSIONS: &str = "persys.secrets";
 /// A file to be written before the workload starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretFile {
+    /// The secret in it.
+    pub secret: SecretName,
     /// Its name in the workload's own folder.
     pub name: String,
     /// Its permissions.
@@ -73,7 +76,7 @@ pub fn filled(
                 body.env.insert(Arc::clone(name), Secret::new(text));
                 versions.insert(format!("{secret}@{version}"));
             }
-            (SecretSeen::File { path, mode, uid, gid }, kind) => {
+            (SecretSeen::File { path, mode, uid, gid, signal: _ }, kind) => {
                 let name = secret_file(secret.as_str(), *mode, *uid, *gid);
                 let content = value.clone();
                 match kind {
@@ -89,7 +92,15 @@ pub fn filled(
                     }
                 }
                 if files.iter().all(|file| file.name != name) {
-                    files.push(SecretFile { name, mode: *mode, uid: *uid, gid: *gid, content });
+                    let secret = secret.clone();
+                    files.push(SecretFile {
+                        secret,
+                        name,
+                        mode: *mode,
+                        uid: *uid,
+                        gid: *gid,
+                        content,
+                    });
                 }
             }
             (SecretSeen::Env(name), Kind::Compose(_) | Kind::Vm(_)) => {
@@ -126,7 +137,6 @@ fn guest_file(path: &str, mode: u32, uid: u32, gid: u32, value: &Redacted) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::SecretName;
     use crate::spec::check::check;
     use crate::spec::draft::{ContainerDraft, Draft, SecretDraft, VmDraft};
 

@@ -17,10 +17,10 @@ pub mod volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::{DriverName, NamespaceName, NodeId};
+use crate::id::{DriverName, NamespaceName, NodeId, SecretName};
 use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
-use crate::secret::SecretUse;
+use crate::secret::{SecretUse, Signal};
 
 use volume::{ManagedVolume, VolumeDriver};
 
@@ -41,6 +41,9 @@ pub struct Spec {
     pub metadata: BTreeMap<Arc<str>, Arc<str>>,
     /// The secrets it uses.
     pub secrets: Vec<SecretUse>,
+    /// Time in milliseconds a copy has to end by itself when it is stopped or removed, if the user
+    /// gave one. In a stack it counts for services that name none of their own.
+    pub stop_grace_ms: Option<u64>,
 }
 
 /// The key of the metadata that says in which namespace a workload is.
@@ -56,6 +59,13 @@ impl Spec {
     #[must_use]
     pub fn adopt_on(&self) -> Option<NodeId> {
         self.metadata.get(ADOPT_ON_KEY).and_then(|text| NodeId::new(text).ok())
+    }
+
+    /// The secrets whose new values are told to what runs, with the signal that tells it.
+    #[must_use]
+    pub fn signals(&self) -> BTreeMap<&SecretName, Signal> {
+        let uses = self.secrets.iter();
+        uses.filter_map(|used| Some((&used.secret, used.signal()?))).collect()
     }
 
     /// The namespace it is in: the one it names, or the default one.
@@ -183,10 +193,11 @@ pub enum OnNodeLoss {
     Stay,
 }
 
-/// Time in milliseconds that a container or a stack has to end by itself before it is ended.
+/// Time in milliseconds that a container has to end by itself before it is ended, unless it names
+/// another; each container of a stack likewise.
 pub const STOP_GRACE_MS: u64 = 10_000;
-/// The same for a machine that a new revision replaces: a guest takes longer to shut down.
-pub const VM_UPDATE_GRACE_MS: u64 = 60_000;
+/// The same for a machine: a guest takes longer to shut down.
+pub const VM_STOP_GRACE_MS: u64 = 60_000;
 
 impl Spec {
     /// Longest time in milliseconds that stopping a copy of it may take by itself, without anything
@@ -194,9 +205,11 @@ impl Spec {
     #[must_use]
     pub fn stop_grace_ms(&self) -> u64 {
         match &self.kind {
-            Kind::Container(_) => STOP_GRACE_MS,
-            Kind::Compose(stack) => stack.stop_grace_ms().max(STOP_GRACE_MS),
-            Kind::Vm(_) => VM_UPDATE_GRACE_MS,
+            Kind::Container(_) => self.stop_grace_ms.unwrap_or(STOP_GRACE_MS),
+            Kind::Compose(stack) => {
+                stack.stop_grace_ms(self.stop_grace_ms.unwrap_or(STOP_GRACE_MS))
+            }
+            Kind::Vm(_) => self.stop_grace_ms.unwrap_or(VM_STOP_GRACE_MS),
         }
     }
 

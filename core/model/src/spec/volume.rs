@@ -34,10 +34,12 @@ pub enum VolumeDriver {
     Nfs,
     /// A Ceph block device.
     CephRbd,
+    /// A volume that the file of a stack names, kept by Docker on its node. No spec can ask for one.
+    Compose,
 }
 
 impl VolumeDriver {
-    /// All of them.
+    /// All that a spec can ask for.
     pub const ALL: [Self; 3] = [Self::Local, Self::Nfs, Self::CephRbd];
 
     /// The word of the contract.
@@ -47,6 +49,7 @@ impl VolumeDriver {
             Self::Local => "local",
             Self::Nfs => "nfs",
             Self::CephRbd => "ceph-rbd",
+            Self::Compose => "compose",
         }
     }
 
@@ -60,7 +63,7 @@ impl VolumeDriver {
     #[must_use]
     pub fn is_local(self) -> bool {
         match self {
-            Self::Local => true,
+            Self::Local | Self::Compose => true,
             Self::Nfs | Self::CephRbd => false,
         }
     }

@@ -46,7 +46,7 @@ fn a_drained_node_starts_nothing_new_and_can_be_emptied() {
     let same = rig.order(apply(5, "a"));
     assert_eq!(rig.answer(same), Some(&Answer::Accepted), "what is held is confirmed");
     rig.order(rest(6, "a"));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(rig.finish(Outcome::Done), Verb::STOP);
     rig.observe(vec![seen(6, "a", Existing::Exited { code: 0 })]);
     rig.order(remove(7));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { .. }));
@@ -160,11 +160,11 @@ fn a_layer_that_fills_is_warned_of_and_then_stopped() {
     assert!(
         failure.message.contains("wrote 1025 MiB") && failure.message.contains("reserves 1024")
     );
-    assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(rig.finish(Outcome::Done), Verb::STOP);
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 143 })]);
     assert!(rig.verbs.is_empty(), "it is not restarted under this decision");
     rig.order(apply_spec(6, "b", needs(100, 64, 2)));
-    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: false }), "made anew");
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: false, .. }), "made anew");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn an_order_to_delete_data_that_comes_after_a_newer_decision_wants_it_is_refused
     rig.order(remove(7));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { .. }));
     rig.order(delete_disk(8));
-    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true }));
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true, .. }));
 }
 
 /// What was ordered in an earlier life may have been given up since, with the node itself.
@@ -85,5 +85,5 @@ fn data_is_deleted_only_by_a_word_of_this_session() {
     assert!(rig.verbs.is_empty(), "nobody named it: {:?}", rig.verbs);
     let session = rig.agent.session().unwrap();
     rig.order(Command { session, ..delete_disk(5) });
-    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true }));
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { purge: true, .. }));
 }

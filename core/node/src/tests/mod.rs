@@ -8,6 +8,7 @@ mod props;
 mod removals;
 mod restarts;
 mod rig;
+mod secrets;
 mod sessions;
 mod standstill;
 mod updates;

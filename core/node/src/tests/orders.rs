@@ -69,7 +69,7 @@ fn a_removal_is_answered_by_its_tombstone_and_cannot_be_undone_by_a_late_order()
     let mut rig = Rig::running(5, "a", &plain());
     let request = rig.order(remove(6));
     assert_eq!(rig.answer(request), None);
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: true });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(true));
     assert_eq!(rig.answer(request), Some(&Answer::Removed { epoch: Epoch(6) }));
     assert!(rig.disk.intents.is_empty());
     let late = rig.order(apply(5, "a"));
@@ -107,7 +107,7 @@ fn removing_what_nobody_knows_asks_the_runtime_first() {
     let mut rig = Rig::alive(Ledger::default(), Vec::new());
     let request = rig.order(remove(6));
     assert_eq!(rig.answer(request), None);
-    assert_eq!(rig.finish(Outcome::Unknown), Verb::Remove { purge: true });
+    assert_eq!(rig.finish(Outcome::Unknown), Verb::remove(true));
     assert!(rig.verbs.is_empty(), "unknown is not gone");
     rig.observe(Vec::new());
     rig.finish(Outcome::Done);
@@ -125,7 +125,7 @@ fn a_failing_removal_is_tried_again_with_growing_waits() {
         assert!(rig.verbs.is_empty());
         rig.wait(1);
     }
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: true });
+    assert_eq!(rig.verb().verb, Verb::remove(true));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn another_revision_is_made_room_for_and_data_is_kept() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(apply(6, "b"));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { epoch: Epoch(6), .. }));
     assert_eq!(rig.state(), Some(State::Running));
     assert_eq!(rig.agent.intents()[&id("web")].restarts, 0);
@@ -199,7 +199,7 @@ fn another_revision_is_made_room_for_and_data_is_kept() {
 fn rest_and_run_again_is_no_restart() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(rest(6, "a"));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(rig.finish(Outcome::Done), Verb::STOP);
     assert_eq!(rig.state(), Some(State::Stopped));
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 143 })]);
     rig.order(apply(7, "a"));
@@ -248,7 +248,7 @@ fn leftovers_of_an_ordered_removal_are_cleared() {
     rig.finish(Outcome::Done);
     rig.observe(Vec::new());
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 0 })]);
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert_eq!((rig.agent.collected().cleared, rig.agent.collected().found), (1, 0));
     assert!(rig.agent.intents().is_empty());
 }
@@ -398,7 +398,7 @@ fn a_runtime_that_does_not_answer_is_unknown_and_nothing_is_done() {
     assert!(rig.last.observe.is_some(), "it is asked again soon");
     rig.observe(vec![seen(5, "a", Existing::Running)]);
     assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
+    assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn an_answer_that_comes_after_the_answer_to_a_later_question_is_old() {
     assert!(rig.asked > first, "the patience for the first ended");
     rig.order(apply(6, "b"));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
     let before = Observation::Complete(vec![seen(5, "a", Existing::Running)]);
     rig.step(Input::Observed(first, before.clone()));
@@ -476,7 +476,7 @@ fn a_removal_goes_on_in_the_next_life_without_a_new_word() {
     assert_eq!(rig.disk.intents[&id("web")].goal, Goal::Gone { purge: true });
     let mut next = Rig::begin(rig.disk, AgentSettings::default(), rig.now);
     next.observe(vec![seen(5, "a", Existing::Running)]);
-    assert_eq!(next.finish(Outcome::Done), Verb::Remove { purge: true });
+    assert_eq!(next.finish(Outcome::Done), Verb::remove(true));
     next.step(accepted(TERM, SESSION));
     assert_eq!(next.agent.inventory().tombstones.len(), 1);
 }

@@ -89,7 +89,7 @@ fn a_change_of_type_waits_until_the_old_one_can_be_seen() {
     assert!(rig.verbs.is_empty(), "the machine may still run");
     rig.observe(vec![running(5, "a")]);
     assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.verb().verb, Verb::Start { .. }));
 }
 
@@ -112,6 +112,6 @@ fn a_removal_is_carried_out_where_the_thing_can_be_seen() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.partly(vec![running(5, "a")], &[WorkloadType::Vm]);
     rig.order(remove(6));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: true });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(true));
     assert_eq!(rig.agent.inventory().tombstones.len(), 1);
 }

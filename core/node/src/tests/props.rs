@@ -201,7 +201,7 @@ impl World {
                 assert_eq!(not_after.is_some(), exclusive);
                 assert!(not_after.is_none_or(|limit| self.now < limit.0));
             }
-            Verb::Stop => {
+            Verb::Stop { .. } => {
                 let intent = intent.expect("a stop has an intent");
                 let over = self.agent.fence_at().is_some_and(|at| at.0 <= self.now);
                 let ordered = intent.goal == Goal::Rest && self.agent.confirmed(workload);
@@ -213,11 +213,15 @@ impl World {
                 assert_eq!(intent.spec.as_ref(), Some(spec));
                 assert!(self.agent.confirmed(workload) && intent.gave_up.is_none());
             }
+            Verb::Refresh { changed, .. } => {
+                let intent = intent.expect("new values have an intent");
+                assert!(self.agent.confirmed(workload) && intent.untold == *changed);
+            }
             Verb::Pause => {
                 let intent = intent.expect("a pause has an intent");
                 assert!(self.agent.confirmed(workload) && intent.goal == Goal::Pause);
             }
-            Verb::Remove { purge } => match intent.map(|intent| intent.goal) {
+            Verb::Remove { purge, .. } => match intent.map(|intent| intent.goal) {
                 Some(Goal::Gone { purge: ordered }) => assert_eq!(*purge, ordered),
                 Some(Goal::Run | Goal::Pause) => assert!(!purge && self.agent.confirmed(workload)),
                 Some(Goal::Rest) => panic!("removed what is to rest"),

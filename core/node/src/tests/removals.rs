@@ -34,7 +34,7 @@ fn told(rig: &Rig) -> Vec<Tombstone> {
 fn what_is_not_there_is_proved_at_once_and_a_late_order_refused() {
     let mut rig = Rig::alive(Ledger::default(), Vec::new());
     rig.step(Input::Heard(removal(1, 7)));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     rig.wait(100);
     assert_eq!(told(&rig), [tombstone(7)]);
     let late = rig.order(apply(5, "a"));
@@ -50,7 +50,7 @@ fn what_runs_is_removed_before_it_is_proved() {
     rig.step(Input::Heard(removal(1, 7)));
     rig.wait(2_100);
     assert_eq!(told(&rig), [], "it may still run");
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     rig.observe(Vec::new());
     rig.wait(100);
     assert_eq!(told(&rig), [tombstone(7)]);

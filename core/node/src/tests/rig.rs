@@ -38,6 +38,7 @@ pub(super) fn facts() -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }
@@ -54,6 +55,7 @@ pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
         placement: Placement { class, ..Placement::default() },
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     })
 }
 

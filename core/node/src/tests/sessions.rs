@@ -198,7 +198,7 @@ fn past_its_lease_exclusive_work_is_stopped_and_comes_back_with_the_lease() {
     assert!(rig.verbs.is_empty());
     assert_eq!(rig.last.wake_at, Some(Millis(13_000)));
     rig.wait(1);
-    assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(rig.finish(Outcome::Done), Verb::Stop { within_ms: Some(10_000) });
     rig.observe(vec![seen(5, "a", Existing::Exited { code: 137 })]);
     rig.wait(5_000);
     assert!(rig.verbs.is_empty());
@@ -238,7 +238,11 @@ fn an_answer_without_renewal_renews_nothing() {
     rig.step(Input::Heard(unsure));
     assert_eq!(rig.agent.fence_at(), Some(Millis(13_000)));
     rig.wait(7_000);
-    assert_eq!(rig.verb().verb, Verb::Stop, "holding does not hold back the fence");
+    assert_eq!(
+        rig.verb().verb,
+        Verb::Stop { within_ms: Some(10_000) },
+        "holding does not hold back the fence"
+    );
 }
 
 #[test]

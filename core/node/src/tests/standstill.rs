@@ -187,7 +187,7 @@ fn what_is_paused_can_be_stopped_and_removed() {
         let mut rig = Rig::running(5, "a", &plain());
         shows(&mut rig, 5, Existing::PAUSED);
         rig.order(order);
-        assert!(matches!(rig.finish(Outcome::Done), Verb::Stop | Verb::Remove { .. }));
+        assert!(matches!(rig.finish(Outcome::Done), Verb::Stop { .. } | Verb::Remove { .. }));
     }
 }
 
@@ -203,14 +203,14 @@ fn what_is_stuck_is_ended_and_started_again_by_its_policy() {
     rig.wait(1);
     assert!(rig.verbs.is_empty(), "it may have come to itself since it was last seen");
     shows(&mut rig, 5, stuck());
-    assert_eq!(rig.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(rig.finish(Outcome::Done), Verb::STOP);
     assert_eq!(rig.disk.intents[&id("web")].restarts, 1);
     starts(&mut rig);
     let mut once = Rig::running(5, "a", &spec(RestartPolicy::No, Class::Default));
     shows(&mut once, 5, stuck());
     once.wait(LONG_MS);
     shows(&mut once, 5, stuck());
-    assert_eq!(once.finish(Outcome::Done), Verb::Stop);
+    assert_eq!(once.finish(Outcome::Done), Verb::STOP);
     let Some(State::Failed(failure)) = once.state() else { panic!("{:?}", once.state()) };
     assert!(failure.message.contains("did not respond"), "{failure:?}");
     assert!(once.verbs.is_empty());
@@ -225,7 +225,7 @@ fn what_cannot_be_ended_is_tried_again_and_never_started_beside_itself() {
         assert!(rig.verbs.is_empty(), "not before its grace, each time anew");
         rig.wait(LONG_MS);
         shows(&mut rig, 5, stuck());
-        assert_eq!(rig.finish(outcome), Verb::Stop);
+        assert_eq!(rig.finish(outcome), Verb::STOP);
         assert!(rig.verbs.is_empty());
     }
     shows(&mut rig, 5, Existing::Running);

@@ -95,7 +95,7 @@ fn the_next_decision_tries_again_over_what_runs() {
         assert_eq!(rig.state(), Some(State::Failed(failure.clone())));
     }
     rig.order(remove(8));
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: true });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(true));
 }
 
 /// A start of the earlier revision hung, and took effect after the later one was given up.
@@ -104,7 +104,7 @@ fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up(
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(apply(6, "b"));
     prepares(&mut rig, Outcome::Done);
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     rig.observe(Vec::new());
     starts(&mut rig, 6, "b", Outcome::Failed(hopeless()));
     // The first answers what was asked before the start failed.
@@ -115,7 +115,7 @@ fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up(
     // Nobody else can do it, so it is tried again, later each time.
     let stuck = Failure::new(FailureReason::RuntimeError, "it is busy");
     for _ in 0..8 {
-        assert_eq!(rig.finish(Outcome::Failed(stuck.clone())), Verb::Remove { purge: false });
+        assert_eq!(rig.finish(Outcome::Failed(stuck.clone())), Verb::remove(false));
         // The first may answer what was asked before the removal failed.
         for _ in 0..2 {
             rig.observe(vec![seen(5, "a", Existing::Running)]);
@@ -123,7 +123,7 @@ fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up(
         assert!(rig.verbs.is_empty(), "not at once");
         rig.wait(300_000);
     }
-    assert_eq!(rig.finish(Outcome::Done), Verb::Remove { purge: false });
+    assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     for _ in 0..2 {
         rig.observe(Vec::new());
     }

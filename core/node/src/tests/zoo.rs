@@ -36,7 +36,7 @@ fn orphan_collected_removes_what_nobody_named() {
     rig.wait(4_999);
     assert!(rig.verbs.is_empty());
     rig.wait(1);
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
+    assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn late_look_believed_ends_the_version_that_was_just_started() {
         rig.observe(vec![seen(6, "b", Existing::Running)]);
     }
     rig.step(Input::Observed(first, Observation::Complete(old)));
-    assert_eq!(rig.verb().verb, Verb::Remove { purge: false });
+    assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
 #[test]
@@ -93,4 +93,12 @@ fn without_a_fence_exclusive_work_never_stops() {
     assert_eq!(not_after, None);
     rig.wait(60_000);
     assert!(rig.verbs.is_empty());
+}
+
+#[test]
+fn killed_unasked_leaves_no_grace() {
+    let mut rig = sick(Bug::KilledUnasked, disk(), vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply(6, "b"));
+    let ended = Verb::Remove { purge: false, within_ms: Some(0) };
+    assert_eq!(rig.verb().verb, ended);
 }

@@ -155,6 +155,7 @@ impl Cluster {
             placement: Placement::default(),
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         };
         let mut cluster = Self {
             world,
@@ -194,6 +195,7 @@ impl Cluster {
             labels: BTreeMap::new(),
             fence: true,
             pauses: true,
+            signals: true,
             missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };

@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test may stop")]
 
 mod agent;
+mod behind_our_back;
 mod calls;
 mod messages;
 #[path = "../../../../adapters/identity/tests/mtls/openssl.rs"]

@@ -3,11 +3,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use persys_cluster::settings::Settings;
 use persys_e2e::stack::{Stack, Wire};
 use persys_identity::Role;
+use persys_scheduler::place::Place;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use crate::behind_our_back;
 use crate::calls::{call, until};
 use crate::messages::control as wire;
 
@@ -121,7 +124,9 @@ async fn the_cli_of_the_field_works_with_certificates() {
 }
 
 async fn everything(wire: Wire) {
-    let mut stack_of_ours = Stack::start(wire).await;
+    // An agent that is gone is given up soon.
+    let settings = Settings { agent_down_failover_ms: 1_000, ..Settings::default() };
+    let mut stack_of_ours = Stack::start_with(wire, Place::File, settings).await;
     stack_of_ours.add_agent("n1").await;
     let channel = stack_of_ours.channel(Role::Operator, "alice").await;
     update(&channel, "web", container("nginx:1"), container("nginx:2")).await;
@@ -143,10 +148,63 @@ async fn everything(wire: Wire) {
         control(&channel, "ApplyWorkload", twin).await.unwrap();
     assert!(!refused.success && refused.error_message.contains("capital letters"), "{refused:?}");
 
+    for id in &ids {
+        let before = get(&channel, id).await.unwrap();
+        behind_our_back::removed(&stack_of_ours, "n1", id).await;
+        if *id == "web" {
+            // It waits before it repairs that: once is enough.
+            behind_our_back::paused(&stack_of_ours, "n1", id).await;
+        }
+        let after = status_is(&channel, id, "Running").await;
+        assert_eq!(after.revision_id, before.revision_id, "{id}");
+        assert_eq!(after.assigned_node_id, "n1", "{id}");
+    }
+    loss(&mut stack_of_ours, &channel, &ids).await;
     for id in ids {
         life(&channel, id).await;
+        for node in ["n1", "n2"] {
+            assert_eq!(behind_our_back::running(&stack_of_ours, node, id).await, None, "{id}");
+        }
     }
     stack_of_ours.stop().await;
+}
+
+async fn node_is(channel: &Channel, node: &str, word: &str) {
+    let look = || async {
+        let found: wire::GetNodeResponse = control(channel, "GetNode", named(node)).await.ok()?;
+        found.node.filter(|found| found.status == word)
+    };
+    until(&format!("{node} is {word}"), look).await;
+}
+
+/// The agent of a node is gone, and what runs there goes on: its work runs elsewhere, and in one copy
+/// once it is back. What has its disk there waits for it.
+async fn loss(stack: &mut Stack, channel: &Channel, ids: &[&str]) {
+    stack.add_agent("n2").await;
+    stack.lose_agent("n1").await;
+    node_is(channel, "n1", "NotReady").await;
+    for id in ids.iter().filter(|id| **id != "vm-1") {
+        let moved = || async {
+            let view = get(channel, id).await.ok()?;
+            (view.status == "Running" && view.assigned_node_id == "n2").then_some(())
+        };
+        until(&format!("{id} runs elsewhere"), moved).await;
+    }
+    stack.add_agent("n1").await;
+    node_is(channel, "n1", "Ready").await;
+    for id in ids {
+        let once = || async {
+            let view = get(channel, id).await.ok().filter(|view| view.status == "Running")?;
+            let mut at = Vec::new();
+            for node in ["n1", "n2"] {
+                if behind_our_back::running(stack, node, id).await.is_some() {
+                    at.push(node);
+                }
+            }
+            (at == [view.assigned_node_id.as_str()]).then_some(())
+        };
+        until(&format!("{id} runs once"), once).await;
+    }
 }
 
 /// An update under the revision that the CLI always sends is a revision of its own, and says so.

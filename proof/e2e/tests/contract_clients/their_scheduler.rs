@@ -24,6 +24,7 @@ use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
+use crate::behind_our_back;
 use crate::calls::{call, until};
 use crate::messages::{agent as wire, control};
 use crate::openssl::{Files, OpenSsl};
@@ -339,10 +340,32 @@ async fn an_agent_lives_under_a_scheduler_of_the_field() {
         let order = order("blog", 2, "rev-1", stack("nginx:2"));
         apply(&channel, wire::ApplyWorkloadRequest { desired_state, ..order }).await;
     }
+    drift(&stack_of_ours, &channel, &["web", "shop", "vm-1"]).await;
     for order in &orders {
         delete(&channel, &order.id).await;
+        let left = behind_our_back::running(&stack_of_ours, "n1", &order.id).await;
+        assert_eq!(left, None, "{}", order.id);
     }
     stack_of_ours.stop().await;
+}
+
+/// What somebody changed behind our back is as ordered again, and such a scheduler never sees another
+/// revision of it.
+async fn drift(stack: &Stack, channel: &Channel, ids: &[&str]) {
+    for id in ids {
+        let revision = status(channel, id).await.unwrap().revision_id;
+        behind_our_back::removed(stack, "n1", id).await;
+        if *id == "web" {
+            // It waits before it repairs that: once is enough.
+            behind_our_back::paused(stack, "n1", id).await;
+        }
+        let runs = || async {
+            let shown = status(channel, id).await.unwrap();
+            assert_eq!(shown.revision_id, revision, "{id}");
+            (shown.actual_state == wire::ACTUALLY_RUNNING).then_some(())
+        };
+        until(&format!("{id} is shown as running"), runs).await;
+    }
 }
 
 /// Such a scheduler drains its nodes by a flag, and forgets them when its store is lost.

@@ -98,7 +98,11 @@ async fn a_leader_that_stood_still_beyond_its_lease_harms_nothing() {
         late.list_nodes(api::ListNodesRequest::default()).await.unwrap();
         let (paused, id) = (Instant::now(), scene.stack.id("next"));
         scene.stack.pause(&leader);
-        let request = api::DeleteWorkloadRequest { workload_id: victim.clone() };
+        let request = api::DeleteWorkloadRequest {
+            workload_id: victim.clone(),
+            volumes: false,
+            ..Default::default()
+        };
         let asked = tokio::spawn(async move { late.delete_workload(request).await });
         scene.until_written(&others, &id).await;
         scene.took("writes flow again", paused.elapsed(), TAKEOVER);

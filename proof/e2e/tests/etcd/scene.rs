@@ -319,7 +319,7 @@ impl Scene {
         let mut client = self.stack.client_of(process);
         let id = || self.id(0);
         let new = Wish::runs(&self.stack.id("meanwhile")).request();
-        let delete = api::DeleteWorkloadRequest { workload_id: id() };
+        let delete = api::DeleteWorkloadRequest { workload_id: id(), volumes: false };
         let retry = api::RetryWorkloadRequest { workload_id: id() };
         let drain = api::DrainNodeRequest { node_id: "n1".to_owned(), ..Default::default() };
         let restart = compute::RestartRequest { workload_id: id() };

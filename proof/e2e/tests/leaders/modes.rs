@@ -35,7 +35,10 @@ async fn every_change_is_refused(rig: &Rig, client: &mut Client) {
     let refused = [
         client.apply_workload(container("c")).await.unwrap_err(),
         client
-            .delete_workload(wire::DeleteWorkloadRequest { workload_id: name() })
+            .delete_workload(wire::DeleteWorkloadRequest {
+                workload_id: name(),
+                ..Default::default()
+            })
             .await
             .unwrap_err(),
         client

@@ -4,6 +4,8 @@
 //! `hack/docker-up` and `hack/libvirt-up` see to it. Without them these tests fail. They run only when they are named, as `make live` does.
 
 #[cfg(test)]
+mod churn;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod daemon;
@@ -33,6 +35,8 @@ mod secrets;
 mod shadow;
 #[cfg(test)]
 mod stacks;
+#[cfg(test)]
+mod stops;
 #[cfg(test)]
 mod typed;
 #[cfg(test)]

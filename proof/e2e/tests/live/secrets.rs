@@ -55,10 +55,10 @@ fn seen_as(mut request: api::ApplyWorkloadRequest, env: &str) -> api::ApplyWorkl
     request
 }
 
-fn compose(id: &str) -> api::ApplyWorkloadRequest {
+fn compose(id: &str, script: &str, secret: &str) -> api::ApplyWorkloadRequest {
     let inline_yaml = format!(
-        "services:\n  db:\n    image: {IMAGE}\n    command: [sh, -c, \"{STAYS}\"]\n    secrets: [db]\n\
-         secrets:\n  db: {{external: true}}\n"
+        "services:\n  db:\n    image: {IMAGE}\n    command: [sh, -c, \"{script}\"]\n    secrets: [db]\n\
+         secrets:\n  db: {{external: true{secret}}}\n"
     );
     let stack = api::ComposeSpec {
         source_type: "inline".to_owned(),
@@ -85,7 +85,7 @@ async fn docker_shows_a_secret_only_where_it_was_asked_to() {
     // As a file: in memory, and nothing that Docker tells of the container shows it.
     let (file, shop) = (stack.id("file"), stack.id("shop"));
     stack.apply(&seen_as(Wish::shell(&file, STAYS).request(), "")).await;
-    stack.apply(&compose(&shop)).await;
+    stack.apply(&compose(&shop, STAYS, "")).await;
     for id in [&file, &shop] {
         stack.until_status(id, "Running").await;
         let container = only(&stack, id).await;
@@ -124,6 +124,66 @@ async fn docker_shows_a_secret_only_where_it_was_asked_to() {
         }
     }
     for id in [&file, &shop, &env] {
+        stack.delete(id).await;
+    }
+}
+
+/// Waits until a container has printed a line, and tells how often it did.
+async fn printed(stack: &mut Stack, container: &str, line: &str) -> usize {
+    let (engine, deadline) = (Engine::shared(), Instant::now() + Duration::from_secs(30));
+    loop {
+        let text = engine.docker(&["logs", container]);
+        let times = text.lines().filter(|found| *found == line).count();
+        if times > 0 {
+            return times;
+        }
+        stack.wait_a_little(deadline, &format!("{line} is not in {text}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_value_is_signalled_to_what_runs_and_nothing_is_started_anew() {
+    let mut stack = Stack::on_docker(program(), Pace::Product).await;
+    let engine = Engine::shared();
+    let mut secrets = SecretsClient::new(stack.channel_of(&stack.front));
+    let mut set = async |value: &str| {
+        let value = value.as_bytes().to_vec();
+        let set = compute::SetSecretRequest { name: "db".into(), value, ..Default::default() };
+        secrets.set_secret(set).await.unwrap();
+    };
+    set("the first value").await;
+    let script = "trap 'cat /run/secrets/db; echo' HUP; trap 'exit 0' TERM; echo ready; \
+                  sleep 1000 & while :; do wait; done";
+    let (one, shop) = (stack.id("one"), stack.id("shop"));
+    let mut request = seen_as(Wish::shell(&one, script).request(), "");
+    request.spec.as_mut().unwrap().secrets[0].signal = "SIGHUP".to_owned();
+    stack.apply(&request).await;
+    stack.apply(&compose(&shop, script, ", x-persys-signal: SIGHUP")).await;
+    let mut before = Vec::new();
+    for id in [&one, &shop] {
+        stack.until_status(id, "Running").await;
+        let container = only(&stack, id).await.id;
+        printed(&mut stack, &container, "ready").await;
+        let started = engine.started(&container).await;
+        before.push((id.clone(), container, started));
+    }
+    // A shorter one, a longer one, and one that changes while nobody is there to tell of it.
+    for value in ["second", "the third and longest value"] {
+        set(value).await;
+        for (_, container, _) in &before {
+            assert_eq!(printed(&mut stack, container, value).await, 1);
+        }
+    }
+    stack.kill("n1").await;
+    set("fourth").await;
+    stack.start_again("n1").await;
+    for (id, container, started) in &before {
+        assert_eq!(printed(&mut stack, container, "fourth").await, 1);
+        assert_eq!(only(&stack, id).await.id, *container, "it is the same container");
+        assert_eq!(engine.started(container).await, *started, "it was not started again");
+        assert_eq!(stack.until_status(id, "Running").await.revision_id, request.revision_id);
+    }
+    for id in [&one, &shop] {
         stack.delete(id).await;
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use persys_e2e::engine::{Engine, IMAGE};
 use persys_e2e::part::Pace;
-use persys_e2e::processes::{Stack, now_seconds};
+use persys_e2e::processes::{PATIENCE, Stack, now_seconds};
 use persys_proto::compute::v1 as compute;
 use persys_proto::compute::v1::compute_client::ComputeClient;
 use persys_proto::control::v1 as api;
@@ -33,7 +33,7 @@ fn good(version: &str) -> String {
     ))
 }
 
-fn request(id: &str, revision: &str, file: String) -> api::ApplyWorkloadRequest {
+pub(crate) fn request(id: &str, revision: &str, file: String) -> api::ApplyWorkloadRequest {
     let stack = api::ComposeSpec {
         source_type: "inline".to_owned(),
         inline_yaml: file,
@@ -140,8 +140,50 @@ async fn the_whole_life_of_a_stack() {
 
     stack.delete(&id).await;
     assert_eq!(Engine::shared().containers(&stack.cluster).await, []);
-    let furniture = Engine::shared().furniture().await;
-    assert!(!furniture.iter().any(|name| name.contains(&stack.cluster)), "{furniture:?}");
+    let left = async || {
+        let furniture = Engine::shared().furniture().await;
+        furniture.into_iter().filter(|name| name.contains(&stack.cluster)).collect::<Vec<_>>()
+    };
+    let kept = left().await;
+    assert!(kept.len() == 1 && kept[0].ends_with("_data"), "only data is left: {kept:?}");
+    let disk = format!("compose:{id}.data");
+    let shown = done(&stack, "disk list", "").await;
+    assert!(shown.contains(&format!("{disk}  Retained")), "{shown}");
+    done(&stack, &format!("disk delete {disk}"), "").await;
+    let deadline = Instant::now() + PATIENCE;
+    while !left().await.is_empty() {
+        assert!(Instant::now() < deadline, "its volume is not deleted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stack_finds_its_volume_again_and_loses_it_only_when_that_is_said() {
+    let mut stack = stack().await;
+    let id = stack.id("shop");
+    let line = format!("apply - --id {id}");
+    done(&stack, &line, &good("1")).await;
+    let engine = Engine::shared();
+    let db = async || {
+        let filter = format!("label=persys.cluster={}", stack.cluster);
+        let service = "label=com.docker.compose.service=db";
+        engine.docker(&["ps", "-q", "--filter", &filter, "--filter", service])
+    };
+    engine.docker(&["exec", &db().await, "sh", "-c", "echo precious > /data/kept"]);
+    done(&stack, &format!("delete {id}"), "").await;
+    done(&stack, &line, &good("2")).await;
+    assert_eq!(engine.docker(&["exec", &db().await, "cat", "/data/kept"]), "precious");
+    done(&stack, &format!("delete {id} --volumes --yes"), "").await;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let furniture = engine.furniture().await;
+        if !furniture.iter().any(|name| name.contains(&stack.cluster)) {
+            break;
+        }
+        stack.wait_a_little(deadline, &format!("something is left: {furniture:?}")).await;
+    }
+    let shown = done(&stack, "disk list", "").await;
+    assert!(shown.starts_with("there are no disks"), "{shown}");
 }
 
 #[tokio::test]

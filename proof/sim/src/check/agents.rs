@@ -9,7 +9,7 @@ use persys_model::link::Beat;
 use persys_model::token::Epoch;
 use persys_node::effects::{Run, Upward, Verb};
 use persys_node::input::Existing;
-use persys_node::ledger::Goal;
+use persys_node::ledger::{Goal, Intent};
 
 use super::Check;
 use crate::host::{Asked, Host};
@@ -236,6 +236,13 @@ impl Check {
                 self.started(now, node, id, *epoch);
             }
             Verb::Prepare { .. } => {}
+            Verb::Refresh { changed, .. } => {
+                if intent.is_none_or(|intent| intent.untold != *changed) {
+                    self.violate(now, "intent before effect", || {
+                        format!("n{node} signals {id}, on disk is {intent:?}")
+                    });
+                }
+            }
             Verb::Pause => {
                 if intent.is_none_or(|intent| intent.goal != Goal::Pause) {
                     self.violate(now, "intent before effect", || {
@@ -243,12 +250,25 @@ impl Check {
                     });
                 }
             }
-            Verb::Stop | Verb::Remove { .. } => {
+            Verb::Stop { .. } | Verb::Remove { .. } => {
                 let Some(thing) = host.runtime.things.get(id).filter(|thing| thing.runs()) else {
                     return;
                 };
+                let (Verb::Stop { within_ms } | Verb::Remove { within_ms, .. }) = &run.verb else {
+                    return;
+                };
+                let exclusive = thing.is_exclusive() || intent.is_some_and(wants_exclusive);
+                let own = host.clock.now(now).mono;
+                let fenced = exclusive && host.fence_file.is_none_or(|at| own >= at);
+                if within_ms.is_some() && !fenced {
+                    self.violate(now, "asked before it is ended", || {
+                        format!(
+                            "n{node} gives {id} {within_ms:?} ms of its grace, and is not fenced"
+                        )
+                    });
+                }
                 let stuck = matches!(thing.state, Existing::Stuck { .. });
-                if (thing.is_exclusive() || stuck) && run.verb == Verb::Stop {
+                if (thing.is_exclusive() || stuck) && matches!(run.verb, Verb::Stop { .. }) {
                     return;
                 }
                 let buried = host.disk.ledger.tombstones.get(id);
@@ -319,4 +339,10 @@ impl Check {
         }
         !exclusive
     }
+}
+
+/// Whether the decision is about work of which there must never be two copies.
+fn wants_exclusive(intent: &Intent) -> bool {
+    let class = intent.spec.as_ref().map(|spec| spec.placement.class);
+    class == Some(persys_model::spec::Class::Exclusive)
 }

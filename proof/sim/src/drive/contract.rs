@@ -57,9 +57,10 @@ impl Sim {
         let Some(host) = self.schedulers.get_mut(scheduler) else { return false };
         let now = host.clock.now(self.now).mono;
         let Some(process) = host.process_of(life) else { return false };
-        let at_rest = process.replica.world().and_then(|world| world.at_rest(&command.workload));
         let id = node_id(node);
-        let deed = process.contract.order(&id, &command, at_rest.as_ref(), now);
+        let world = process.replica.world();
+        let context = world.map(|world| world.context_of(&id, &command)).unwrap_or_default();
+        let deed = process.contract.order(&id, &command, &context, now);
         let workload = command.workload.clone();
         let call = match &deed {
             Deed::Apply(apply) | Deed::StopInstead(apply) => {

@@ -221,7 +221,7 @@ impl Sim {
                 {
                     agent.has.remove(&workload);
                 }
-                self.contract_verb(node, &workload, &Verb::Remove { purge });
+                self.contract_verb(node, &workload, &Verb::remove(purge));
             }
         }
     }
@@ -236,7 +236,7 @@ impl Sim {
         let other = host.runtime.things.get(workload).is_some_and(|one| one.revision != revision);
         let broken = run && host.verbs_fail_until > self.now && self.chance.chance(500);
         if other {
-            self.contract_verb(node, workload, &Verb::Remove { purge: false });
+            self.contract_verb(node, workload, &Verb::remove(false));
         }
         let done = if broken {
             let failure = Failure::new(FailureReason::RuntimeError, "this time it did not work");
@@ -246,7 +246,7 @@ impl Sim {
             let verb = Verb::Start { epoch, revision, spec, secrets, not_after };
             self.contract_verb(node, workload, &verb)
         } else {
-            self.contract_verb(node, workload, &Verb::Stop)
+            self.contract_verb(node, workload, &Verb::STOP)
         };
         let failure = match done {
             Done::Failed(failure) => Some(failure),

@@ -53,6 +53,10 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
             "WorkloadDelayed".clone_into(&mut view.r#type);
             about(&mut view, Some(id), node.as_ref(), message);
         }
+        Happening::SecretChanged { id, node, message } => {
+            "SecretChanged".clone_into(&mut view.r#type);
+            about(&mut view, Some(id), Some(node), message);
+        }
         Happening::NodeChanged { id, what } => {
             let (kind, reason) = change(*what);
             node(&mut view, kind, id, reason);
@@ -85,13 +89,17 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
             view.details = details([("from", from.word()), ("to", to.word())]);
         }
     }
+    tell_author(&mut view, event);
+    view
+}
+
+fn tell_author(view: &mut SchedulerEventView, event: &Event) {
     if let Some(by) = &event.by {
         view.details.insert("by".to_owned(), by.who.to_string());
         if !by.why.is_empty() {
             view.details.insert("because".to_owned(), by.why.to_string());
         }
     }
-    view
 }
 
 /// Fills in the workload and the node an event is about, and its reason.

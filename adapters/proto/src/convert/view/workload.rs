@@ -81,6 +81,15 @@ pub fn status_word(view: &WorkloadView<'_>) -> &'static str {
     }
 }
 
+/// Words of the contract for states of workloads that this scheduler does not give; existing clients may
+/// ask for them.
+const OF_EARLIER: [&str; 2] = ["Updating", "Deleted"];
+
+/// Every word [`status_word`] may give, and those that existing clients know beside them.
+pub fn status_words() -> impl Iterator<Item = &'static str> + Clone {
+    Phase::ALL.into_iter().map(Phase::word).chain(["Unknown"]).chain(OF_EARLIER)
+}
+
 /// The node of a workload that should run, if the runtime there does not answer.
 fn silent_runtime<'a>(view: &WorkloadView<'a>) -> Option<&'a NodeId> {
     let place = view.assignment.place.as_ref()?;

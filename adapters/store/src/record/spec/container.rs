@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::spec::container::{Bind, ContainerSpec, Limits, Port, RestartPolicy, Swap};
+use persys_model::spec::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
 use serde::{Deserialize, Serialize};
 
 use super::super::is_false;
@@ -38,6 +38,11 @@ pub(super) struct ContainerShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     swap: SwapShape,
+    /// A record without these two is of a time when what is reserved was always a limit.
+    #[serde(default, skip_serializing_if = "is_false")]
+    cpu_unlimited: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    memory_unlimited: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     managed_volumes: Vec<VolumeShape>,
 }
@@ -89,7 +94,7 @@ impl From<&ContainerSpec> for ContainerShape {
             restart,
             privileged,
             labels,
-            limits: Limits { cpu_shares, memory_bytes, swap },
+            limits: Limits { cpu_shares, memory_bytes, swap, open },
             managed_volumes,
         } = container;
         Self {
@@ -106,6 +111,8 @@ impl From<&ContainerSpec> for ContainerShape {
             cpu_shares: *cpu_shares,
             memory_bytes: *memory_bytes,
             swap: (*swap).into(),
+            cpu_unlimited: open.cpu,
+            memory_unlimited: open.memory,
             managed_volumes: managed_volumes.iter().map(VolumeShape::from).collect(),
         }
     }
@@ -135,6 +142,7 @@ impl ContainerShape {
                 cpu_shares: self.cpu_shares,
                 memory_bytes: self.memory_bytes,
                 swap: self.swap.into(),
+                open: Open { cpu: self.cpu_unlimited, memory: self.memory_unlimited },
             },
             managed_volumes: volumes?,
         })

@@ -35,6 +35,8 @@ pub(crate) struct SpecShape {
     metadata: Texts,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     secrets: Vec<SecretShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop_grace_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +48,8 @@ enum KindShape {
 }
 
 impl From<&Spec> for SpecShape {
-    fn from(Spec { kind, resources, placement, metadata, secrets }: &Spec) -> Self {
+    fn from(spec: &Spec) -> Self {
+        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms } = spec;
         let kind = match kind {
             Kind::Container(container) => KindShape::Container(Box::new(container.into())),
             Kind::Compose(compose) => KindShape::Compose(Box::new(compose.into())),
@@ -58,6 +61,7 @@ impl From<&Spec> for SpecShape {
             placement: placement.into(),
             metadata: metadata.clone(),
             secrets: secrets.iter().map(SecretShape::from).collect(),
+            stop_grace_ms: *stop_grace_ms,
         }
     }
 }
@@ -76,6 +80,7 @@ impl SpecShape {
             placement: self.placement.into(),
             metadata: self.metadata,
             secrets: secrets?,
+            stop_grace_ms: self.stop_grace_ms,
         })
     }
 }

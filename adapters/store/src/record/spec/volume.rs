@@ -22,7 +22,7 @@ pub(super) struct VolumeShape {
     retain: bool,
 }
 
-mirror!(DriverShape of VolumeDriver { Local, Nfs, CephRbd });
+mirror!(DriverShape of VolumeDriver { Local, Nfs, CephRbd, Compose });
 mirror!(
     #[expect(clippy::enum_variant_names, reason = "the words every storage system uses")]
     AccessShape of AccessMode { ReadWriteOnce, ReadOnlyMany, ReadWriteMany }

@@ -11,7 +11,9 @@ use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
-use persys_model::id::{DriverName, NamespaceName, NodeId, PoolName, VolumeName, WorkloadId};
+use persys_model::id::{
+    DriverName, NamespaceName, NodeId, PoolName, SecretName, VolumeName, WorkloadId,
+};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::lease::{Lease, LeaseState};
 use persys_model::mode::Mode;
@@ -115,6 +117,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 labels,
                 fence,
                 pauses: fence,
+                signals: fence,
                 missing,
             }
         },
@@ -190,6 +193,9 @@ fn place() -> impl Strategy<Value = Place> {
     (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
         |(node, (epoch, generation), reserved, ports, version)| Place {
             shadow: epoch % 2 == 1,
+            values: (0..epoch % 3)
+                .map(|n| (SecretName::new(&format!("s{n}")).unwrap(), Arc::from(n.to_string())))
+                .collect(),
             node,
             epoch: Epoch(epoch),
             generation: Generation(generation),
@@ -237,8 +243,14 @@ pub(super) fn retry() -> impl Strategy<Value = Retry> {
 }
 
 pub(super) fn grave() -> impl Strategy<Value = Grave> {
-    (workload_id(), node_id(), any::<u64>(), resources()).prop_map(
-        |(workload, node, epoch, reserved)| Grave { workload, node, epoch: Epoch(epoch), reserved },
+    (workload_id(), node_id(), any::<u64>(), resources(), of(version())).prop_map(
+        |(workload, node, epoch, reserved, version)| Grave {
+            workload,
+            node,
+            epoch: Epoch(epoch),
+            reserved,
+            version,
+        },
     )
 }
 
@@ -352,6 +364,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         ),
         (workload_id(), of(node_id()), text())
             .prop_map(|(id, node, message)| Happening::WorkloadDelayed { id, node, message }),
+        (workload_id(), node_id(), text())
+            .prop_map(|(id, node, message)| Happening::SecretChanged { id, node, message }),
         any::<(usize, usize, bool)>()
             .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
         (node_id(), workload_id(), drift_kind(), any::<bool>())

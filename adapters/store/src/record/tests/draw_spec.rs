@@ -7,9 +7,9 @@ use std::sync::Arc;
 use persys_model::history::{History, Origin};
 use persys_model::id::{RevisionId, SecretName, VolumeName};
 use persys_model::labels::{Constraint, Rule, Toleration};
-use persys_model::secret::{SecretSeen, SecretUse};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::compose::ComposeSource;
-use persys_model::spec::container::{Bind, Limits, Port, RestartPolicy, Swap};
+use persys_model::spec::container::{Bind, Limits, Open, Port, RestartPolicy, Swap};
 use persys_model::spec::secret::Secret;
 use persys_model::spec::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, Login, NicModel, VmDisk, VmNetwork,
@@ -60,11 +60,10 @@ fn limits() -> impl Strategy<Value = Limits> {
         Just(Swap::Unlimited),
         any::<u64>().prop_map(Swap::TotalBytes)
     ];
-    (of(any::<u32>()), of(any::<u64>()), swap).prop_map(|(cpu_shares, memory_bytes, swap)| Limits {
-        cpu_shares,
-        memory_bytes,
-        swap,
-    })
+    let open = (any::<bool>(), any::<bool>()).prop_map(|(cpu, memory)| Open { cpu, memory });
+    (of(any::<u32>()), of(any::<u64>()), swap, open).prop_map(
+        |(cpu_shares, memory_bytes, swap, open)| Limits { cpu_shares, memory_bytes, swap, open },
+    )
 }
 
 fn restart() -> impl Strategy<Value = RestartPolicy> {
@@ -248,20 +247,29 @@ pub(super) fn spec() -> impl Strategy<Value = Spec> {
         compose().prop_map(Kind::Compose),
         vm().prop_map(Kind::Vm),
     ];
-    (kind, resources(), placement(), texts(), vec(used(), 0..3)).prop_map(
-        |(kind, resources, placement, metadata, secrets)| Spec {
+    (kind, resources(), placement(), texts(), vec(used(), 0..3), of(any::<u64>())).prop_map(
+        |(kind, resources, placement, metadata, secrets, stop_grace_ms)| Spec {
             kind,
             resources,
             placement,
             metadata,
             secrets,
+            stop_grace_ms,
         },
     )
 }
 
 fn used() -> impl Strategy<Value = SecretUse> {
-    let file = ("[/a-z]{1,9}", 0_u32..0o1000, any::<u32>(), any::<u32>())
-        .prop_map(|(path, mode, uid, gid)| SecretSeen::File { path: path.into(), mode, uid, gid });
+    let signal = of(select(Signal::ALL.to_vec()));
+    let file = ("[/a-z]{1,9}", 0_u32..0o1000, any::<u32>(), any::<u32>(), signal).prop_map(
+        |(path, mode, uid, gid, signal)| SecretSeen::File {
+            path: path.into(),
+            mode,
+            uid,
+            gid,
+            signal,
+        },
+    );
     let env = "[A-Z]{1,9}".prop_map(|name| SecretSeen::Env(name.into()));
     ("[a-z]{1,9}", prop_oneof![file, env])
         .prop_map(|(name, seen)| SecretUse { secret: SecretName::new(&name).unwrap(), seen })

@@ -95,6 +95,7 @@ pub fn node(number: u64) -> Arc<Node> {
             labels: BTreeMap::new(),
             fence: false,
             pauses: true,
+            signals: true,
             missing: BTreeMap::new(),
         },
         session: Session(number),
@@ -126,6 +127,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
             placement: Placement::default(),
             metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
             secrets: Vec::new(),
+            stop_grace_ms: None,
         }),
         revision: RevisionId::fixed("r1"),
         generation: Generation(1),
@@ -153,6 +155,7 @@ pub fn assignment(number: u64) -> Arc<Assignment> {
             reserved: resources(),
             ports: Vec::new(),
             version: None,
+            values: BTreeMap::new(),
             shadow: false,
         }),
         former: BTreeMap::new(),
@@ -193,6 +196,7 @@ pub fn outcome(number: u64) -> Arc<Reconciliation> {
 
 pub fn grave(node: u64, workload: u64) -> Arc<Grave> {
     Arc::new(Grave {
+        version: None,
         workload: workload_id(workload),
         node: node_id(node),
         epoch: Epoch(9),

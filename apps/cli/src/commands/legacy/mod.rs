@@ -127,7 +127,7 @@ pub(super) async fn get_node(shell: &Shell, id: &str) -> Result<u8, Problem> {
 }
 
 async fn delete(shell: &Shell, id: &str) -> Result<u8, Problem> {
-    let request = wire::DeleteWorkloadRequest { workload_id: workload_id(id)? };
+    let request = wire::DeleteWorkloadRequest { workload_id: workload_id(id)?, volumes: false };
     let client = shell.client()?;
     let what = format!("{id} cannot be deleted");
     let answer = client.ask(&what, client.control().delete_workload(request)).await?;

@@ -41,6 +41,13 @@ function button(text, work, { danger = false, primary = false } = {}) {
   return h('button', { key: text, type: 'button', class: `button ${look}`, onclick: (event) => work(event.currentTarget) }, text);
 }
 
+// What a deletion means for data.
+const FATE = {
+  container: 'It is stopped and removed from its node. Disks with the policy Retain stay; those with the policy Delete go.',
+  compose: 'Its containers and networks are stopped and removed. The volumes of its Compose file stay as disks.',
+  vm: 'It is shut down and removed from its node, with the disks that were made for it. Disks with the policy Retain stay.',
+};
+
 export function workloadActions(view, { gone } = {}) {
   if (!mayChange()) return [];
   const id = view.workload_id;
@@ -58,12 +65,13 @@ export function workloadActions(view, { gone } = {}) {
     button('Delete', async (under) => {
       const sure = await confirm({
         title: `Delete ${id}?`,
-        text: 'It is stopped and removed from its node. Volumes with the policy Retain are kept; other data of it goes.',
+        text: FATE[view.type] ?? FATE.container,
         action: 'Delete',
         danger: true,
         name: id,
+        option: view.type === 'compose' && 'Delete the volumes of its Compose file too, with their data',
       });
-      if (sure) await perform(() => act.remove(id), `${id} is being deleted`, under).then(gone);
+      if (sure) await perform(() => act.remove(id, Boolean(sure.chosen)), `${id} is being deleted`, under).then(gone);
     }, { danger: true }),
   ].filter(Boolean);
 }

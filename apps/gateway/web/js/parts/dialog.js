@@ -3,7 +3,8 @@
 import { h, render } from '../dom.js';
 
 // Resolves to true when confirmed. With `name`, that name has to be typed first.
-export function confirm({ title, text, action, danger = false, name }) {
+// `option` is something that can be said beside yes; the answer then tells whether it was.
+export function confirm({ title, text, action, danger = false, name, option }) {
   return new Promise((resolve) => {
     const dialog = document.createElement('dialog');
     dialog.setAttribute('aria-labelledby', 'dialog-title');
@@ -12,11 +13,14 @@ export function confirm({ title, text, action, danger = false, name }) {
       dialog.remove();
       resolve(answer);
     };
-    const draw = (typed = '') => render(dialog, h('form', { method: 'dialog', onsubmit: (event) => { event.preventDefault(); if (!name || typed === name) close(true); } },
+    let chosen = false;
+    const draw = (typed = '') => render(dialog, h('form', { method: 'dialog', onsubmit: (event) => { event.preventDefault(); if (!name || typed === name) close(option ? { chosen } : true); } },
       h('h2', { id: 'dialog-title' }, title),
       h('p', null, text),
       name && h('label', { class: 'field' }, h('span', null, 'Type ', h('code', null, name), ' to confirm'),
         h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', autofocus: true, value: typed, oninput: (event) => draw(event.target.value) })),
+      option && h('label', { class: 'option' },
+        h('input', { type: 'checkbox', name: 'option', onchange: (event) => { chosen = event.target.checked; } }), ' ', option),
       h('div', { class: 'dialog-actions' },
         h('button', { type: 'button', class: 'button', onclick: () => close(false) }, 'Cancel'),
         h('button', { type: 'submit', class: `button ${danger ? 'danger' : 'primary'}`, disabled: Boolean(name) && typed !== name }, action))));

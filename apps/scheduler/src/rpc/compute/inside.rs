@@ -49,7 +49,7 @@ fn place_of(world: &World, id: &WorkloadId) -> Result<Target, Status> {
         Some(view) => {
             let facts = &view.node.facts;
             let (endpoint, host) = (Arc::clone(&facts.endpoint), Arc::clone(&facts.host));
-            Ok(Target { node: place.node.clone(), endpoint, host, at_rest: None })
+            Ok(Target { node: place.node.clone(), endpoint, host, context: None })
         }
         None => Err(unavailable(format!("{} is no longer in the cluster", place.node))),
     }

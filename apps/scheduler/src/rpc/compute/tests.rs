@@ -10,12 +10,13 @@ use persys_cluster::record::Snapshot;
 use persys_cluster::world::World;
 use persys_model::command::{Command, Order};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
-use persys_model::id::{NodeId, RevisionId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Inventory, Report, State, Tombstone};
 use persys_model::labels::{Constraint, Rule, Taint, TaintEffect};
 use persys_model::link::{Beat, Registration, RegistrationAnswer, Usage};
 use persys_model::node::NodeFacts;
 use persys_model::resources::{Compute as Amounts, Disk, Resources};
+use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::container::{Port, RestartPolicy};
 use persys_model::spec::{ContainerSpec, Kind, Placement, Protocol, Spec, WorkloadType};
 use persys_model::time::{Millis, Now, WallMillis};
@@ -56,6 +57,7 @@ pub(super) fn facts(id: &str) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: false,
         pauses: true,
+        signals: true,
         missing: BTreeMap::new(),
     }
 }
@@ -71,6 +73,7 @@ pub(super) fn container(memory: u64) -> Spec {
         placement: Placement::default(),
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
+        stop_grace_ms: None,
     }
 }
 
@@ -482,4 +485,20 @@ fn at_most_fifty_nodes_are_named_the_closest_first() {
     assert_eq!(why.verdicts[0].node_id, "z");
     assert_eq!(why.verdicts[0].faults.len(), 1);
     assert_eq!(why.verdicts[1].faults.len(), 3);
+}
+
+#[test]
+fn a_workload_says_what_is_done_when_a_secret_changes() {
+    let path = Arc::from("/run/secrets/db");
+    let signal = Some(Signal::Hup);
+    let seen = SecretSeen::File { path, mode: 0o400, uid: 0, gid: 0, signal };
+    let secrets = vec![SecretUse { secret: SecretName::fixed("db"), seen }];
+    for (signals, fact) in [
+        (true, "is signalled when a secret changes: SIGHUP for db"),
+        (false, "n1 runs an agent that cannot signal"),
+    ] {
+        let mut rig = Rig::new(vec![NodeFacts { signals, ..facts("n1") }]);
+        rig.apply("web", Spec { secrets: secrets.clone(), ..container(64) });
+        has(&rig.why().facts, fact);
+    }
 }

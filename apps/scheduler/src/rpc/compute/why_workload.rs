@@ -294,6 +294,7 @@ impl Asked<'_> {
         facts.extend(self.update_fact());
         facts.extend(self.shadow_facts());
         facts.extend(self.place_facts());
+        facts.extend(self.secret_facts());
         facts.extend(self.attempt_facts());
         facts.push(format!("asks for {}", amounts(workload.spec.resources.compute)));
         facts.extend(self.home_facts());
@@ -364,6 +365,22 @@ impl Asked<'_> {
             facts.push(format!("{} runs revision {number} ({revision})", place.node));
         }
         facts
+    }
+
+    /// What is done when a secret changes, where its spec names a signal.
+    fn secret_facts(&self) -> Option<String> {
+        let (signals, node) = (self.view.workload.spec.signals(), &self.place()?.node);
+        if signals.is_empty() {
+            return None;
+        }
+        if !self.world.node(node)?.node.facts.signals {
+            return Some(format!(
+                "is restarted when a secret changes: {node} runs an agent that cannot signal; upgrade it"
+            ));
+        }
+        let each: Vec<_> =
+            signals.iter().map(|(name, signal)| format!("{} for {name}", signal.word())).collect();
+        Some(format!("is signalled when a secret changes: {}", each.join(", ")))
     }
 
     /// Tells if the agent has accepted the order, while it is carried out.

@@ -11,7 +11,7 @@ use super::limits::{
 };
 use super::text::{EnvFor, count, env, labels, length, number, path, word};
 use super::volume::{VolumeFor, inner_path, mounts_differ, volumes};
-use crate::spec::container::{Bind, ContainerSpec, Limits, Port, RestartPolicy, Swap};
+use crate::spec::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
 use crate::spec::draft::{BindDraft, ContainerDraft, LimitsDraft, PortDraft};
 use crate::spec::{HostPort, Protocol};
 
@@ -192,7 +192,12 @@ fn limits(at: &At<'_>, draft: &LimitsDraft) -> Option<Limits> {
         Some(shares) => Some(u32::try_from(shares).ok()?),
         None => None,
     };
-    Some(Limits { cpu_shares, memory_bytes: memory_bytes?, swap: swap? })
+    let memory_bytes = memory_bytes?;
+    if draft.memory_unlimited && memory_bytes.is_some() {
+        return at.field("memory_unlimited").refuse("contradicts memory_bytes");
+    }
+    let open = Open { cpu: draft.cpu_unlimited, memory: draft.memory_unlimited };
+    Some(Limits { cpu_shares, memory_bytes, swap: swap?, open })
 }
 
 fn swap(at: &At<'_>, draft: &LimitsDraft, most: i64) -> Option<Swap> {

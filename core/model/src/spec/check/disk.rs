@@ -183,7 +183,7 @@ fn source(at: &At<'_>, draft: &DiskDraft) -> Option<DiskSource> {
         return located(at, draft, driver, size);
     }
     match driver {
-        VolumeDriver::Local => {
+        VolumeDriver::Local | VolumeDriver::Compose => {
             let size_gib = if size == 0 { DEFAULT_DISK_GIB } else { size };
             Some(DiskSource::Pool { pool, size_gib })
         }

@@ -157,11 +157,29 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     }
     let metadata = metadata(&words, &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
-    let (kind, services) = kind?;
-    let resources = resources::reserved(&resources, asked?, &kind, services);
+    let stop_grace = grace(&at.field("stop_grace"), &draft.stop_grace);
+    let (mut kind, services) = kind?;
+    let resources = resources::reserved(&resources, asked?, &mut kind, services);
     let secrets = secrets::secrets(&at.field("secrets"), &draft.secrets, &kind);
     let (resources, placement) = (resources?, placement?);
-    Some(Spec { kind, resources, placement, metadata: metadata?, secrets: secrets? })
+    let (metadata, secrets, stop_grace_ms) = (metadata?, secrets?, stop_grace?);
+    Some(Spec { kind, resources, placement, metadata, secrets, stop_grace_ms })
+}
+
+/// The time a copy has to end by itself, as Compose writes it: `90s`, `1m30s`. Docker counts whole
+/// seconds, so nothing finer can be kept.
+fn grace(at: &At<'_>, text: &str) -> Option<Option<u64>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    let shown = text::shown(text);
+    let Some(ms) = persys_compose::duration_ms(text) else {
+        return at.refuse(format!("\"{shown}\" is not a time such as 30s or 1m30s, at most a day"));
+    };
+    if ms % 1000 != 0 {
+        return at.refuse(format!("\"{shown}\" is not a whole number of seconds"));
+    }
+    Some(Some(ms))
 }
 
 const TYPES: &[(&str, Option<WorkloadType>)] = &[

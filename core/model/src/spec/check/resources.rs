@@ -44,11 +44,12 @@ pub(super) fn of_services(need: Need) -> Compute {
     Compute::new(most(cpu, CPU_MILLICORES), most(memory, MEMORY_MIB))
 }
 
-/// What `kind` reserves when this was asked for; `services` is what a stack asks for in its file.
+/// What `kind` reserves when this was asked for; `services` is what a stack asks for in its file. A
+/// container learns which of it nobody asked for: that is no limit.
 pub(super) fn reserved(
     at: &At<'_>,
     asked: Asked,
-    kind: &Kind,
+    kind: &mut Kind,
     services: Compute,
 ) -> Option<Resources> {
     let mut disk = Disk::none();
@@ -56,7 +57,10 @@ pub(super) fn reserved(
     let compute = match kind {
         Kind::Container(container) => {
             add_volumes(&mut disk, &container.managed_volumes);
-            container_compute(at, asked, &container.limits)?
+            let limits = &mut container.limits;
+            limits.open.cpu |= asked.cpu_millicores == 0;
+            limits.open.memory |= asked.memory_mib == 0 && limits.memory_bytes.is_none();
+            container_compute(at, asked, limits)?
         }
         Kind::Compose(_) => Compute::new(
             or_default(asked.cpu_millicores, services.cpu_millicores),

@@ -9,7 +9,7 @@ use super::at::At;
 use super::text::{EnvFor, count, env_name, number, shown};
 use super::volume::inner_path;
 use crate::id::SecretName;
-use crate::secret::{FILE_MODE, FOLDER, MOST_USES, SecretSeen, SecretUse};
+use crate::secret::{FILE_MODE, FOLDER, MOST_USES, SecretSeen, SecretUse, Signal};
 use crate::spec::draft::SecretDraft;
 use crate::spec::{ComposeSpec, Kind};
 
@@ -44,7 +44,35 @@ pub(super) fn secrets(at: &At<'_>, drafts: &[SecretDraft], kind: &Kind) -> Optio
         let seen = seen(&here, draft, kind, &mut taken);
         uses.push(secret.zip(seen).map(|(secret, seen)| SecretUse { secret, seen }));
     }
-    uses.into_iter().collect()
+    let uses: Vec<SecretUse> = uses.into_iter().collect::<Option<_>>()?;
+    one_signal_each(at, &uses)?;
+    Some(uses)
+}
+
+/// A secret that is seen several ways changes for all of them at once: what only a restart changes
+/// cannot stand beside what is signalled.
+fn one_signal_each(at: &At<'_>, uses: &[SecretUse]) -> Option<()> {
+    let mut good = Some(());
+    for (nth, used) in uses.iter().enumerate().filter(|(_, used)| used.signal().is_some()) {
+        let others = uses.iter().filter(|other| other.secret == used.secret);
+        for other in others.filter(|other| other.signal() != used.signal()) {
+            let name = &used.secret;
+            let why = match &other.seen {
+                SecretSeen::Env(variable) => {
+                    format!("{name} is the variable {variable} too, which only a restart changes")
+                }
+                SecretSeen::File { path, signal: None, .. } => {
+                    format!("{name} is the file {path} too, for which no signal is given")
+                }
+                SecretSeen::File { path, signal: Some(signal), .. } => {
+                    let signal = signal.word();
+                    format!("{name} is the file {path} too, whose signal is {signal}")
+                }
+            };
+            good = at.index(nth).field("signal").refuse(why);
+        }
+    }
+    good
 }
 
 /// The secrets the services of a stack see, each way of seeing one once.
@@ -60,7 +88,8 @@ fn in_file(at: &At<'_>, stack: &ComposeSpec) -> Option<Vec<SecretUse>> {
             Err(error) => return at.refuse(format!("\"{}\" {error}", shown(&file.name))),
         };
         let path = Arc::from(target);
-        let seen = SecretSeen::File { path, mode: file.mode, uid: file.uid, gid: file.gid };
+        let (mode, uid, gid, signal) = (file.mode, file.uid, file.gid, file.signal);
+        let seen = SecretSeen::File { path, mode, uid, gid, signal };
         uses.insert(SecretUse { secret, seen });
     }
     count(at, uses.len(), MOST_USES)?;
@@ -98,8 +127,10 @@ fn seen(at: &At<'_>, draft: &SecretDraft, kind: &Kind, taken: &mut Taken) -> Opt
         ("uid", draft.uid != 0),
         ("gid", draft.gid != 0),
     ];
+    let signal = signal(&at.field("signal"), draft, kind);
     if draft.env.is_empty() {
-        return file(at, draft, taken);
+        let file = file(at, draft, signal.unwrap_or_default(), taken);
+        return signal.and(file);
     }
     for (field, _) in file_only.iter().filter(|(_, given)| *given) {
         at.field(field).fault("is for a file, but env is given: give a secret twice to have both");
@@ -119,7 +150,34 @@ fn seen(at: &At<'_>, draft: &SecretDraft, kind: &Kind, taken: &mut Taken) -> Opt
     Some(SecretSeen::Env(name))
 }
 
-fn file(at: &At<'_>, draft: &SecretDraft, taken: &mut Taken) -> Option<SecretSeen> {
+/// The signal that tells of a new value: outer `None` for a faulty one.
+#[expect(clippy::option_option, reason = "outer: well formed; inner: there is one")]
+fn signal(at: &At<'_>, draft: &SecretDraft, kind: &Kind) -> Option<Option<Signal>> {
+    if draft.signal.is_empty() {
+        return Some(None);
+    }
+    if !draft.env.is_empty() {
+        return at.refuse("is for a file: a variable of what runs cannot change");
+    }
+    match kind {
+        Kind::Container(_) | Kind::Compose(_) => {}
+        Kind::Vm(_) => {
+            return at
+                .refuse("a VM reads its secrets when it boots: no signal can reach its programs");
+        }
+    }
+    match Signal::of(&draft.signal) {
+        Ok(signal) => Some(Some(signal)),
+        Err(why) => at.refuse(format!("\"{}\" {why}", shown(&draft.signal))),
+    }
+}
+
+fn file(
+    at: &At<'_>,
+    draft: &SecretDraft,
+    signal: Option<Signal>,
+    taken: &mut Taken,
+) -> Option<SecretSeen> {
     let here = at.field("path");
     let path = match draft.path.as_str() {
         "" => Some(Arc::from(format!("{FOLDER}/{}", draft.name))),
@@ -133,7 +191,7 @@ fn file(at: &At<'_>, draft: &SecretDraft, taken: &mut Taken) -> Option<SecretSee
         return here.refuse(format!("something else is mounted at {}", shown(&path)));
     }
     let id = |number: u64| u32::try_from(number).unwrap_or_default();
-    Some(SecretSeen::File { path, mode: mode?, uid: id(uid?), gid: id(gid?) })
+    Some(SecretSeen::File { path, mode: mode?, uid: id(uid?), gid: id(gid?), signal })
 }
 
 /// Permissions as people write them: in eights.
@@ -172,9 +230,47 @@ mod tests {
         let env = SecretDraft { env: "KEY".to_owned(), ..named("api") };
         let spec = check(&draft(vec![named("db"), env])).unwrap();
         let path = Arc::from("/run/secrets/db");
-        let file = SecretSeen::File { path, mode: 0o400, uid: 0, gid: 0 };
+        let file = SecretSeen::File { path, mode: 0o400, uid: 0, gid: 0, signal: None };
         let seen: Vec<_> = spec.secrets.iter().map(|one| one.seen.clone()).collect();
         assert_eq!(seen, [file, SecretSeen::Env(Arc::from("KEY"))]);
+    }
+
+    fn signalled(signal: &str) -> SecretDraft {
+        SecretDraft { signal: signal.to_owned(), ..named("db") }
+    }
+
+    #[test]
+    fn a_file_may_name_the_signal_that_tells_of_a_new_value() {
+        let spec = check(&draft(vec![signalled("HUP"), named("api")])).unwrap();
+        let told: Vec<_> = spec.signals().into_iter().collect();
+        assert_eq!(told, [(&SecretName::fixed("db"), Signal::Hup)]);
+        // A version with a signal is another version, and one without is what it was.
+        let plain = check(&draft(vec![named("db"), named("api")])).unwrap();
+        assert_ne!(spec, plain);
+    }
+
+    #[test]
+    fn a_signal_where_none_can_help_is_refused_with_the_reason() {
+        let variable = SecretDraft { env: "KEY".to_owned(), ..named("db") };
+        let elsewhere = |signal: &str| SecretDraft {
+            path: "/etc/db".to_owned(),
+            signal: signal.to_owned(),
+            ..named("db")
+        };
+        for (secrets, words) in [
+            (vec![signalled("KILL")], "SIGUSR2"),
+            (vec![SecretDraft { env: "KEY".to_owned(), ..signalled("HUP") }], "cannot change"),
+            (vec![variable, signalled("HUP")], "which only a restart changes"),
+            (vec![signalled("HUP"), elsewhere("USR1")], "whose signal is SIGUSR1"),
+            (vec![signalled("HUP"), elsewhere("")], "no signal is given"),
+        ] {
+            let faults = check(&draft(secrets)).unwrap_err().to_string();
+            assert!(faults.contains("signal") && faults.contains(words), "{faults}");
+        }
+        let vm = VmDraft { vcpus: 1, memory_mb: 64, os_image: "d".into(), ..VmDraft::default() };
+        let machine = Draft { vm: Some(vm), secrets: vec![signalled("HUP")], ..Draft::default() };
+        let faults = check(&machine).unwrap_err().to_string();
+        assert!(faults.contains("when it boots"), "{faults}");
     }
 
     #[test]

@@ -134,7 +134,8 @@ pub(super) fn mounts_differ(at: &At<'_>, binds: &[BindDraft], volumes: &[VolumeD
 fn fs_type(at: &At<'_>, text: &str, driver: VolumeDriver, purpose: VolumeFor) -> Option<Arc<str>> {
     let table = match (driver, purpose) {
         (VolumeDriver::Nfs, _) => NFS_FS,
-        (VolumeDriver::CephRbd, _) | (VolumeDriver::Local, VolumeFor::Vm) => BLOCK_FS,
+        (VolumeDriver::CephRbd | VolumeDriver::Compose, _)
+        | (VolumeDriver::Local, VolumeFor::Vm) => BLOCK_FS,
         (VolumeDriver::Local, VolumeFor::Container) if text.is_empty() => BLOCK_FS,
         (VolumeDriver::Local, VolumeFor::Container) => {
             return at.refuse(
@@ -155,6 +156,6 @@ fn unsupported(driver: VolumeDriver, access: AccessMode) -> Option<&'static str>
         }
         (VolumeDriver::Local | VolumeDriver::CephRbd, AccessMode::ReadWriteOnce)
         | (VolumeDriver::CephRbd, AccessMode::ReadOnlyMany)
-        | (VolumeDriver::Nfs, _) => None,
+        | (VolumeDriver::Nfs | VolumeDriver::Compose, _) => None,
     }
 }

@@ -70,6 +70,11 @@ pub(super) fn spec() -> Vec<Field> {
                 "Secrets of its namespace that it sees; up to {MOST_USES}. A stack names its own in its file instead"
             ),
         ),
+        field(
+            "stop_grace",
+            "`10s`; a VM: `60s`",
+            "Time a copy has to end by itself, in whole seconds, such as `30s` or `1m30s`, up to a day. In a stack it counts for services without a `stop_grace_period`",
+        ),
     ]
 }
 
@@ -81,14 +86,18 @@ pub(super) fn resources() -> Vec<Field> {
         field(
             "cpu_millicores",
             &format!("{cpu}; {each}"),
-            format!("Thousandths of a core; up to {most_cpu}"),
+            format!(
+                "Thousandths of a core; up to {most_cpu}. What is given here also limits a container; the default does not"
+            ),
         ),
         field(
             "memory_mb",
             &format!(
                 "{memory}, or the limit of the container; a stack likewise; a VM: its `memory_mb`"
             ),
-            format!("MiB; up to {most_memory}. Must not be above the container's own limit"),
+            format!(
+                "MiB; up to {most_memory}. What is given here also limits a container that has no `limits.memory_bytes`; the default does not. Must not be above the container's own limit"
+            ),
         ),
         field(
             "disk_gb",
@@ -170,5 +179,10 @@ pub(super) fn secret() -> Vec<Field> {
         field("mode", "`0400`", "Its permissions, in eights, in quotes"),
         field("uid", "0", "Its owner inside"),
         field("gid", "0", "Its group inside"),
+        field(
+            "signal",
+            "none",
+            "Sent when the value changes, after the file was rewritten: `SIGHUP`, `SIGUSR1` or `SIGUSR2`. Without one, what runs keeps the value it was started with. Not for a variable, not in a VM",
+        ),
     ]
 }

@@ -136,13 +136,23 @@ pub(super) fn limits() -> Vec<Field> {
         ),
         field(
             "memory_bytes",
-            "no limit",
+            "no limit, or `resources.memory_mb` where that is given",
             format!("Memory it cannot go beyond; at least {mib} MiB"),
         ),
         field(
             "memory_swap_bytes",
             "the runtime's own",
             "Memory and swap together; -1 is no limit on swap",
+        ),
+        field(
+            "cpu_unlimited",
+            "`true` where `resources` names no CPU",
+            "`resources.cpu_millicores` is reserved and is no limit",
+        ),
+        field(
+            "memory_unlimited",
+            "`true` where no memory is named",
+            "`resources.memory_mb` is reserved and is no limit",
         ),
     ]
 }

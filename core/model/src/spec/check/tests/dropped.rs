@@ -18,6 +18,8 @@ fn full_container() -> Draft {
         vec![BindDraft { host_path: "/a".into(), container_path: "/b".into(), read_only: false }];
     body.ports = vec![PortDraft { container_port: 80, ..PortDraft::default() }];
     body.resources.memory_bytes = 1 << 30;
+    draft.resources.cpu_millicores = 100;
+    let body = container(&mut draft);
     body.managed_volumes = vec![VolumeDraft {
         name: "v".into(),
         driver: "nfs".into(),
@@ -79,6 +81,9 @@ const SHARED: &[Change] = &[
     ("shares", |d| container(d).resources.cpu_shares = 5),
     ("memory limit", |d| container(d).resources.memory_bytes = 1 << 31),
     ("swap limit", |d| container(d).resources.memory_swap_bytes = -1),
+    ("no cpu limit", |d| container(d).resources.cpu_unlimited = true),
+    ("no memory limit", |d| container(d).resources.memory_unlimited = true),
+    ("stop grace", |d| d.stop_grace = "30s".into()),
     ("volume name", |d| container(d).managed_volumes[0].name = "w".into()),
     ("volume driver", |d| container(d).managed_volumes[0].driver = "ceph-rbd".into()),
     ("volume size", |d| container(d).managed_volumes[0].size_gb = 1),
@@ -93,6 +98,7 @@ const SHARED: &[Change] = &[
     ("secret mode", |d| d.secrets = vec![SecretDraft { mode: "0444".into(), ..secret() }]),
     ("secret owner", |d| d.secrets = vec![SecretDraft { uid: 5, ..secret() }]),
     ("secret group", |d| d.secrets = vec![SecretDraft { gid: 5, ..secret() }]),
+    ("secret signal", |d| d.secrets = vec![SecretDraft { signal: "HUP".into(), ..secret() }]),
 ];
 
 const COMPOSE: &[Change] = &[
@@ -192,12 +198,17 @@ fn every_field_has_a_row() {
         }
         BindDraft { host_path, container_path, read_only }
         PortDraft { host_port, container_port, protocol }
-        LimitsDraft { cpu_shares, memory_bytes, memory_swap_bytes }
+        LimitsDraft {
+            cpu_shares, memory_bytes, memory_swap_bytes, cpu_unlimited, memory_unlimited
+        }
         VolumeDraft {
             name, driver, size_gb, access_mode, fs_type, mount_path, read_only, retain_policy
         }
-        SecretDraft { name, env, path, mode, uid, gid }
-        Draft { workload_type, resources, container, compose, vm, metadata, placement, secrets }
+        SecretDraft { name, env, path, mode, uid, gid, signal }
+        Draft {
+            workload_type, resources, container, compose, vm, metadata, placement, secrets,
+            stop_grace
+        }
     };
     // Lists and parts have no row of their own, but the rows of what is in them.
     let parts = ["constraints", "tolerations", "volumes", "ports", "resources", "managed_volumes"];

@@ -247,6 +247,7 @@ impl Generator {
             metadata: self.map(&["team", "a.b/c"], &["", "x"]),
             placement: self.placement(),
             secrets: Vec::new(),
+            stop_grace: self.text(&["", "30s", "1m30s", "0s"]),
         }
     }
 
@@ -275,6 +276,8 @@ impl Generator {
                 cpu_shares: self.number(&[0, 1024]),
                 memory_bytes: self.number(&[8 << 30]),
                 memory_swap_bytes: self.number(&[0, -1, 9 << 30]),
+                cpu_unlimited: self.flag(),
+                memory_unlimited: false,
             },
             managed_volumes: self.list(Self::volume),
         }

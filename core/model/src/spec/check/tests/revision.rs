@@ -7,14 +7,29 @@ use crate::spec::canonical::content_revision;
 /// the encoding, not the value.
 #[test]
 fn names_are_the_same_in_every_release() {
+    let mut container = container_draft();
+    container.resources.cpu_millicores = 100;
+    container.resources.memory_mb = 128;
     let rows = [
-        (container_draft(), "content-63ef0ce637806ce6bc94578d1d4a3251"),
+        (container, "content-63ef0ce637806ce6bc94578d1d4a3251"),
         (compose_draft(), "content-bf17b6626c34db7ad19a3667df65fc80"),
         (vm_draft(), "content-b92dbea765346d5fa88a88d96b8b8327"),
     ];
     for (draft, name) in rows {
         assert_eq!(content_revision(&accepted(&draft)).as_str(), name);
     }
+}
+
+/// What nobody asked to reserve was once a limit, and is none any more: that is another content, so
+/// that applying it again takes the limit away.
+#[test]
+fn to_ask_for_what_is_reserved_anyway_is_another_content() {
+    let mut asked = container_draft();
+    asked.resources.cpu_millicores = 100;
+    asked.resources.memory_mb = 128;
+    let (asked, plain) = (accepted(&asked), accepted(&container_draft()));
+    assert_eq!(asked.resources, plain.resources);
+    assert_ne!(content_revision(&asked), content_revision(&plain));
 }
 
 #[test]
