@@ -6,13 +6,14 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "persys/agent/v1/agent.proto",
     "persys/compute/v1/access.proto",
     "persys/compute/v1/audit.proto",
     "persys/compute/v1/check.proto",
     "persys/compute/v1/compute.proto",
     "persys/compute/v1/enrol.proto",
+    "persys/compute/v1/history.proto",
     "persys/compute/v1/logging.proto",
     "persys/compute/v1/reads.proto",
     "persys/compute/v1/secrets.proto",

@@ -120,16 +120,6 @@ pub enum Error {
         /// What is there.
         found: RevisionId,
     },
-    /// A new version could not be brought over what runs, which runs on.
-    #[error("{tried} failed: {cause}; {runs} runs")]
-    Kept {
-        /// The version that failed.
-        tried: RevisionId,
-        /// Why.
-        cause: Box<Error>,
-        /// The version that runs.
-        runs: RevisionId,
-    },
     /// One service of a stack is to blame.
     #[error("service {service}: {cause}")]
     InService {
@@ -172,7 +162,7 @@ impl Error {
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::NoAnswer { .. } | Self::Unreachable { .. } | Self::Unreadable { .. } => true,
-            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.is_unknown(),
+            Self::InService { cause, .. } => cause.is_unknown(),
             Self::ImageNotFound { .. }
             | Self::ImagePull { .. }
             | Self::ImageDenied { .. }
@@ -201,7 +191,7 @@ impl Error {
             Self::PortTaken { .. } | Self::Network { .. } => FailureReason::NetworkError,
             Self::Secret { .. } => FailureReason::RuntimeError,
             Self::Storage { .. } => FailureReason::StorageError,
-            Self::Kept { cause, .. } | Self::InService { cause, .. } => cause.reason(),
+            Self::InService { cause, .. } => cause.reason(),
             Self::Resources { .. } => FailureReason::InsufficientResources,
             Self::Invalid { .. } | Self::WrongKind { .. } => FailureReason::InvalidSpec,
             Self::Boot { .. } => FailureReason::VmBootFailed,

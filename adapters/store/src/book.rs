@@ -72,9 +72,12 @@ impl Book {
         let keys = self.keys.clone();
         let snapshot = &mut loaded.snapshot;
         let taken = match keys.noun(key) {
-            Noun::Head | Noun::Leader | Noun::Reconciliation | Noun::Event | Noun::Other => {
-                return;
-            }
+            Noun::Head
+            | Noun::Leader
+            | Noun::Reconciliation
+            | Noun::History
+            | Noun::Event
+            | Noun::Other => return,
             Noun::Audit => return self.audit.found(key),
             Noun::Foreign => Err("is nothing of ours".to_owned()),
             Noun::Node => {
@@ -218,6 +221,12 @@ impl Book {
                 let key = keys.attachment(&one.node, &one.workload, &one.volume);
                 return self.put(key, &**one);
             }
+            Write::PutRevision(one) => {
+                return self.put(keys.revision(&one.workload, one.number), &**one);
+            }
+            Write::PutBody(body) => {
+                return self.put(keys.body(&body.workload, &body.content), &**body);
+            }
             Write::PutEvent(event) => {
                 let bytes = encode(&**event, None).map_err(Error::unavailable)?;
                 return Ok(Edit::Event(Arc::clone(event), bytes));
@@ -235,6 +244,8 @@ impl Book {
             Write::DeleteEntry(key) => keys.entry(key),
             Write::DeleteVolume(key) => keys.volume(key),
             Write::DeleteAttachment(node, workload, key) => keys.attachment(node, workload, key),
+            Write::DeleteRevision(workload, number) => keys.revision(workload, *number),
+            Write::DeleteBody(workload, content) => keys.body(workload, content),
         };
         self.unknown.remove(&key);
         Ok(Edit::Delete(key))

@@ -176,6 +176,7 @@ pub(crate) fn fill(shelf: &mut dyn Shelf, keys: &Keys, pairs: Pairs) -> Result<(
             | Noun::Node
             | Noun::Lease
             | Noun::Reconciliation
+            | Noun::History
             | Noun::Workload
             | Noun::Assignment
             | Noun::Retry

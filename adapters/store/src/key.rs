@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use persys_model::drift::DriftKind;
 use persys_model::entry::{EntryKey, EntryKind};
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, EventSeq};
 use persys_model::volume::VolumeKey;
@@ -45,6 +45,8 @@ pub(crate) enum Noun {
     Event,
     /// Records of the audit log.
     Audit,
+    /// Earlier revisions and their contents: no load reads them.
+    History,
     /// What was moved aside, and whatever is not below the root: not read.
     Other,
     /// Below the root and nothing of ours.
@@ -178,6 +180,23 @@ impl Keys {
         format!("{}/attachments/{node}/{workload}/{key}", self.root)
     }
 
+    /// `/history/<workload>/<number>`
+    #[must_use]
+    pub fn revision(&self, workload: &WorkloadId, number: u32) -> String {
+        format!("{}/history/{workload}/{number:010}", self.root)
+    }
+
+    /// `/history/<workload>/spec-<content>`
+    #[must_use]
+    pub fn body(&self, workload: &WorkloadId, content: &RevisionId) -> String {
+        format!("{}/history/{workload}/spec-{content}", self.root)
+    }
+
+    /// The folder with the earlier revisions of a workload.
+    pub(crate) fn of_history(&self, workload: &WorkloadId) -> (String, String) {
+        self.folder(&format!("history/{workload}"))
+    }
+
     /// `/events/<time>-<seq>`
     #[must_use]
     pub fn event(&self, at: WallMillis, seq: EventSeq) -> String {
@@ -240,6 +259,7 @@ impl Keys {
             Some(("events", _)) => Noun::Event,
             Some(("audit", _)) => Noun::Audit,
             Some(("reconciliation", _)) => Noun::Reconciliation,
+            Some(("history", _)) => Noun::History,
             Some(("quarantine" | "skydns", _)) => Noun::Other,
             Some((folder, _)) => EntryKind::of_folder(folder).map_or(Noun::Foreign, Noun::Entry),
             None => Noun::Foreign,
@@ -323,6 +343,7 @@ mod tests {
             ("/nodes/n1", Noun::Node),
             ("/nodes/n1/lease", Noun::Lease),
             ("/reconciliation/web", Noun::Reconciliation),
+            ("/history/web/0000000001", Noun::History),
             ("/meta/head", Noun::Head),
             ("/namespaces/web", Noun::Entry(EntryKind::Namespace)),
             ("/meta/other", Noun::Foreign),

@@ -8,6 +8,7 @@
 //!            chain: who leads, where the head is, what one commit writes
 //!            book:  records to bytes and back, what cannot be read is kept aside
 //!            trail: the audit log, a key per commit
+//!            revisions: the earlier revisions of a workload
 //!            key, record: the layout an operator sees
 //! ```
 //!
@@ -30,6 +31,7 @@ pub mod etcd;
 mod key;
 pub mod memory;
 mod record;
+mod revisions;
 mod settings;
 mod store;
 mod trail;
@@ -41,6 +43,7 @@ pub use etcd::{Etcd, EtcdSettings};
 pub use key::{BadRoot, Keys};
 pub use memory::Memory;
 pub use record::{Leader, StoredSpec};
+pub use revisions::Revisions;
 pub use settings::Settings;
 pub use store::{Campaign, History, Loaded, Pairs, Quarantined, Span, Store};
 pub use trail::{Stretch, Trail};

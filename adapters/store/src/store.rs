@@ -5,10 +5,12 @@ use std::sync::Arc;
 use persys_cluster::record::{Snapshot, Unit};
 use persys_cluster::store::HighWater;
 use persys_model::event::Event;
+use persys_model::id::WorkloadId;
 use persys_model::token::{CommitSeq, EventSeq, Term};
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::revisions::Revisions;
 use crate::trail::{Stretch, Trail};
 
 /// A store, as one scheduler process sees it.
@@ -46,6 +48,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// part of what they hold read no more than that.
     async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
         Ok(Trail::within(&self.dump().await?).cut(stretch))
+    }
+
+    /// The earlier revisions of a workload at one moment; anybody may, whoever leads. Stores that can
+    /// read a part of what they hold read no more than that.
+    async fn revisions(&self, workload: &WorkloadId) -> Result<Revisions, Error> {
+        Ok(Revisions::within(&self.dump().await?, workload))
     }
 
     /// Every record below the root at one moment, byte for byte, whether it can be read or not:

@@ -367,9 +367,11 @@ impl Driver {
 
     fn run_verb(&mut self, run: Run) {
         let kind = match &run.verb {
-            Verb::Start { .. } | Verb::Refresh { .. } | Verb::Pause | Verb::Stop { .. } => {
-                ActionKind::Apply
-            }
+            Verb::Start { .. }
+            | Verb::Prepare { .. }
+            | Verb::Refresh { .. }
+            | Verb::Pause
+            | Verb::Stop { .. } => ActionKind::Apply,
             Verb::Remove { .. } => ActionKind::Delete,
         };
         let at = (self.parts.clock)().wall;

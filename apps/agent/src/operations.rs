@@ -44,6 +44,7 @@ impl Operation {
             Verb::Start { revision, epoch, .. } => {
                 ("start", "Running", Some(revision.clone()), Some(*epoch))
             }
+            Verb::Prepare { .. } => ("prepare", "Running", None, None),
             Verb::Refresh { .. } => ("signal", "Running", None, None),
             Verb::Pause => ("pause", "Paused", None, None),
             Verb::Stop { .. } => ("stop", "Stopped", None, None),

@@ -17,6 +17,7 @@ use crate::progress::ProgressReports;
 pub(crate) fn word(verb: &Verb) -> &'static str {
     match verb {
         Verb::Start { .. } => "start",
+        Verb::Prepare { .. } => "prepare",
         Verb::Refresh { .. } => "signal",
         Verb::Pause => "pause",
         Verb::Stop { .. } => "stop",
@@ -32,11 +33,16 @@ pub(crate) async fn run(
     progress: &ProgressReports,
 ) -> (Input, Result<(), String>) {
     let Run { id, workload, verb } = run;
-    let result = carry_out(runtime.as_ref(), &workload, verb, progress).await;
+    let mut kept = None;
+    let result = carry_out(runtime.as_ref(), &workload, verb, (progress, &mut kept)).await;
     let told = result.as_ref().copied().map_err(ToString::to_string);
-    let outcome = match result {
-        Ok(()) => Outcome::Done,
-        Err(error) => error.outcome(),
+    let outcome = match (result, kept) {
+        (Ok(()), _) => Outcome::Done,
+        (Err(error), Some(seen)) => match error.outcome() {
+            Outcome::Failed(failure) => Outcome::Kept(failure, Box::new(seen)),
+            outcome @ (Outcome::Done | Outcome::Kept(..) | Outcome::Unknown) => outcome,
+        },
+        (Err(error), None) => error.outcome(),
     };
     (Input::Done { verb: id, workload, outcome }, told)
 }
@@ -45,15 +51,15 @@ async fn carry_out(
     runtime: &dyn Runtime,
     workload: &WorkloadId,
     verb: Verb,
-    reports: &ProgressReports,
+    (reports, kept): (&ProgressReports, &mut Option<Seen>),
 ) -> Result<(), Error> {
+    let named = workload.clone();
+    let progress = move |fetched: Fetched| {
+        tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
+        reports.moved(&named, fetched);
+    };
     match verb {
         Verb::Start { epoch, revision, spec, secrets, not_after } => {
-            let named = workload.clone();
-            let progress = move |fetched: Fetched| {
-                tracing::debug!(workload = %named, parts = fetched.parts, of = fetched.of_parts, "fetching");
-                reports.moved(&named, fetched);
-            };
             let volumes = BTreeMap::new();
             let workload = workload.clone();
             let start = Start {
@@ -72,11 +78,13 @@ async fn carry_out(
             };
             match started {
                 Err(error) if start.spec.kind.updates_in_place() && !error.is_unknown() => {
-                    Err(with_what_runs(runtime, &start, error).await)
+                    *kept = what_runs(runtime, &start).await;
+                    Err(error)
                 }
                 started => started,
             }
         }
+        Verb::Prepare { spec } => part("prepare", runtime.prepare(&spec, &progress)).await,
         Verb::Refresh { spec, secrets, changed } => {
             let workload = workload.clone();
             runtime.signal(&Refresh { workload, spec, secrets, changed }).await
@@ -96,14 +104,10 @@ fn within(most_ms: Option<u64>) -> Option<Duration> {
     most_ms.map(Duration::from_millis)
 }
 
-/// Why an update in place failed, with the revision that runs on.
-async fn with_what_runs(runtime: &dyn Runtime, start: &Start, error: Error) -> Error {
-    let Ok(Some(thing)) = runtime.inspect(&start.workload).await else { return error };
-    let Seen { revision: runs, state, .. } = thing.seen;
-    if !state.is_alive() || runs == start.revision {
-        return error;
-    }
-    Error::Kept { tried: start.revision.clone(), cause: Box::new(error), runs }
+/// What an update in place that failed left running in another revision.
+async fn what_runs(runtime: &dyn Runtime, start: &Start) -> Option<Seen> {
+    let seen = runtime.inspect(&start.workload).await.ok()??.seen;
+    (seen.state.is_alive() && seen.revision != start.revision).then_some(seen)
 }
 
 #[cfg(test)]
@@ -156,17 +160,20 @@ mod tests {
             let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
             async move {
                 let (progress, _heard) = ProgressReports::new();
-                run(runtime, start(revision, image), &progress).await.1
+                let (done, _) = run(runtime, start(revision, image), &progress).await;
+                let Input::Done { outcome, .. } = done else { panic!("{done:?}") };
+                outcome
             }
         };
-        let failed = told("r0", "fail:IMAGE_NOT_FOUND").await.unwrap_err();
-        assert!(!failed.contains("runs"), "nothing runs: {failed}");
-        told("r1", "web:1").await.unwrap();
+        let failed = told("r0", "fail:IMAGE_NOT_FOUND").await;
+        assert!(matches!(failed, Outcome::Failed(_)), "nothing runs: {failed:?}");
+        assert_eq!(told("r1", "web:1").await, Outcome::Done);
         // The first fails while it is prepared, the second while it is started.
         for image in ["fail:IMAGE_NOT_FOUND", "fail:RUNTIME_ERROR"] {
-            let failed = told("r2", image).await.unwrap_err();
-            assert!(failed.starts_with("r2 failed: ") && failed.ends_with("; r1 runs"), "{failed}");
+            let failed = told("r2", image).await;
+            let Outcome::Kept(_, seen) = failed else { panic!("{failed:?}") };
+            assert_eq!((seen.revision.as_str(), seen.state.is_alive()), ("r1", true));
         }
-        told("r3", "web:1").await.unwrap();
+        assert_eq!(told("r3", "web:1").await, Outcome::Done);
     }
 }

@@ -8,8 +8,11 @@ use std::time::Instant;
 
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
+use persys_model::id::WorkloadId;
 use persys_model::token::{CommitSeq, Term};
-use persys_store::{Campaign, Error, History, Loaded, Pairs, Span, Store, Stretch, Trail};
+use persys_store::{
+    Campaign, Error, History, Loaded, Pairs, Revisions, Span, Store, Stretch, Trail,
+};
 use tokio::sync::watch;
 
 use crate::metrics::{Batch, Metrics};
@@ -75,6 +78,10 @@ impl Store for Counted {
     // Not left to what any store can do: that reads everything there is.
     async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
         self.store.audit(stretch).await
+    }
+
+    async fn revisions(&self, workload: &WorkloadId) -> Result<Revisions, Error> {
+        self.store.revisions(workload).await
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

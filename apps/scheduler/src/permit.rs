@@ -23,8 +23,13 @@ pub(crate) fn refusal(world: &World, caller: &Caller, ask: &Ask) -> Option<Reply
     if caller.may_everywhere(Who::Operators) {
         return None;
     }
+    if let Ask::Planned(_, ask) = ask {
+        return refusal(world, caller, ask);
+    }
     let (id, wanted) = if let Ask::Apply { workload, spec, .. } = ask {
         (workload, spec.as_ref())
+    } else if let Ask::Rollback(asked) = ask {
+        (&asked.workload, Some(&asked.spec))
     } else if let Ask::Delete(workload)
     | Ask::DeleteWithVolumes(workload)
     | Ask::Retry(workload)

@@ -17,6 +17,7 @@ use persys_proto::compute::v1::access_server::AccessServer;
 use persys_proto::compute::v1::audit_server::AuditServer;
 use persys_proto::compute::v1::check_server::CheckServer;
 use persys_proto::compute::v1::compute_server::ComputeServer;
+use persys_proto::compute::v1::history_server::HistoryServer;
 use persys_proto::compute::v1::logging_server::LoggingServer;
 use persys_proto::compute::v1::reads_server::ReadsServer;
 use persys_proto::compute::v1::secrets_server::SecretsServer;
@@ -120,6 +121,7 @@ pub(crate) fn serve_grpc(
     let sources = SourcesServer::new(control.clone());
     let reads = ReadsServer::new(control.clone()).max_encoding_message_size(usize::MAX);
     let check = CheckServer::new(control.clone()).max_decoding_message_size(LARGEST);
+    let history = HistoryServer::new(control.clone()).max_encoding_message_size(usize::MAX);
     let control = AgentControlServer::new(control)
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(usize::MAX);
@@ -149,6 +151,7 @@ pub(crate) fn serve_grpc(
         .add_service(Guarded::new(sources, metrics, &forward, &doors))
         .add_service(Guarded::new(check, metrics, &forward, &doors))
         .add_service(Guarded::new(reads, metrics, &forward, &doors))
+        .add_service(Guarded::new(history, metrics, &forward, &doors))
         .add_service(Guarded::new(AccessServer::new(rights), metrics, &forward, &doors))
         .add_service(Guarded::new(SecretsServer::new(secrets), metrics, &forward, &doors))
         .add_service(Guarded::new(audit, metrics, &forward, &doors))

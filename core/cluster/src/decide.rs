@@ -34,6 +34,12 @@ pub(crate) struct Situation<'a> {
     pub(crate) volume_free: bool,
     /// The node says that it runs something of it by an earlier decision.
     pub(crate) runs_older: bool,
+    /// The present revision failed, and its node says that the earlier one runs on.
+    pub(crate) earlier_runs: bool,
+    /// The same of a revision to which there is no way back.
+    pub(crate) leftover_runs: bool,
+    /// An update that failed is to be tried again now.
+    pub(crate) update_due: bool,
     /// It entered or left shadow since the present decision was made.
     pub(crate) shadow_differs: bool,
     /// A secret that what runs is signalled for has another value than its node was given, and its
@@ -79,6 +85,10 @@ pub(crate) enum Action {
     Reissue,
     /// Make a new decision for what runs here, because only its pause changes: it needs no room.
     Repause,
+    /// Go on with the revision that an update left running.
+    GoBack,
+    /// Have the node remove a revision that runs on and that nobody looks after.
+    EndLeftover,
     /// Make a new decision for what runs here, because only values of its secrets changed.
     Refresh,
     /// See to it that the node has been told.
@@ -202,6 +212,9 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
     if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;
     }
+    if now.update_due && !now.update_blocked {
+        return Action::Reissue;
+    }
     if has_processes(now.phase) && place.paused != (now.desired == Desired::Paused) {
         // The new version waits for room; what runs meanwhile is paused and resumed all the same.
         return Action::Repause;
@@ -210,6 +223,9 @@ fn here(now: &Situation<'_>, place: &Place) -> Action {
         return Action::Refresh;
     }
     match now.phase {
+        // What an update left alone runs on, and is looked after.
+        Phase::Failed | Phase::Backoff if now.earlier_runs => Action::GoBack,
+        Phase::Failed if now.leftover_runs => Action::EndLeftover,
         // The record says that it is over, its node that it is not: they are brought together again.
         Phase::Failed | Phase::Completed if now.runs_older => Action::Reissue,
         Phase::Failed | Phase::Completed => Action::Rest,

@@ -184,6 +184,8 @@ marks! {
     PendingPlaced,
     /// A new revision found no room, the old one went on.
     UpdateWaited,
+    /// A new revision failed, the earlier one went on.
+    UpdateFailed,
     /// An attempt failed and another was planned.
     RetryPlanned,
     /// Attempts were used up.

@@ -18,6 +18,7 @@ use persys_model::token::{CommitSeq, Epoch, Session};
 use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 
+use crate::plan::Plan;
 use crate::record::Snapshot;
 
 /// The shell's name for a caller who waits for an answer.
@@ -125,6 +126,10 @@ pub enum Ask {
         /// Whether it should run.
         desired: Desired,
     },
+    /// Have an earlier revision of it again.
+    Rollback(Rollback),
+    /// Carry out a wish as a plan foresaw it, or not at all.
+    Planned(Arc<Plan>, Box<Self>),
     /// Have it no more. Volumes that the file of a stack names are kept.
     Delete(WorkloadId),
     /// Have it no more, nor the volumes that the file of a stack names.
@@ -198,6 +203,8 @@ impl Ask {
                 ("pause", Some(workload), None)
             }
             Self::Apply { workload, .. } => ("apply", Some(workload), None),
+            Self::Planned(_, wish) => wish.summary(),
+            Self::Rollback(asked) => ("rollback", Some(&asked.workload), None),
             Self::Resume(workload) => ("resume", Some(workload), None),
             Self::Delete(workload) => ("delete", Some(workload), None),
             Self::DeleteWithVolumes(workload) => ("delete with volumes", Some(workload), None),
@@ -236,6 +243,19 @@ impl Ask {
             }
         }
     }
+}
+
+/// A wish to have an earlier revision of a workload again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollback {
+    /// The workload.
+    pub workload: WorkloadId,
+    /// The number of the revision.
+    pub number: u32,
+    /// The name it had.
+    pub revision: RevisionId,
+    /// Its content, as the store has it.
+    pub spec: Arc<Spec>,
 }
 
 /// What is to become of an orphan.

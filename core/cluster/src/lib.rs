@@ -19,6 +19,7 @@ pub mod discovery;
 pub mod effects;
 pub mod input;
 pub mod placement;
+pub mod plan;
 pub mod record;
 pub mod replica;
 pub mod settings;

@@ -7,7 +7,8 @@ use persys_model::audit::{AuditHead, AuditRecord};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{Entry, EntryKey};
 use persys_model::event::Event;
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::history::{Body, Revision};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::lease::Lease;
 use persys_model::node::Node;
 use persys_model::reconciliation::Reconciliation;
@@ -84,6 +85,14 @@ pub enum Write {
     PutAttachment(Arc<Attachment>),
     /// `/attachments/<node>/<workload>/<driver>:<name>` goes.
     DeleteAttachment(NodeId, WorkloadId, VolumeKey),
+    /// `/history/<workload>/<number>`
+    PutRevision(Arc<Revision>),
+    /// `/history/<workload>/<number>` goes.
+    DeleteRevision(WorkloadId, u32),
+    /// `/history/<workload>/spec-<content>`
+    PutBody(Arc<Body>),
+    /// `/history/<workload>/spec-<content>` goes.
+    DeleteBody(WorkloadId, RevisionId),
     /// `/events/<time>-<seq>`
     PutEvent(Arc<Event>),
     /// `/audit/...`

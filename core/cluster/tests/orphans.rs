@@ -51,6 +51,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         confirmed: false,
         progress: 0,
         trouble: None,
+        runs: None,
     };
     let held = Held {
         report,

@@ -362,6 +362,7 @@ impl Trial {
             confirmed: true,
             progress: 0,
             trouble: None,
+            runs: None,
         }
     }
 
@@ -486,6 +487,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
                 confirmed: true,
                 progress: 0,
                 trouble: None,
+                runs: None,
             };
             let revision = RevisionId::new("r").unwrap();
             // Small enough that whatever agents bring along fits beside everything else.

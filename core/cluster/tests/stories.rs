@@ -620,3 +620,16 @@ fn as_the_fleet_grows_each_node_is_told_to_beat_less_often() {
     cluster.step(Input::Tick);
     assert_eq!(cluster.world.node(&node_id(1)).unwrap().node.condition, Condition::NotReady);
 }
+
+#[test]
+fn a_reason_is_current_after_nodes_joined() {
+    let mut c = Cluster::with_nodes(1, 1_000, 1_000);
+    c.apply("big", container(500, 4_000), "r1");
+    let now = |c: &Cluster| c.world.reasons_now()[&workload_id("big")].to_string();
+    assert!(now(&c).contains("1 of 1"), "{}", now(&c));
+    c.join(facts(&node_id(1), 1_000, 2_000));
+    assert!(now(&c).contains("2 of 2"), "{}", now(&c));
+    assert_eq!(c.world.why_waits(&workload_id("big")).as_deref(), Some(now(&c).as_str()));
+    c.join(facts(&node_id(2), 1_000, 8_000));
+    assert!(c.world.reasons_now().is_empty(), "nobody waits any more");
+}

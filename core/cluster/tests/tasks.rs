@@ -64,8 +64,16 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
     agent.seq += 1;
     let (seq, workload) = (agent.seq, workload_id("web"));
     let tasks = vec![WorkloadTask { workload: workload.clone(), epoch, task }];
-    let report =
-        Report { workload, epoch, state, restarts: 0, confirmed: true, progress: 0, trouble: None };
+    let report = Report {
+        workload,
+        epoch,
+        state,
+        restarts: 0,
+        confirmed: true,
+        progress: 0,
+        trouble: None,
+        runs: None,
+    };
     let (removed, inventory, busy) = (Vec::new(), None, None);
     let (usage, limits, down) = (Usage::default(), BTreeMap::new(), BTreeMap::new());
     let reports = vec![report];

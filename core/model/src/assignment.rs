@@ -27,6 +27,80 @@ pub struct Assignment {
     pub former: BTreeMap<NodeId, FormerCopy>,
     /// The node that has its data, once it has any.
     pub data_on: Option<NodeId>,
+    /// The update to the present revision, until that revision runs.
+    pub update: Option<Update>,
+}
+
+/// An update whose new revision does not run yet, or did not come to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// The revision that ran before, which runs on where the update left it alone.
+    pub from: Version,
+    /// The number of that revision.
+    pub number: u32,
+    /// The node on which it may run on; `None` once it is known to go.
+    pub on: Option<NodeId>,
+    /// The failure of the last attempt; `None` while none failed.
+    pub failed: Option<UpdateFailure>,
+}
+
+/// A failed attempt of an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateFailure {
+    /// The failure.
+    pub failure: Failure,
+    /// The time of it.
+    pub at: WallMillis,
+    /// True if nothing more is tried.
+    pub is_final: bool,
+}
+
+/// The update of a workload, as every page shows it beside its status. There is one word for each on
+/// the wire, in lists, explanations, metrics, the dashboard and the manuals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UpdateState {
+    /// A new revision was asked for and does not run yet.
+    Updating,
+    /// A new revision did not come to run, and nothing more is tried.
+    UpdateFailed,
+    /// The present revision is an earlier one that was taken back.
+    RolledBack,
+}
+
+impl UpdateState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Updating, Self::UpdateFailed, Self::RolledBack];
+
+    /// The word on the wire and in metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Updating => "Updating",
+            Self::UpdateFailed => "UpdateFailed",
+            Self::RolledBack => "RolledBack",
+        }
+    }
+
+    /// The same for people, as it stands beside a status.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Updating => "updating",
+            Self::UpdateFailed => "update failed",
+            Self::RolledBack => "rolled back",
+        }
+    }
+}
+
+impl Update {
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> UpdateState {
+        match &self.failed {
+            Some(failed) if failed.is_final => UpdateState::UpdateFailed,
+            Some(_) | None => UpdateState::Updating,
+        }
+    }
 }
 
 /// Where a workload runs.
@@ -116,6 +190,10 @@ pub enum ReasonCode {
     Updated,
     /// The new revision fits nowhere; the old one goes on.
     UpdateWaits,
+    /// The new revision did not come to run; the old one goes on.
+    UpdateFailed,
+    /// The user took an earlier revision back.
+    RolledBack,
     /// The user wants it stopped.
     StopRequested,
     /// The node says it stopped.
@@ -160,7 +238,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Submitted,
         Self::NoNodeFits,
         Self::Placed,
@@ -168,6 +246,8 @@ impl ReasonCode {
         Self::DispatchFailed,
         Self::Updated,
         Self::UpdateWaits,
+        Self::UpdateFailed,
+        Self::RolledBack,
         Self::StopRequested,
         Self::Stopped,
         Self::PauseRequested,
@@ -201,6 +281,8 @@ impl ReasonCode {
             Self::DispatchFailed => "DispatchFailed",
             Self::Updated => "Updated",
             Self::UpdateWaits => "UpdateWaits",
+            Self::UpdateFailed => "UpdateFailed",
+            Self::RolledBack => "RolledBack",
             Self::StopRequested => "StopRequested",
             Self::Stopped => "Stopped",
             Self::PauseRequested => "PauseRequested",

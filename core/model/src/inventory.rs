@@ -25,6 +25,8 @@ pub struct Report {
     pub progress: u64,
     /// Why the last thing the agent did for it failed, where it tries again: a start, a stop, a removal.
     pub trouble: Option<Failure>,
+    /// Beside `Failed`: the other revision that runs on, where the failed one left it alone.
+    pub runs: Option<RevisionId>,
 }
 
 /// How a workload is on its node.

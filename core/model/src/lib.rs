@@ -13,6 +13,7 @@ pub mod event;
 pub mod failure;
 pub mod fault;
 pub mod hex;
+pub mod history;
 pub mod id;
 pub mod inventory;
 pub mod join;

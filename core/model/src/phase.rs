@@ -134,6 +134,8 @@ pub const EDGES: &[(Phase, Phase, Owner)] = &[
     (Backoff, Stopped, User),
     (Backoff, Deleting, User),
     (Failed, Starting, User),
+    // What an update left alone runs on in its earlier revision.
+    (Failed, Running, Agent),
     (Failed, Pending, User),
     (Failed, Stopped, User),
     (Failed, Deleting, User),

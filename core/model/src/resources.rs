@@ -75,6 +75,17 @@ impl Disk {
         self.0.iter().map(|(pool, gib)| (pool.as_ref(), *gib))
     }
 
+    /// The larger amount of both, pool by pool.
+    #[must_use]
+    pub fn larger(&self, other: &Self) -> Self {
+        let mut larger = self.clone();
+        for (pool, gib) in &other.0 {
+            let amount = larger.0.entry(pool.clone()).or_default();
+            *amount = (*amount).max(*gib);
+        }
+        larger
+    }
+
     /// Whether any disk is meant at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -92,6 +103,16 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// The larger amount of both, in each dimension: where either fits, this fits.
+    #[must_use]
+    pub fn larger(&self, other: &Self) -> Self {
+        let compute = Compute {
+            cpu_millicores: self.compute.cpu_millicores.max(other.compute.cpu_millicores),
+            memory_mib: self.compute.memory_mib.max(other.compute.memory_mib),
+        };
+        Self { compute, disk: self.disk.larger(&other.disk) }
+    }
+
     /// What a workload at rest keeps: its disk, but neither CPU nor memory.
     #[must_use]
     pub fn at_rest(&self) -> Self {

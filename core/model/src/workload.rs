@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::history::History;
 use crate::id::{RevisionId, WorkloadId};
 use crate::spec::Spec;
 use crate::time::WallMillis;
@@ -22,6 +23,8 @@ pub struct Workload {
     pub desired: Desired,
     /// When it was first accepted.
     pub created_at: WallMillis,
+    /// The number of the present revision, and those before it.
+    pub history: History,
 }
 
 /// What should become of a workload.

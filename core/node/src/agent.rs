@@ -426,6 +426,7 @@ impl Agent {
             confirmed: slot.confirmed,
             progress: slot.progress,
             trouble: slot.trouble(&self.settings),
+            runs: slot.runs_beside_failure(intent),
         };
         let held = slot::held(report, intent);
         match &mut slot.told {

@@ -121,6 +121,7 @@ impl Agent {
                 gave_up: (apply.run && !slot.view.is_alive())
                     .then(|| no_room.or_else(|| self.load.refusal()))
                     .flatten(),
+                kept: false,
                 completed: false,
                 started: false,
             },
@@ -134,6 +135,7 @@ impl Agent {
                 secrets: Arc::default(),
                 restarts: 0,
                 gave_up: None,
+                kept: false,
                 completed: false,
                 started: false,
                 untold: BTreeSet::new(),
@@ -285,6 +287,10 @@ impl Agent {
             Next::Restart(why) => self.start_again(workload, why, now, effects),
             Next::Stop => {
                 self.fly(workload, epoch, Doing::Stop, Verb::Stop { within_ms }, effects);
+            }
+            Next::Prepare => {
+                let Some(spec) = intent.spec.clone() else { return };
+                self.fly(workload, epoch, Doing::Prepare, Verb::Prepare { spec }, effects);
             }
             Next::Replace => {
                 let verb = Verb::Remove { purge: false, within_ms };

@@ -5,8 +5,10 @@
 //!   Run      Start      Start       -            by the policy    -
 //!            (paused: Start, which resumes it; stuck: Unstick, which ends it; both once it is ripe)
 //!   Pause    Start      Start       Pause        by the policy    -
-//!            (other version: Remove first, data kept; in place: Start, which brings it over;
-//!             once the decision is over: nothing, but what runs is removed unless it is in place, and
+//!            (other version: Prepare the new one while the other runs, then Remove, data kept;
+//!             in place: Start, which brings it over;
+//!             once the decision is over: nothing, but what runs is removed unless it is in place or
+//!             was left alone because the new version could not be prepared, and
 //!             what was given up while it ran is stopped;
 //!             running, with secrets it was not told of: Refresh first)
 //!   Rest     -          -           Stop         -                -
@@ -38,6 +40,10 @@ pub struct Case {
     pub hold: bool,
     /// Whether the decision is over: completed, or given up.
     pub over: bool,
+    /// Whether the other version was left alone when it was given up.
+    pub kept: bool,
+    /// Whether all that is needed to make the wanted version was fetched.
+    pub prepared: bool,
     /// Whether it was given up while it ran, so that it is stopped.
     pub evicted: bool,
     /// Whether it is known what to run.
@@ -141,6 +147,8 @@ pub enum Next {
     Unstick,
     /// Stop it.
     Stop,
+    /// Fetch what the wanted version needs while the other one still runs.
+    Prepare,
     /// Remove the other version of it, so that the wanted one can be made. Data stays.
     Replace,
     /// Remove it for good.
@@ -211,6 +219,13 @@ fn run(case: &Case) -> Next {
         Thing::Unknown => Next::Nothing,
         Thing::Absent if case.ran => Next::Restart(restart::vanished()),
         Thing::Absent => Next::Start,
+        Thing::Running(Version::Other)
+        | Thing::Paused(Version::Other)
+        | Thing::Stuck(Version::Other)
+            if !case.hold && !case.in_place && !case.prepared =>
+        {
+            Next::Prepare
+        }
         Thing::Created(Version::Other)
         | Thing::Running(Version::Other)
         | Thing::Paused(Version::Other)
@@ -255,7 +270,7 @@ fn run(case: &Case) -> Next {
 
 /// A decision that is over starts nothing. What an earlier one has there all the same, by a start that
 /// hung and came late or because it could not be removed, goes: nobody knows that it runs. Only what is
-/// updated in place runs on in its last good version.
+/// updated in place, or was left alone, runs on in its last good version.
 fn over(case: &Case) -> Next {
     match case.thing {
         Thing::Running(_) | Thing::Paused(_) | Thing::Stuck(_) if case.evicted && !case.hold => {
@@ -264,7 +279,7 @@ fn over(case: &Case) -> Next {
         Thing::Running(Version::Other)
         | Thing::Paused(Version::Other)
         | Thing::Stuck(Version::Other)
-            if !case.in_place && !case.hold =>
+            if !case.in_place && !case.kept && !case.hold =>
         {
             Next::Replace
         }
@@ -302,6 +317,8 @@ mod tests {
             confirmed: true,
             hold: false,
             over: false,
+            kept: false,
+            prepared: true,
             evicted: false,
             runnable: true,
             in_place: false,

@@ -75,6 +75,11 @@ pub enum Verb {
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
     },
+    /// Fetch what is needed to make it, such as its image. Nothing that exists is touched.
+    Prepare {
+        /// What is to run.
+        spec: Arc<Spec>,
+    },
     /// Give what runs the new values of these secrets, and tell it by the signals its spec names.
     Refresh {
         /// What runs.

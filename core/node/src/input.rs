@@ -192,6 +192,8 @@ pub enum Outcome {
     Done,
     /// It failed.
     Failed(Failure),
+    /// It failed, and what was there before is there still.
+    Kept(Failure, Box<Seen>),
     /// The runtime did not answer: it may be so or not.
     Unknown,
 }

@@ -39,6 +39,8 @@ pub struct Intent {
     pub restarts: u32,
     /// Set once the agent has given up on this decision.
     pub gave_up: Option<Failure>,
+    /// Beside `gave_up`: the other revision that ran before was left alone, and runs on.
+    pub kept: bool,
     /// It ended well and is not started again.
     pub completed: bool,
     /// It was started under this decision in a thing that an earlier one made, whose labels therefore

@@ -32,7 +32,17 @@ impl Agent {
         self.touched.insert(workload.clone());
         match outcome {
             Outcome::Done => self.succeeded(workload, flight, now, effects),
-            Outcome::Failed(failure) => self.failed(workload, &flight, failure, now, effects),
+            Outcome::Failed(failure) => {
+                // Fetching touches nothing; after any other verb, what is there has to be looked at.
+                if flight.doing != Doing::Prepare {
+                    slot.view = View::Unknown;
+                }
+                self.failed(workload, &flight, failure, now, effects);
+            }
+            Outcome::Kept(failure, seen) => {
+                slot.view = View::from(*seen);
+                self.failed(workload, &flight, failure, now, effects);
+            }
             Outcome::Unknown => {
                 slot.unsure_start |= matches!(flight.doing, Doing::Start(_)) && !slot.ran;
                 slot.view = View::Unknown;
@@ -79,6 +89,7 @@ impl Agent {
                     self.put(workload, Intent { untold: BTreeSet::new(), ..told }, effects);
                 }
             }
+            Doing::Prepare => slot.prepared = true,
             Doing::Pause => {
                 slot.see(slot.view.with(Existing::PAUSED), now.mono, reset_ms);
             }
@@ -138,14 +149,13 @@ impl Agent {
         effects: &mut Effects,
     ) {
         let Some(slot) = self.slots.get_mut(workload) else { return };
-        slot.view = View::Unknown;
         let intent = self.journal.ledger().intents.get(workload);
         let current = intent.filter(|intent| intent.epoch == flight.epoch);
         slot.failures = slot.failures.saturating_add(1);
         let wait = self.settings.restart_wait_ms(slot.failures);
         match (&flight.doing, current) {
-            (Doing::Start(_) | Doing::Replace, None) => slot.out_of_trouble(),
-            (Doing::Start(_) | Doing::Replace, Some(intent)) => {
+            (Doing::Start(_) | Doing::Prepare | Doing::Replace, None) => slot.out_of_trouble(),
+            (Doing::Start(_) | Doing::Prepare | Doing::Replace, Some(intent)) => {
                 slot.again = None;
                 let leave = self.fence.leave(is_exclusive(intent), now.mono);
                 if matches!(leave, Leave::Ending | Leave::Over) {
@@ -158,7 +168,8 @@ impl Agent {
                 let over = intent.gave_up.is_some() || intent.completed;
                 if !over && (last || !failure.retryable()) {
                     slot.trouble = None;
-                    let intent = Intent { gave_up: Some(failure), ..intent.clone() };
+                    let kept = flight.doing == Doing::Prepare;
+                    let intent = Intent { gave_up: Some(failure), kept, ..intent.clone() };
                     self.put(workload, intent, effects);
                 } else {
                     slot.retry_at = Some(now.mono.plus(wait));

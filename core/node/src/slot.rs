@@ -59,6 +59,8 @@ pub(crate) struct Slot {
     pub(crate) end: Option<End>,
     /// A restart that is due or waits.
     pub(crate) again: Option<Again>,
+    /// All that this decision needs was fetched.
+    pub(crate) prepared: bool,
     /// Signs of progress of the verbs that ran for it in this life.
     pub(crate) progress: u64,
     /// Verbs that failed in a row, and why the last one did, where it is tried again.
@@ -127,6 +129,8 @@ pub(crate) enum Doing {
     /// Ends what is stuck.
     Unstick,
     Stop,
+    /// Fetches what another version needs.
+    Prepare,
     /// Makes room for another version.
     Replace,
     /// Carries out an order to remove.
@@ -222,6 +226,7 @@ impl Slot {
         self.streak = 0;
         self.in_row = 0;
         self.again = None;
+        self.prepared = false;
         self.out_of_trouble();
         self.layer = Layer::Fits;
         self.retry_at = None;
@@ -328,6 +333,8 @@ impl Slot {
             confirmed: now.confirmed,
             hold: now.hold,
             over: intent.completed || intent.gave_up.is_some(),
+            kept: intent.kept,
+            prepared: self.prepared,
             evicted: self.layer == Layer::Over,
             runnable: intent.spec.is_some(),
             in_place: intent.spec.as_ref().is_some_and(|spec| spec.kind.updates_in_place()),
@@ -379,6 +386,7 @@ impl Slot {
             Next::GiveUp(failure) => Next::GiveUp(tell(failure)),
             Next::Nothing
             | Next::Start
+            | Next::Prepare
             | Next::Refresh
             | Next::Pause
             | Next::Unstick
@@ -386,6 +394,19 @@ impl Slot {
             | Next::Replace
             | Next::Remove { .. }
             | Next::Complete => next,
+        }
+    }
+
+    /// The other revision that runs on although this one was given up.
+    pub(crate) fn runs_beside_failure(&self, intent: &Intent) -> Option<RevisionId> {
+        intent.gave_up.as_ref()?;
+        match &self.view {
+            View::There { revision, state, .. }
+                if state.is_alive() && *revision != intent.revision =>
+            {
+                Some(revision.clone())
+            }
+            View::There { .. } | View::Unknown | View::Absent => None,
         }
     }
 

@@ -392,6 +392,7 @@ impl Agent {
             secrets: Arc::default(),
             restarts: 0,
             gave_up: None,
+            kept: false,
             completed: false,
             started: false,
             untold: BTreeSet::new(),

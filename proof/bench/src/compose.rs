@@ -198,6 +198,7 @@ fn request(id: &str) -> api::ApplyWorkloadRequest {
         workload_id: id.to_owned(),
         revision_id: "r1".to_owned(),
         desired_state: "Running".to_owned(),
+        plan: String::new(),
         spec: Some(api::WorkloadSpec {
             r#type: "compose".to_owned(),
             resources: Some(api::ResourceRequirements {

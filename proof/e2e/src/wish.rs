@@ -63,6 +63,7 @@ impl Wish {
             workload_id: self.id.clone(),
             revision_id: self.revision.clone(),
             desired_state: "Running".to_owned(),
+            plan: String::new(),
             spec: Some(api::WorkloadSpec {
                 r#type: "container".to_owned(),
                 resources: Some(api::ResourceRequirements {

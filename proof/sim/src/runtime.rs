@@ -32,6 +32,17 @@ impl Thing {
         self.state.is_alive()
     }
 
+    /// The same as the agent is told.
+    fn seen(&self, workload: &WorkloadId) -> Seen {
+        Seen {
+            workload: workload.clone(),
+            epoch: self.epoch,
+            revision: self.revision.clone(),
+            state: self.state.clone(),
+            services: ServiceEnds::default(),
+        }
+    }
+
     /// Whether two of it must never run at once.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.spec.placement.class == Class::Exclusive
@@ -103,11 +114,12 @@ impl Runtime {
                 if let Some(outcome) =
                     flaw(spec).or_else(|| self.in_its_way(workload, revision, spec))
                 {
-                    return (outcome, Change::Nothing);
+                    return (self.kept(workload, revision, outcome), Change::Nothing);
                 }
                 self.claim(workload, spec);
                 (Outcome::Done, self.start(workload, *epoch, revision, spec))
             }
+            Verb::Prepare { spec } => (missing(spec).unwrap_or(Outcome::Done), Change::Nothing),
             // Its programs have no secrets to read.
             Verb::Refresh { .. } => (Outcome::Done, Change::Nothing),
             Verb::Pause => (self.pause(workload), Change::Nothing),
@@ -137,6 +149,17 @@ impl Runtime {
         let other = self.things.get(workload).is_some_and(|thing| thing.revision != *revision);
         let refused = other && !spec.kind.updates_in_place();
         refused.then(|| failed(FailureReason::RuntimeError, "it exists in another revision"))
+    }
+
+    /// A failure, with the other revision that runs on.
+    fn kept(&self, workload: &WorkloadId, revision: &RevisionId, outcome: Outcome) -> Outcome {
+        let other = |thing: &&Thing| thing.runs() && thing.revision != *revision;
+        match (outcome, self.things.get(workload).filter(other)) {
+            (Outcome::Failed(failure), Some(thing)) => {
+                Outcome::Kept(failure, Box::new(thing.seen(workload)))
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     /// What is started has its volumes; what it had before and has no more stays for it.
@@ -271,13 +294,7 @@ impl Runtime {
 
     /// All that exists, as the agent is told.
     pub(crate) fn observe(&self) -> Observation {
-        let seen = self.things.iter().map(|(workload, thing)| Seen {
-            workload: workload.clone(),
-            epoch: thing.epoch,
-            revision: thing.revision.clone(),
-            state: thing.state.clone(),
-            services: ServiceEnds::default(),
-        });
+        let seen = self.things.iter().map(|(workload, thing)| thing.seen(workload));
         Observation::Complete(seen.collect())
     }
 }
@@ -308,6 +325,11 @@ pub(crate) fn image_of(spec: &Spec) -> &str {
         Kind::Vm(machine) => machine.os_image.as_deref().unwrap_or(image::GOOD),
         Kind::Compose(_) => image::GOOD,
     }
+}
+
+/// The failure to fetch an image that does not exist.
+fn missing(spec: &Spec) -> Option<Outcome> {
+    flaw(spec).filter(|_| image_of(spec) == image::MISSING)
 }
 
 /// What is wrong with the image itself: such a spec runs nowhere.

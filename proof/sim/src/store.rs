@@ -11,7 +11,8 @@ use persys_cluster::store::{HighWater, StoreCall, StoreReply};
 use persys_model::assignment::{Assignment, Grave};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::entry::{Entry, EntryKey};
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::history::{Body, Revision};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::lease::Lease;
 use persys_model::node::Node;
 use persys_model::reconciliation::Reconciliation;
@@ -37,6 +38,8 @@ pub(crate) struct Contents {
     pub(crate) entries: BTreeMap<EntryKey, Arc<Entry>>,
     pub(crate) volumes: BTreeMap<VolumeKey, Arc<Volume>>,
     pub(crate) attachments: BTreeMap<(NodeId, WorkloadId, VolumeKey), Arc<Attachment>>,
+    pub(crate) revisions: BTreeMap<(WorkloadId, u32), Arc<Revision>>,
+    pub(crate) bodies: BTreeMap<(WorkloadId, RevisionId), Arc<Body>>,
 }
 
 impl Contents {
@@ -115,6 +118,19 @@ impl Contents {
             }
             Write::DeleteAttachment(node, workload, volume) => {
                 self.attachments.remove(&(node.clone(), workload.clone(), volume.clone()));
+            }
+            Write::PutRevision(one) => {
+                self.revisions.insert((one.workload.clone(), one.number), Arc::clone(one));
+            }
+            Write::DeleteRevision(id, number) => {
+                self.revisions.remove(&(id.clone(), *number));
+            }
+            Write::PutBody(one) => {
+                let key = (one.workload.clone(), one.content.clone());
+                self.bodies.insert(key, Arc::clone(one));
+            }
+            Write::DeleteBody(id, content) => {
+                self.bodies.remove(&(id.clone(), content.clone()));
             }
             Write::PutEvent(_) | Write::PutAudit(_) => {}
         }

@@ -56,6 +56,9 @@ fn record(write: &Write) -> String {
             format!(" [{} {:?} on {} for {}]", one.volume, one.phase, one.node, one.workload)
         }
         Write::DeleteAttachment(node, id, key) => format!(" [no {key} on {node} for {id}]"),
+        Write::PutRevision(one) => format!(" [{} revision {}]", one.workload, one.number),
+        Write::DeleteRevision(id, number) => format!(" [no {id} revision {number}]"),
+        Write::PutBody(_) | Write::DeleteBody(..) => String::new(),
         Write::PutLease(lease) => format!(" [lease of {} {:?}]", lease.node, lease.state),
         Write::PutReconciliation(one) => {
             format!(" [{} {} {}]", one.action.word(), one.workload, one.success)
@@ -104,6 +107,7 @@ pub(crate) fn answer(node: usize, command: &Command, answer: &Answer) -> String 
 pub(crate) fn verb(node: usize, run: &Run) -> String {
     let verb = match &run.verb {
         Verb::Start { epoch, revision, .. } => format!("start {revision} at epoch {epoch}"),
+        Verb::Prepare { .. } => "prepare".to_owned(),
         Verb::Refresh { .. } => "signal".to_owned(),
         Verb::Pause => "pause".to_owned(),
         Verb::Stop { .. } => "stop".to_owned(),

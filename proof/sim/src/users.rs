@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::{RefusalCode, Reply};
-use persys_cluster::input::{Ask, OrphanVerdict, Recovery};
+use persys_cluster::input::{Ask, OrphanVerdict, Recovery, Rollback};
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::labels::{Taint, TaintEffect};
 use persys_model::volume::VolumeKey;
@@ -19,6 +19,7 @@ use crate::rng::{Concern, Rng};
 use crate::setup::{Setup, node_id};
 use crate::sim::{Event, Sim, Stage};
 use crate::specs::Recipe;
+use crate::store::Contents;
 use crate::wire::Message;
 
 /// All users.
@@ -91,6 +92,8 @@ impl Subject {
             | Ask::Retry(workload)
             | Ask::Resume(workload)
             | Ask::Orphan(_, workload, _) => Self::Workload(workload.clone()),
+            Ask::Rollback(asked) => Self::Workload(asked.workload.clone()),
+            Ask::Planned(_, ask) => Self::of(ask),
             Ask::Drain(node, _)
             | Ask::Undrain(node)
             | Ask::Taint(node, _)
@@ -151,6 +154,9 @@ impl Sim {
             owned.version += 1;
             owned.recipe.renew(rng);
             return owned.apply(Desired::Running);
+        }
+        if rng.chance(60) {
+            return way_back(&self.store.contents, &workload, rng);
         }
         let bare = |desired| Ask::Apply {
             workload: workload.clone(),
@@ -360,4 +366,18 @@ impl Owned {
             desired,
         })
     }
+}
+
+/// A rollback to one of the revisions that are kept.
+fn way_back(contents: &Contents, workload: &WorkloadId, rng: &mut Rng) -> Option<Ask> {
+    let kept = contents.revisions.range((workload.clone(), 0)..=(workload.clone(), u32::MAX));
+    let kept: Vec<_> = kept.map(|(_, one)| one).collect();
+    let one = *rng.pick(&kept)?;
+    let body = contents.bodies.get(&(workload.clone(), one.content.clone()))?;
+    Some(Ask::Rollback(Rollback {
+        workload: workload.clone(),
+        number: one.number,
+        revision: one.revision.clone(),
+        spec: Arc::clone(&body.spec),
+    }))
 }

@@ -23,6 +23,7 @@ pub fn to_stream(command: &Command) -> Result<Message, Faults> {
             spec: Some(plain(&at.field("spec"), spec::to_wire(&apply.spec))),
             revision_id: apply.revision.to_string(),
             desired_state: desired_word(apply.run).to_owned(),
+            plan: String::new(),
         }))),
         Order::Remove { purge: true } => {
             Some(Message::Delete(wire::DeleteWorkloadRequest { workload_id, volumes: false }))

@@ -37,6 +37,7 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         progress: report.progress,
         program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
         standstill: standstill_of(&report.state).to_owned(),
+        running_revision_id: report.runs.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -57,6 +58,8 @@ pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report>
         confirmed: report.confirmed,
         progress: report.progress,
         trouble: trouble?.map(|reason| Failure::new(reason, &report.trouble)),
+        // What is no revision says nothing of what runs.
+        runs: RevisionId::new(&report.running_revision_id).ok(),
     })
 }
 

@@ -7,6 +7,7 @@
 
 mod bytes;
 mod describe;
+mod diff;
 mod read;
 mod schema;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod tests;
 mod write;
 
 pub use describe::{Method, method, schema};
+pub use diff::{Difference, diff};
 use persys_model::fault::Faults;
 pub use prost::Message;
 use serde_json::Value;

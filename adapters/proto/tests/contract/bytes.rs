@@ -180,6 +180,7 @@ fn control_apply_request() {
         spec: Some(spec),
         revision_id: "r1".into(),
         desired_state: "Running".into(),
+        ..Default::default()
     };
     let text = "
         0a 03 77 65 62                      # 1 workload_id

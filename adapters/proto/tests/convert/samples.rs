@@ -44,6 +44,7 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         confirmed: r.one_in(2),
         progress: r.next(),
         trouble: r.one_in(2).then(|| failure(r)),
+        runs: r.one_in(2).then(|| RevisionId::fixed("r-before")),
     }
 }
 

@@ -126,6 +126,7 @@ fn workload(desired: Desired) -> Workload {
         generation: Generation(1),
         desired,
         created_at: WallMillis(1_000),
+        history: persys_model::history::History::default(),
     }
 }
 
@@ -142,6 +143,7 @@ fn assignment(phase: Phase) -> Assignment {
         place: None,
         former: BTreeMap::new(),
         data_on: None,
+        update: None,
     }
 }
 
@@ -205,7 +207,7 @@ fn a_workload_whose_new_revision_waits() {
         task: None,
         shadow: false,
     };
-    let nowhere = Explanation::default();
+    let nowhere = Explanation::default().to_string();
     let view = view::workload::to_wire(&shown, 5, Some(&nowhere));
     assert_eq!((view.revision_id.as_str(), view.running_revision_id.as_str()), ("r7", "r6"));
     assert_eq!((view.assigned_node_id.as_str(), view.epoch), ("n1", 4));
@@ -234,6 +236,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         confirmed: true,
         progress: 0,
         trouble: None,
+        runs: None,
     };
     let status = |phase, epoch| {
         let assignment = Assignment { place: Some(place.clone()), ..assignment(phase) };

@@ -123,6 +123,7 @@ impl Archive {
                 | Noun::Node
                 | Noun::Lease
                 | Noun::Reconciliation
+                | Noun::History
                 | Noun::Workload
                 | Noun::Assignment
                 | Noun::Retry
@@ -188,6 +189,7 @@ fn kind(key: &str) -> &'static str {
         Noun::Node => "nodes",
         Noun::Lease => "leases",
         Noun::Reconciliation => "reconciliation",
+        Noun::History => "history",
         Noun::Workload => "workloads",
         Noun::Assignment => "assignments",
         Noun::Retry => "retries",

@@ -23,12 +23,14 @@ use std::sync::Arc;
 
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
+use persys_model::id::WorkloadId;
 use persys_model::token::{CommitSeq, Term};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::keeper::Keeper;
 use crate::error::Error;
 use crate::key::BadRoot;
+use crate::revisions::Revisions;
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
 use crate::trail::{Stretch, Trail};
@@ -171,6 +173,12 @@ impl Store for Embedded {
     async fn audit(&self, stretch: Stretch) -> Result<Trail, Error> {
         let reading = self.ask(Keeper::reading).await?;
         let read = tokio::task::spawn_blocking(move || reading.audit(stretch));
+        read.await.map_err(Error::unavailable)?
+    }
+
+    async fn revisions(&self, workload: &WorkloadId) -> Result<Revisions, Error> {
+        let (reading, workload) = (self.ask(Keeper::reading).await?, workload.clone());
+        let read = tokio::task::spawn_blocking(move || reading.revisions(&workload));
         read.await.map_err(Error::unavailable)?
     }
 

@@ -1,5 +1,6 @@
 //! The inside of one redb transaction.
 
+use persys_model::id::WorkloadId;
 use redb::{
     Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table,
     TableDefinition, WriteTransaction,
@@ -8,6 +9,7 @@ use redb::{
 use crate::chain::{self, Shelf};
 use crate::error::Error;
 use crate::key::Keys;
+use crate::revisions::Revisions;
 use crate::store::{History, Loaded, Pairs, Span};
 use crate::trail::{Back, Stretch, Trail};
 
@@ -108,10 +110,22 @@ impl Reading {
                 break;
             }
         }
-        let pairs = chain::dump(
+        let pairs = self.part(&[(from, to), meta])?;
+        Ok(Trail::within(&pairs).cut(stretch))
+    }
+
+    /// The earlier revisions of a workload, without looking at anything else.
+    pub(super) fn revisions(&self, workload: &WorkloadId) -> Result<Revisions, Error> {
+        let pairs = self.part(&[self.keys.of_history(workload)])?;
+        Ok(Revisions::within(&pairs, workload))
+    }
+
+    /// The records in these folders.
+    fn part(&self, folders: &[(String, String)]) -> Result<Pairs, Error> {
+        chain::dump(
             &self.keys,
             Box::new(|see| {
-                for (from, to) in [&(from, to), &meta] {
+                for (from, to) in folders {
                     let found = self.records.range(from.as_str()..to.as_str());
                     for entry in found.map_err(Error::unavailable)? {
                         let (key, bytes) = entry.map_err(Error::unavailable)?;
@@ -120,8 +134,7 @@ impl Reading {
                 }
                 Ok(())
             }),
-        )?;
-        Ok(Trail::within(&pairs).cut(stretch))
+        )
     }
 
     /// All that lasts.

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use persys_cluster::record::Unit;
 use persys_cluster::store::HighWater;
 use persys_etcd::{Client, Compare, Found, KeyValue, Op};
+use persys_model::id::WorkloadId;
 use persys_model::token::{CommitSeq, Term};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -38,6 +39,7 @@ use self::view::View;
 use crate::book::Book;
 use crate::error::Error;
 use crate::key::{BadRoot, Keys};
+use crate::revisions::Revisions;
 use crate::settings::Settings;
 use crate::store::{Campaign, History, Loaded, Pairs, Span, Store};
 use crate::trail::{Stretch, Trail};
@@ -235,6 +237,11 @@ impl Store for Etcd {
         let [(from, to), meta] = self.inner.keys.of_audit(stretch.before);
         let from = self.inner.audit_start(from, &to, stretch).await?;
         Ok(Trail::within(&self.inner.part(vec![(from, to), meta]).await?).cut(stretch))
+    }
+
+    async fn revisions(&self, workload: &WorkloadId) -> Result<Revisions, Error> {
+        let folder = self.inner.keys.of_history(workload);
+        Ok(Revisions::within(&self.inner.part(vec![folder]).await?, workload))
     }
 
     async fn dump(&self) -> Result<Pairs, Error> {

@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 4;
 const FEW_KEYS: usize = 32;
 const MOST_KEYS: usize = 1000;
 /// Folders that a load does not read.
-const NOT_READ: [&str; 4] = ["events", "quarantine", "reconciliation", "skydns"];
+const NOT_READ: [&str; 5] = ["events", "history", "quarantine", "reconciliation", "skydns"];
 
 /// Why one try to load led to nothing.
 enum Stop {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode, Version};
+use persys_model::assignment::{
+    Assignment, FormerCopy, Place, Reason, ReasonCode, Update, UpdateFailure, Version,
+};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
 use persys_model::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use persys_model::phase::Phase;
@@ -31,6 +33,8 @@ pub(crate) struct AssignmentShape {
     former: BTreeMap<Arc<str>, FormerShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_on: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    update: Option<UpdateShape>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +55,8 @@ fn nearest(code: ReasonCode) -> Option<ReasonCode> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others were always known")]
     match code {
         ReasonCode::DispatchFailed => Some(ReasonCode::Placed),
-        ReasonCode::PauseRequested => Some(ReasonCode::Updated),
+        ReasonCode::PauseRequested | ReasonCode::RolledBack => Some(ReasonCode::Updated),
+        ReasonCode::UpdateFailed => Some(ReasonCode::Running),
         ReasonCode::Paused | ReasonCode::FoundPaused | ReasonCode::NotResponding => {
             Some(ReasonCode::Running)
         }
@@ -103,6 +108,24 @@ pub(super) struct VersionShape {
     spec: SpecShape,
 }
 
+#[derive(Serialize, Deserialize)]
+struct UpdateShape {
+    from: VersionShape,
+    number: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<UpdateFailureShape>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UpdateFailureShape {
+    failure: FailureShape,
+    at_ms: u64,
+    #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
+    is_final: bool,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct FormerShape {
     epoch: u64,
@@ -113,7 +136,7 @@ mirror!(PhaseShape of Phase {
     Pending, Starting, Running, Paused, Unresponsive, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
 });
 mirror!(CodeShape of ReasonCode {
-    Submitted, NoNodeFits, Placed, Running, DispatchFailed, Updated, UpdateWaits, StopRequested, Stopped,
+    Submitted, NoNodeFits, Placed, Running, DispatchFailed, Updated, UpdateWaits, UpdateFailed, RolledBack, StopRequested, Stopped,
     PauseRequested, Paused, FoundPaused, NotResponding, StartRequested, Completed, Restarting, AttemptFailed, GaveUp, RetryRequested, RetryDue,
     NodeLost, NodeDrained, DataOnNode, WaitsForFence, DeleteRequested, Recovered, Adopted,
 });
@@ -126,7 +149,7 @@ impl Record for Assignment {
     type Shape = AssignmentShape;
 
     fn shape(&self) -> AssignmentShape {
-        let Self { workload, phase, reason, place, former, data_on } = self;
+        let Self { workload, phase, reason, place, former, data_on, update } = self;
         let former = former.iter().map(|(node, copy)| (Arc::from(node.as_str()), copy.into()));
         AssignmentShape {
             v: VERSION,
@@ -137,6 +160,7 @@ impl Record for Assignment {
             place: place.as_ref().map(PlaceShape::from),
             former: former.collect(),
             data_on: data_on.as_ref().map(|node| Arc::from(node.as_str())),
+            update: update.as_ref().map(UpdateShape::from),
         }
     }
 
@@ -158,6 +182,7 @@ impl Record for Assignment {
             place: shape.place.map(PlaceShape::read).transpose()?,
             former,
             data_on: shape.data_on.map(|node| name("data_on", &node, NodeId::new)).transpose()?,
+            update: shape.update.map(UpdateShape::read).transpose()?,
         })
     }
 
@@ -195,11 +220,7 @@ struct StatusInfo {
 
 impl From<&Reason> for ReasonShape {
     fn from(Reason { code, message, failure, since }: &Reason) -> Self {
-        let failure = failure.as_ref().map(|Failure { reason, stage, message }| FailureShape {
-            reason: (*reason).into(),
-            message: Arc::clone(message),
-            program_ended: *stage == FailureStage::Run,
-        });
+        let failure = failure.as_ref().map(FailureShape::from);
         let (known, exact) = match nearest(*code) {
             Some(known) => (known, Some(CodeShape::from(*code))),
             None => (*code, None),
@@ -213,12 +234,57 @@ impl From<ReasonShape> for Reason {
     fn from(ReasonShape { code, exact, message, failure, since_ms }: ReasonShape) -> Self {
         let code = ReasonCode::from(code);
         let exact = exact.map(ReasonCode::from).filter(|exact| nearest(*exact) == Some(code));
-        let failure = failure.map(|FailureShape { reason, message, program_ended }| Failure {
-            reason: reason.into(),
-            stage: if program_ended { FailureStage::Run } else { FailureStage::Start },
-            message,
-        });
+        let failure = failure.map(Failure::from);
         Self { code: exact.unwrap_or(code), message, failure, since: WallMillis(since_ms) }
+    }
+}
+
+impl From<&Failure> for FailureShape {
+    fn from(Failure { reason, stage, message }: &Failure) -> Self {
+        Self {
+            reason: (*reason).into(),
+            message: Arc::clone(message),
+            program_ended: *stage == FailureStage::Run,
+        }
+    }
+}
+
+impl From<FailureShape> for Failure {
+    fn from(FailureShape { reason, message, program_ended }: FailureShape) -> Self {
+        let stage = if program_ended { FailureStage::Run } else { FailureStage::Start };
+        Self { reason: reason.into(), stage, message }
+    }
+}
+
+impl From<&Update> for UpdateShape {
+    fn from(Update { from, number, on, failed }: &Update) -> Self {
+        Self {
+            from: from.into(),
+            number: *number,
+            on: on.as_ref().map(|node| Arc::from(node.as_str())),
+            failed: failed.as_ref().map(|failed| UpdateFailureShape {
+                failure: FailureShape::from(&failed.failure),
+                at_ms: failed.at.0,
+                is_final: failed.is_final,
+            }),
+        }
+    }
+}
+
+impl UpdateShape {
+    fn read(self) -> Result<Update, String> {
+        let failed = self.failed.map(|failed| UpdateFailure {
+            failure: Failure::from(failed.failure),
+            at: WallMillis(failed.at_ms),
+            is_final: failed.is_final,
+        });
+        let on = self.on.map(|node| name("update.on", &node, NodeId::new)).transpose()?;
+        Ok(Update {
+            from: self.from.read("update.from.revision")?,
+            number: self.number,
+            on,
+            failed,
+        })
     }
 }
 

@@ -17,6 +17,7 @@ mod entry;
 mod event;
 mod grave;
 mod head;
+mod history;
 mod leader;
 mod lease;
 mod node;

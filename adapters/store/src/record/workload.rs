@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use persys_model::history::History;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::spec::Kind;
 use persys_model::time::WallMillis;
@@ -9,6 +10,7 @@ use persys_model::token::Generation;
 use persys_model::workload::{Desired, Workload};
 use serde::{Deserialize, Serialize};
 
+use super::history::HistoryShape;
 use super::spec::SpecShape;
 use super::{Beside, Record, VERSION, name};
 
@@ -23,6 +25,9 @@ pub(crate) struct WorkloadShape {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     paused: bool,
     created_ms: u64,
+    /// Records of earlier releases have a history of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    history: Option<HistoryShape>,
     spec: SpecShape,
 }
 
@@ -54,7 +59,7 @@ impl Record for Workload {
     type Shape = WorkloadShape;
 
     fn shape(&self) -> WorkloadShape {
-        let Self { id, spec, revision, generation, desired, created_at } = self;
+        let Self { id, spec, revision, generation, desired, created_at, history } = self;
         WorkloadShape {
             v: VERSION,
             id: Arc::from(id.as_str()),
@@ -63,6 +68,7 @@ impl Record for Workload {
             desired: desired_shape(*desired),
             paused: *desired == Desired::Paused,
             created_ms: created_at.0,
+            history: (*history != History::default()).then(|| HistoryShape::from(history)),
             spec: SpecShape::from(&**spec),
         }
     }
@@ -79,6 +85,7 @@ impl Record for Workload {
             generation: Generation(shape.generation),
             desired: read_desired(shape.desired, shape.paused),
             created_at: WallMillis(shape.created_ms),
+            history: shape.history.map(HistoryShape::read).transpose()?.unwrap_or_default(),
         })
     }
 

@@ -66,6 +66,8 @@ struct IntentShape {
     restarts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gave_up: Option<FailureShape>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
     #[serde(default)]
     completed: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -165,7 +167,7 @@ pub(super) fn intent(
     keys: &Keys,
 ) -> Result<Vec<u8>, String> {
     let Intent { epoch, revision, goal, spec, secrets, restarts, gave_up, .. } = intent;
-    let Intent { completed, started, untold, .. } = intent;
+    let Intent { kept, completed, started, untold, .. } = intent;
     let shape = IntentShape {
         v: VERSION,
         epoch: epoch.0,
@@ -183,6 +185,7 @@ pub(super) fn intent(
             message: Arc::clone(&failure.message),
             program_ended: failure.stage == FailureStage::Run,
         }),
+        kept: *kept,
         completed: *completed,
         started: *started,
         untold: untold.iter().map(|name| Arc::from(name.as_str())).collect(),
@@ -219,6 +222,7 @@ pub(super) fn read_intent(
         secrets: Arc::new(secrets.unwrap_or_default()),
         restarts: shape.restarts,
         gave_up: shape.gave_up.as_ref().map(read_failure).transpose()?,
+        kept: shape.kept,
         completed: shape.completed,
         started: shape.started,
         untold: untold.collect::<Result<_, _>>()?,

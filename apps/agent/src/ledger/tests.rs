@@ -48,6 +48,7 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
             Failure::new(FailureReason::RuntimeError, "exited with code 3")
                 .in_stage(FailureStage::Run),
         ),
+        kept: true,
         completed: true,
         started: true,
         untold: [SecretName::fixed("db")].into(),

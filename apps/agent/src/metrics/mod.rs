@@ -332,7 +332,7 @@ impl Work {
         let task = if removes { "delete_workload" } else { "apply_workload" };
         let status = match outcome {
             Outcome::Done => "completed",
-            Outcome::Failed(_) | Outcome::Unknown => "failed",
+            Outcome::Failed(_) | Outcome::Kept(..) | Outcome::Unknown => "failed",
         };
         if removes { &self.delete } else { &self.apply }.observe(took.as_secs_f64());
         self.operations.took([operation, status], took);
@@ -347,7 +347,7 @@ impl Work {
                 }
                 return;
             }
-            Outcome::Failed(failure) => failure.reason.code(),
+            Outcome::Failed(failure) | Outcome::Kept(failure, _) => failure.reason.code(),
             Outcome::Unknown => NO_ANSWER,
         };
         self.failed.inc();

@@ -199,7 +199,6 @@ pub(super) fn refused(error: &Error) -> Status {
         | Error::Boot { .. }
         | Error::Foreign { .. }
         | Error::OtherRevision { .. }
-        | Error::Kept { .. }
         | Error::InService { .. }
         | Error::TooLate { .. }
         | Error::WrongKind { .. }

@@ -78,6 +78,7 @@ mod tests {
             secrets: Arc::default(),
             restarts: 0,
             gave_up: None,
+            kept: false,
             completed: false,
             started: false,
             untold: std::collections::BTreeSet::new(),

@@ -3,6 +3,7 @@
 mod access;
 mod disk;
 mod global;
+mod history;
 mod legacy;
 mod log;
 mod node;
@@ -21,6 +22,7 @@ pub(crate) use access::{
 };
 pub(crate) use disk::{CreateDisk, DiskCommand};
 pub(crate) use global::{Global, Output, Target, Transport};
+pub(crate) use history::{Diff, History, Plan, Rollback};
 pub(crate) use legacy::{
     AgentCommand, AgentGroup, ApplySpec, LegacyGroup, ListActions, SchedulerCommand,
     WorkloadCommand, WorkloadSchedule,
@@ -67,6 +69,14 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Apply what files say, and wait until it is so.
     Apply(Box<Apply>),
+    /// Show what applying files would do: what changes, restarts and moves, and what data is touched.
+    Plan(Box<Plan>),
+    /// List the revisions of a workload that are kept.
+    History(History),
+    /// Compare two revisions of a workload.
+    Diff(Diff),
+    /// Take an earlier revision of a workload back.
+    Rollback(Rollback),
     /// Look at Compose files.
     #[command(subcommand)]
     Compose(ComposeCommand),
@@ -307,6 +317,13 @@ mod tests {
         "apply -f a.yaml -f b.json --id x --type vm",
         "apply docker-compose.yml --id x -e A=1 --env-file f",
         "compose check docker-compose.yml -e A=1 --env-file f -o json",
+        "apply --plan p.json",
+        "plan -f a.yaml --out p.json",
+        "history web -o wide",
+        "diff web",
+        "diff web 1 3 --secrets",
+        "rollback web",
+        "rollback web 2 --detach",
         "get web -o json",
         "list --watch -o wide",
         "why node/n1",

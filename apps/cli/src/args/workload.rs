@@ -106,7 +106,7 @@ pub(crate) struct Run {
 pub(crate) struct Apply {
     /// File to apply, YAML or JSON, one or several documents, or a Compose file as it is; - reads
     /// what is typed.
-    #[arg(value_name = "FILE", required_unless_present = "files")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["files", "plan"])]
     pub(crate) named: Vec<PathBuf>,
     /// The same; several Compose files given so are one project, the later over the earlier.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
@@ -131,6 +131,9 @@ pub(crate) struct Apply {
     /// Name of this version; made from the content when not given.
     #[arg(long, alias = "revision-id")]
     pub(crate) revision: Option<String>,
+    /// Carry out a plan that `plan --out` wrote; refused if it would do something else by now.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "named", "check"])]
+    pub(crate) plan: Option<PathBuf>,
     /// Only check, send nothing.
     #[arg(long)]
     pub(crate) check: bool,

@@ -12,6 +12,7 @@ mod drift;
 mod explain;
 mod find;
 mod follow;
+mod history;
 mod import;
 mod init;
 mod inside;
@@ -24,6 +25,7 @@ mod manual;
 mod nodes;
 mod once;
 mod operate;
+mod plan;
 mod prepare;
 mod recover;
 mod secrets;
@@ -73,6 +75,10 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
     let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
         Command::Run(run) => Box::pin(async move { Box::pin(submit::run(shell, &run)).await }),
         Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
+        Command::Plan(wanted) => Box::pin(async move { plan::plan(shell, &wanted).await }),
+        Command::History(of) => Box::pin(async move { history::list(shell, &of).await }),
+        Command::Diff(of) => Box::pin(async move { history::diff(shell, &of).await }),
+        Command::Rollback(to) => Box::pin(async move { history::rollback(shell, &to).await }),
         Command::Get(get) => Box::pin(async move { look::get(shell, &get).await }),
         Command::List(list) => Box::pin(async move { look::list(shell, &list).await }),
         Command::Why(why) => Box::pin(async move { explain::why(shell, &why).await }),

@@ -71,6 +71,7 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
         id: run.name.clone(),
         kind: None,
         revision: None,
+        plan: None,
         check: false,
         detach: run.detach,
     }))
@@ -78,6 +79,25 @@ fn compose_file(run: &Run) -> Result<Option<Apply>, Problem> {
 
 /// `apply`.
 pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
+    let mut wanted = match &apply.plan {
+        Some(plan) => super::plan::read(plan)?,
+        None => load(shell, apply)?,
+    };
+    if apply.check {
+        for one in &wanted {
+            shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;
+        }
+        return Ok(0);
+    }
+    let client = shell.client()?;
+    for one in &mut wanted {
+        Box::pin(prepare::project(shell, &client, one, apply)).await?;
+    }
+    Box::pin(submit(shell, &client, &wanted, apply.detach)).await
+}
+
+/// All that the files of a command want.
+pub(super) fn load(shell: &Shell, apply: &Apply) -> Result<Vec<Wanted>, Problem> {
     let beside = Beside {
         id: apply.id.clone(),
         kind: apply.kind.clone(),
@@ -90,17 +110,7 @@ pub(super) async fn apply(shell: &Shell, apply: &Apply) -> Result<u8, Problem> {
     for one in &mut wanted {
         put_in(&mut one.request, apply.namespace.as_deref())?;
     }
-    if apply.check {
-        for one in &wanted {
-            shell.line(&format!("{}: {} is sound", one.from, one.request.workload_id))?;
-        }
-        return Ok(0);
-    }
-    let client = shell.client()?;
-    for one in &mut wanted {
-        Box::pin(prepare::project(shell, &client, one, apply)).await?;
-    }
-    Box::pin(submit(shell, &client, &wanted, apply.detach)).await
+    Ok(wanted)
 }
 
 /// Puts a workload into a namespace, unless it names one itself.
@@ -399,7 +409,10 @@ async fn unhealthy(
 ) -> Problem {
     let id = &view.workload_id;
     let reason = show::workload::reason(view);
-    let mut problem = Problem::new(format!("{id} does not become healthy")).code(UNHEALTHY);
+    let went_back = view.update_state == "UpdateFailed";
+    let what = if went_back { "was not updated" } else { "does not become healthy" };
+    let mut problem = Problem::new(format!("{id} {what}")).code(UNHEALTHY);
+    let reason = if went_back { view.update_message.clone() } else { reason };
     let reason = if reason.is_empty() { why.summary.clone() } else { reason };
     let evidence =
         if why.evidence.is_empty() { last_lines(client, id).await } else { why.evidence.clone() };
@@ -419,7 +432,7 @@ async fn unhealthy(
     problem
         .next(format!("persys logs {id}"))
         .next(format!("persys why {id}"))
-        .next(format!("persys retry {id}"))
+        .next(format!("persys {} {id}", if went_back { "rollback" } else { "retry" }))
 }
 
 /// The last lines it printed, if they can be had.

@@ -11,7 +11,9 @@ use persys_identity::{ConnectError, Connector, Credentials, Expected, Source};
 use persys_proto::agent::v1::agent_service_client::AgentServiceClient;
 use persys_proto::compute::v1::access_client::AccessClient;
 use persys_proto::compute::v1::audit_client::AuditClient;
+use persys_proto::compute::v1::check_client::CheckClient;
 use persys_proto::compute::v1::compute_client::ComputeClient;
+use persys_proto::compute::v1::history_client::HistoryClient;
 use persys_proto::compute::v1::logging_client::LoggingClient;
 use persys_proto::compute::v1::secrets_client::SecretsClient;
 use persys_proto::compute::v1::tokens_client::TokensClient;
@@ -149,6 +151,14 @@ impl Client {
 
     pub(crate) fn compute(&self) -> ComputeClient<Way> {
         ComputeClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn check(&self) -> CheckClient<Way> {
+        CheckClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    pub(crate) fn history(&self) -> HistoryClient<Way> {
+        HistoryClient::new(self.channel.clone()).max_decoding_message_size(LARGEST)
     }
 
     pub(crate) fn tokens(&self) -> TokensClient<Way> {

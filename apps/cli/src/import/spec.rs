@@ -118,6 +118,7 @@ pub(super) fn convert(id: &str, value: &Value, node: Option<&str>) -> Converted 
         }),
         revision_id: text(value, "revisionId").unwrap_or_default().to_owned(),
         desired_state: desired.to_owned(),
+        plan: String::new(),
     };
     Converted { kind, request, faults, notes }
 }

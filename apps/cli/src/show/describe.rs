@@ -9,7 +9,7 @@ use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
 use super::link::link;
 use super::moment::{age, clock};
 use super::table::pairs;
-use super::workload::{reason, status};
+use super::workload::{reason, status, update};
 
 /// The workload as text.
 pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
@@ -35,8 +35,9 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         ("node", view.assigned_node_id.clone()),
         ("admitted", admitted(&view)),
         ("address", addresses.join("\n")),
-        ("revision", view.revision_id.clone()),
-        ("running", view.running_revision_id.clone()),
+        ("revision", revision(view.revision_number, &view.revision_id)),
+        ("running", revision(view.running_revision_number, &view.running_revision_id)),
+        ("update", update_text(&view)),
         ("tries", tries),
         ("next try", next_try),
         ("created", clock(view.created_at.as_ref())),
@@ -63,6 +64,23 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         rows.push(("inside", found.inside_missing.clone()));
     }
     pairs(&rows)
+}
+
+/// A revision with its short number, where that is known.
+fn revision(number: u32, id: &str) -> String {
+    match (number, id) {
+        (_, "") | (0, _) => id.to_owned(),
+        (number, id) => format!("{number} ({id})"),
+    }
+}
+
+/// The state of its update, with what is to be said of it unless `why` says that already.
+fn update_text(view: &WorkloadView) -> String {
+    match update(view) {
+        Some(state) if reason(view) == view.update_message => state.to_owned(),
+        Some(state) => format!("{state}: {}", view.update_message),
+        None => String::new(),
+    }
 }
 
 /// When the node accepted the order, while the order is carried out; empty otherwise.

@@ -2,6 +2,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod event;
+pub(crate) mod history;
 pub(crate) mod link;
 pub(crate) mod moment;
 pub(crate) mod node;

@@ -14,15 +14,17 @@ const VERDICTS: usize = 10;
 pub(crate) fn text(why: &WhyResponse, program: &str, wide: bool) -> String {
     let mut lines = vec![why.summary.clone()];
     lines.extend(why.facts.iter().map(|fact| format!("  {fact}")));
+    let most = if wide { usize::MAX } else { VERDICTS };
+    // Where every node speaks for itself, the counts would say the same again.
+    let counted = why.verdicts.is_empty() || why.verdicts.len() > most;
     section(
         &mut lines,
         "refused by:",
-        why.refusals.iter().map(|refusal| {
+        why.refusals.iter().filter(|_| counted).map(|refusal| {
             let nodes = usize::try_from(refusal.nodes).unwrap_or(usize::MAX);
             format!("{}: {}", count(nodes, "node"), refusal.reason)
         }),
     );
-    let most = if wide { usize::MAX } else { VERDICTS };
     section(
         &mut lines,
         "nodes:",
@@ -73,7 +75,7 @@ mod tests {
         };
         assert_eq!(
             text(&why, "persysctl", false),
-            "big waits: no node fits\n  it asks for 100 cores\nrefused by:\n  1 node: not enough CPU\nnodes:\n  n1: has 2 cores\nwhat would help:\n  ask for 2 cores\nnext:\n  persysctl get big\n"
+            "big waits: no node fits\n  it asks for 100 cores\nnodes:\n  n1: has 2 cores\nwhat would help:\n  ask for 2 cores\nnext:\n  persysctl get big\n"
         );
     }
 }

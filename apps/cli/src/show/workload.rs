@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use persys_model::assignment::UpdateState;
 use persys_proto::control::v1::WorkloadView;
 
 use super::moment::age;
@@ -16,6 +17,9 @@ pub(crate) fn status(view: &WorkloadView) -> String {
     if view.uncertain {
         status.push_str(" (node silent)");
     }
+    if let Some(update) = update(view) {
+        status.extend([format!(" ({update})")]);
+    }
     if view.shadow {
         status.push_str(" (shadow)");
     }
@@ -25,10 +29,18 @@ pub(crate) fn status(view: &WorkloadView) -> String {
     status
 }
 
+/// The state of its update, as it stands beside the status.
+pub(crate) fn update(view: &WorkloadView) -> Option<&'static str> {
+    let all = UpdateState::ALL.into_iter();
+    all.filter(|state| state.word() == view.update_state).map(UpdateState::text).next()
+}
+
 /// Why it is as it is, in a sentence; empty where the status says all.
 pub(crate) fn reason(view: &WorkloadView) -> String {
     let reason = view.reason.as_ref();
     let message = reason.map(|reason| reason.message.as_str()).unwrap_or_default();
+    let failed = view.update_state == "UpdateFailed" && view.status == "Running";
+    let message = if failed { view.update_message.as_str() } else { message };
     let text = if view.why.is_empty() { message } else { view.why.as_str() };
     let settled = ["Running", "Stopped", "Completed"].contains(&view.status.as_str());
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();

@@ -105,10 +105,16 @@ impl Judge {
         let before = *self.restarts_before.get_or_insert(view.restarts);
         // After an update the count begins anew.
         let restarts = view.restarts.checked_sub(before).unwrap_or(view.restarts);
-        let waits_for_room =
+        let other_runs =
             !view.running_revision_id.is_empty() && view.running_revision_id != view.revision_id;
+        // Between two attempts of an update the earlier revision runs.
+        let code = view.reason.as_ref().map_or("", |reason| reason.code.as_str());
+        let tried = u32::try_from(view.retry_attempts).unwrap_or(u32::MAX);
         match view.status.as_str() {
-            _ if waits_for_room => settled(held),
+            _ if view.update_state == "UpdateFailed" => Verdict::Unhealthy,
+            _ if other_runs && code == "UpdateFailed" && tried >= FAILURES => Verdict::Unhealthy,
+            _ if other_runs && code == "UpdateFailed" => Verdict::Wait,
+            _ if other_runs => settled(held),
             "Completed" => Verdict::Done,
             "Failed" => Verdict::Unhealthy,
             "Running" if restarts >= FAILURES => Verdict::Unhealthy,

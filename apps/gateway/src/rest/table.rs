@@ -64,6 +64,12 @@ macro_rules! check {
     };
 }
 
+macro_rules! history {
+    ($method:literal) => {
+        concat!("/persys.compute.v1.History/", $method)
+    };
+}
+
 macro_rules! bare {
     () => {
         false
@@ -123,6 +129,11 @@ pub const NEW: &[Row] = &[
     row!(Delete "/v1/workloads/{id}", control "DeleteWorkload", bare, DELETED, DONE, "Deletes a workload; volumes named in its Compose file are kept unless volumes is set"),
     row!(Get "/v1/workloads/{id}/describe", compute "Describe", bare, WORKLOAD, Plain, "Shows everything known of a workload, its spec included, without secrets"),
     row!(Get "/v1/workloads/{id}/why", compute "Why", bare, WORKLOAD, Plain, "Says why a workload is as it is, and what would change that"),
+    row!(Get "/v1/workloads/{id}/history", history "ListRevisions", bare, WORKLOAD, Plain, "Lists the revisions of a workload that are kept, the newest first"),
+    row!(Get "/v1/workloads/{id}/diff", history "Diff", bare,
+        &[Fill(Path("id"), "workload_id"), Fill(Query("from"), "from"), Fill(Query("to"), "to"), Fill(Flag("secrets"), "secrets")],
+        Plain, "Compares two revisions of a workload"),
+    row!(Post "/v1/workloads/{id}/rollback", history "Rollback", body, WORKLOAD, Plain, "Takes an earlier revision of a workload back, as a new one"),
     row!(Post "/v1/workloads/{id}/retry", control "RetryWorkload", bare, WORKLOAD, ACCEPTED, "Tries a failed workload again"),
     row!(Post "/v1/workloads/{id}/restart", compute "Restart", bare, WORKLOAD, Plain, "Stops a workload and starts it where it is"),
     row!(Post "/v1/workloads/{id}/pause", compute "Pause", bare, WORKLOAD, Plain, "Pauses a workload: it gets no CPU time and keeps all it has"),

@@ -2,7 +2,7 @@
 
 use persys_cluster::world::{Tally, World};
 use persys_metrics::{Amounts, Families, Gauge, Gauges};
-use persys_model::assignment::ReasonCode;
+use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::failure::FailureReason;
 use persys_model::mode::Mode;
@@ -76,6 +76,7 @@ pub(super) struct Shown {
     runtimes_down: Gauge,
     workloads: Gauges<1>,
     desired: Gauges<1>,
+    updates: Gauges<1>,
     pending: Gauges<1>,
     pending_for: Gauge,
     failed: Gauges<1>,
@@ -124,6 +125,11 @@ impl Shown {
                 "workloads_desired_state",
                 "Workloads, by what should become of them",
                 ["desired_state"],
+            ),
+            updates: all.gauges(
+                "workloads_update_state",
+                "Workloads whose update is under way or failed, or that were rolled back, by state",
+                ["state"],
             ),
             pending: all.gauges("workloads_pending", "Workloads that wait, by why", ["reason"]),
             pending_for: all.gauge(
@@ -228,6 +234,9 @@ impl Shown {
         for desired in [Desired::Running, Desired::Paused, Desired::Stopped, Desired::Deleted] {
             let count = tally.desired.get(&desired).copied().unwrap_or(0);
             self.desired.set([desired_word(desired)], count);
+        }
+        for state in UpdateState::ALL {
+            self.updates.set([state.word()], tally.updates.get(&state).copied().unwrap_or(0));
         }
         for code in ReasonCode::ALL {
             self.pending.set([code.word()], tally.pending.get(&code).copied().unwrap_or(0));

@@ -102,7 +102,12 @@ impl Stored {
 
 fn category(write: &Write) -> &'static str {
     match write {
-        Write::PutWorkload(_) | Write::DeleteWorkload(_) => "spec",
+        Write::PutWorkload(_)
+        | Write::DeleteWorkload(_)
+        | Write::PutRevision(_)
+        | Write::DeleteRevision(..)
+        | Write::PutBody(_)
+        | Write::DeleteBody(..) => "spec",
         Write::PutAssignment(_)
         | Write::DeleteAssignment(_)
         | Write::PutGrave(_)

@@ -9,6 +9,7 @@ use persys_cluster::settings::Settings;
 use persys_model::assignment::{Assignment, Place, Reason, ReasonCode};
 use persys_model::audit::AuditHead;
 use persys_model::event::{Event, Happening};
+use persys_model::history::History;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::phase::Phase;
@@ -60,6 +61,7 @@ fn workload(nth: usize, spec: &Arc<Spec>) -> Arc<Workload> {
         generation: Generation(1),
         desired: Desired::Running,
         created_at: WallMillis(1),
+        history: History::default(),
     })
 }
 
@@ -85,6 +87,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
             shadow: false,
         }),
         former: BTreeMap::new(),
+        update: None,
         data_on: None,
     })
 }
@@ -194,6 +197,7 @@ fn what_is_shown_before_anything_happened_is_what_dashboards_expect() {
         ("nodes_status", "status", "ready active notready unknown draining"),
         ("workloads_status", "status", "pending running stopped failed deleted updating unknown"),
         ("workloads_desired_state", "desired_state", "running stopped deleted unknown"),
+        ("workloads_update_state", "state", "Updating UpdateFailed RolledBack"),
         (
             "state_store_writes_total",
             "category",

@@ -9,14 +9,15 @@ use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_cluster::world::{Action, Foreseen, Judged, Wish};
 use persys_model::fault::Faults;
+use persys_model::id::WorkloadId;
 use persys_proto::compute::v1 as api;
 use persys_proto::compute::v1::check_server::Check as Service;
 use persys_proto::control::v1 as wire;
 use tonic::{Request, Response, Status};
 
-use super::Control;
 use super::sources::NotTaken;
 use super::workloads::ask_for;
+use super::{Control, plan};
 use crate::{author, permit};
 
 /// Most nodes whose judgement is told.
@@ -37,7 +38,7 @@ impl Service for Control {
             Err(NotTaken::Faults(faults)) => return Ok(Response::new(faulty(&faults))),
             Err(NotTaken::Else(_, why)) => return Ok(Response::new(refused(why))),
         };
-        let (id, ask) = (checked.workload.to_string(), ask_for(checked));
+        let ask = ask_for(checked);
         let caller = author::current().caller;
         let foreseen = self.handle.read(move |world| {
             if let Some(Reply::Refused { why, .. }) = permit::refusal(world, &caller, &ask) {
@@ -48,10 +49,20 @@ impl Service for Control {
             };
             let (spec, revision) = (spec.as_ref(), revision.as_ref());
             let wish = Wish { workload: &workload, spec, revision, desired };
-            Ok(world.foresee(wish, MOST_VERDICTS))
+            let foreseen = world.foresee(wish, MOST_VERDICTS);
+            let plan = world.plan(wish, &foreseen);
+            let (action, node) = (foreseen.action, foreseen.node.clone());
+            let mut answer = told(&workload, foreseen);
+            if answer.accepted {
+                let view = world.workload(&workload);
+                let spec = spec.map(|spec| &**spec);
+                plan::tell(&mut answer, view.as_ref(), (action, node.as_ref()), spec);
+                (answer.plan, answer.index) = (plan.to_string(), plan.index.0);
+            }
+            Ok(answer)
         });
         Ok(Response::new(match foreseen.await? {
-            Ok(foreseen) => told(&id, foreseen),
+            Ok(answer) => answer,
             Err(why) => refused(why.to_string()),
         }))
     }
@@ -74,7 +85,7 @@ fn refused(refusal: String) -> api::CheckResponse {
     api::CheckResponse { summary, refusal, ..api::CheckResponse::default() }
 }
 
-fn told(id: &str, foreseen: Foreseen) -> api::CheckResponse {
+fn told(id: &WorkloadId, foreseen: Foreseen) -> api::CheckResponse {
     let Foreseen { action, refusal, node, judged } = foreseen;
     if let Some(refusal) = refusal {
         return refused(refusal);
@@ -95,7 +106,7 @@ fn told(id: &str, foreseen: Foreseen) -> api::CheckResponse {
     let mut answer = api::CheckResponse {
         accepted: true,
         summary: format!("{id} {does}{place}"),
-        action: word(action).to_owned(),
+        action: action.word().to_owned(),
         node_id: node.map(|node| node.to_string()).unwrap_or_default(),
         ..api::CheckResponse::default()
     };
@@ -110,17 +121,6 @@ fn waits_for(judged: &Judged) -> String {
     match judged.verdicts.first().filter(|_| judged.explanation.fitting > 0) {
         Some(closest) => format!("{}: {}", closest.node, closest.faults.join(", ")),
         None => judged.explanation.to_string(),
-    }
-}
-
-fn word(action: Action) -> &'static str {
-    match action {
-        Action::Create => "create",
-        Action::Update => "update",
-        Action::Start => "start",
-        Action::Stop => "stop",
-        Action::Delete => "delete",
-        Action::Nothing => "nothing",
     }
 }
 

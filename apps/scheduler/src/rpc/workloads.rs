@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use persys_cluster::effects::{ACCEPTED, RefusalCode, UNCHANGED};
 use persys_cluster::input::Ask;
+use persys_cluster::plan::Plan;
 use persys_cluster::world::World;
 use persys_model::id::WorkloadId;
 use persys_model::mode::Mode;
@@ -27,12 +28,23 @@ impl Control {
         if request.workload_id.is_empty() {
             return Err(Status::invalid_argument("workload_id: is empty"));
         }
+        let plan = match request.plan.as_str() {
+            "" => None,
+            text => match Plan::parse(text) {
+                Some(plan) => Some(Arc::new(plan)),
+                None => return Err(Status::invalid_argument("plan: is not a plan of Check")),
+            },
+        };
         let checked = match self.checked(request).await {
             Ok(checked) => checked,
             Err((reason, why)) => return Ok(not_applied(reason, why)),
         };
         let workload = checked.workload.clone();
-        let reply = self.handle.ask(ask_for(checked)).await?;
+        let ask = match plan {
+            Some(plan) => Ask::Planned(plan, Box::new(ask_for(checked))),
+            None => ask_for(checked),
+        };
+        let reply = self.handle.ask(ask).await?;
         Ok(match in_band(reply)? {
             Ok(note) => self.applied(workload, &note).await,
             Err((code, why)) => not_applied(failure_of(code), why),
@@ -99,13 +111,14 @@ impl Control {
             .handle
             .look(move |world| {
                 let mut found = Vec::new();
-                let recovery = in_recovery(world);
+                let (recovery, reasons) = (in_recovery(world), world.reasons_now());
                 for view in world.workloads().filter(|view| sight.sees(&view.workload.spec)) {
                     let at = view.assignment.place.as_ref().map(|place| &place.node);
                     let here = node.is_none() || at == node.as_ref();
                     let word = shown::status_word(&view);
                     if here && (status.is_empty() || word.eq_ignore_ascii_case(&status)) {
-                        found.push(shown::to_wire(&view, attempts, None));
+                        let why = reasons.get(&view.workload.id).map(|why| &**why);
+                        found.push(shown::to_wire(&view, attempts, why));
                     }
                 }
                 (found, recovery)
@@ -133,8 +146,8 @@ impl Control {
                 Seen::Nothing => None,
                 Seen::Whole(workload) => Some(workload),
                 Seen::Waits => {
-                    let (view, why) = (world.workload(&wanted)?, world.explain(&wanted));
-                    Some(Box::new(shown::to_wire(&view, attempts, why.as_ref())))
+                    let (view, why) = (world.workload(&wanted)?, world.why_waits(&wanted));
+                    Some(Box::new(shown::to_wire(&view, attempts, why.as_deref())))
                 }
             })
             .await?;

@@ -52,6 +52,8 @@ pub(super) struct Copy {
     pub(super) refused: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
+    /// The version that runs on because the agent refused this one.
+    pub(super) kept: Option<RevisionId>,
 }
 
 /// The end of an order that is waited for.

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Apply, Command, Order};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, WorkloadId};
+use persys_model::inventory::State;
 use persys_model::link::BeatAnswer;
 use persys_model::time::Millis;
 use persys_model::volume::VolumeKey;
@@ -257,6 +258,12 @@ impl ContractAgents {
             let failed_before = agent.failed_before(&workload, epoch);
             let start_open = agent.open_start(&workload, apply.run);
             let (reached, last, amiss_since) = (false, None, None);
+            // An order that was refused changed nothing: what ran before runs on.
+            let before = agent.copies.get(&workload).filter(|_| refused.is_some());
+            let kept = before.and_then(|before| match before.last {
+                Some(State::Running) => Some(before.revision.clone()),
+                _ => before.kept.clone(),
+            });
             let copy = Copy {
                 epoch,
                 revision,
@@ -269,6 +276,7 @@ impl ContractAgents {
                 failed_before,
                 refused: refused.is_some(),
                 amiss_since,
+                kept,
             };
             agent.copies.insert(workload.clone(), copy);
             agent.strays.remove(&workload);

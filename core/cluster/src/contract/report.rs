@@ -99,6 +99,7 @@ impl ContractAgents {
             return None;
         }
         let mut news = News::default();
+        let copies = &agent.copies;
         agent.watches.retain(|workload, watch| {
             let Awaits::Refused(failure) = &watch.awaits else { return true };
             if let Wanted::Here { phase: Phase::Running, epoch, .. } =
@@ -111,7 +112,9 @@ impl ContractAgents {
                 watch.next_at = now.plus(poll_ms);
                 return true;
             }
-            news.reports.push(report(workload, watch.epoch, State::Failed(failure.clone())));
+            let runs = copies.get(workload).and_then(|copy| copy.kept.clone());
+            let failed = report(workload, watch.epoch, State::Failed(failure.clone()));
+            news.reports.push(Report { runs, ..failed });
             false
         });
         self.beat(world, node, news, now)
@@ -256,8 +259,8 @@ impl ContractAgents {
 
 pub(super) fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
     let workload = workload.clone();
-    let (restarts, confirmed, progress, trouble) = (0, true, 0, None);
-    Report { workload, epoch, state, restarts, confirmed, progress, trouble }
+    let (restarts, confirmed, progress, trouble, runs) = (0, true, 0, None, None);
+    Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs }
 }
 
 pub(super) fn raw(told: &Told, spec: &Spec, run: bool) -> State {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Reason, ReasonCode, Version};
 use persys_model::event::Happening;
+use persys_model::history::History;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::spec::Spec;
@@ -15,6 +16,7 @@ use persys_model::workload::{Desired, Workload};
 use super::World;
 use super::attempt::Attempt;
 use super::slots::{WorkloadIndex, WorkloadSlot};
+use super::update::is_failed;
 use crate::effects::{ACCEPTED, Mark, RefusalCode, UNCHANGED};
 use crate::input::{Ask, RequestId};
 
@@ -25,11 +27,15 @@ impl World {
                 Desired::Deleted => self.ask_delete(request, &workload, true),
                 Desired::Running | Desired::Paused | Desired::Stopped => {
                     match self.workload_by_id.get(&workload).copied() {
-                        Some(at) => self.change(request, at, spec, revision.as_ref(), desired),
+                        Some(at) => {
+                            self.change(request, at, (spec, revision.as_ref(), None), desired);
+                        }
                         None => self.submit(request, workload, spec, revision, desired),
                     }
                 }
             },
+            Ask::Rollback(asked) => self.ask_rollback(request, asked),
+            Ask::Planned(plan, ask) => self.ask_planned(request, &plan, *ask),
             Ask::Delete(workload) => self.ask_delete(request, &workload, true),
             Ask::DeleteWithVolumes(workload) => self.ask_delete(request, &workload, false),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
@@ -84,6 +90,7 @@ impl World {
                 generation: Generation(1),
                 desired,
                 created_at: wall,
+                history: History::of_one(self.revision_origin(None)),
             },
             Assignment {
                 workload: id.clone(),
@@ -92,6 +99,7 @@ impl World {
                 place: None,
                 former: BTreeMap::new(),
                 data_on,
+                update: None,
             },
         );
         self.happen(Happening::Workload {
@@ -206,12 +214,11 @@ impl World {
     }
 
     /// A new version of a known workload, or a new desired state.
-    fn change(
+    pub(super) fn change(
         &mut self,
         request: RequestId,
         at: WorkloadIndex,
-        spec: Option<Arc<Spec>>,
-        given: Option<&RevisionId>,
+        (spec, given, rolled_back_to): (Option<Arc<Spec>>, Option<&RevisionId>, Option<u32>),
         desired: Desired,
     ) {
         if let Some((code, why)) = self.unchangeable(at, spec.as_ref(), given) {
@@ -232,13 +239,12 @@ impl World {
         }
         // The client is told which revision its content has, if not the one it named.
         let renamed = new_revision.as_ref().filter(|new| given.is_none_or(|given| given != *new));
-        let renamed = renamed.map(|new| {
-            format!(
-                "revision {} of {} already names another content, so this content is revision {new}",
-                given.unwrap_or(&current.revision),
-                current.id,
-            )
-        });
+        let renamed = renamed.map(|new| says_renamed(current, given, new));
+        if new_version {
+            let failed = self.present_failure(at);
+            self.begin_update(at, desired);
+            self.supersede(at, rolled_back_to, &failed);
+        }
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let current = &slot.workload;
         if new_version
@@ -261,8 +267,12 @@ impl World {
             workload.revision = revision;
         }
         self.touch_intent(at);
+        self.follow_update(at, new_version, desired);
         self.forget_failures(at);
-        if new_version {
+        if let Some(number) = rolled_back_to {
+            let message = format!("rolled back to revision {number}");
+            self.set_reason(at, ReasonCode::RolledBack, &message);
+        } else if new_version {
             let reason = renamed.as_deref().unwrap_or("a new revision was applied");
             self.set_reason(at, ReasonCode::Updated, reason);
         }
@@ -368,7 +378,7 @@ impl World {
             let why = format!("{id} is stopped, not paused: start it with `persys start {id}`");
             return self.refuse(request, RefusalCode::Conflict, why);
         }
-        self.change(request, at, None, None, Desired::Running);
+        self.change(request, at, (None, None, None), Desired::Running);
     }
 
     /// True if it is paused although nobody asked for that here: its agent may have given it up.
@@ -389,12 +399,25 @@ impl World {
                 self.try_again(at);
                 self.done(request, ACCEPTED);
             }
+            (Desired::Running | Desired::Paused, _) if is_failed(slot) => {
+                self.try_again(at);
+                self.done(request, ACCEPTED);
+            }
             (Desired::Running | Desired::Paused | Desired::Stopped | Desired::Deleted, _) => {
                 self.mark(Mark::Idempotent);
                 self.done(request, "nothing failed: there is nothing to try again");
             }
         }
     }
+}
+
+/// The note for a client whose name for a content was taken.
+fn says_renamed(current: &Workload, given: Option<&RevisionId>, new: &RevisionId) -> String {
+    format!(
+        "revision {} of {} already names another content, so this content is revision {new}",
+        given.unwrap_or(&current.revision),
+        current.id,
+    )
 }
 
 /// Digits of its content that tell a revision from another one of the same name.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Reason, ReasonCode};
+use persys_model::history::History;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::spec::Spec;
@@ -32,6 +33,30 @@ pub enum Action {
     Delete,
     /// Leave everything as it is.
     Nothing,
+}
+
+impl Action {
+    const ALL: [Self; 6] =
+        [Self::Create, Self::Update, Self::Start, Self::Stop, Self::Delete, Self::Nothing];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Delete => "delete",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    /// The action of a word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.word() == word)
+    }
 }
 
 /// What somebody would wish.
@@ -147,6 +172,7 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         place: None,
         former: BTreeMap::new(),
         data_on: spec.adopt_on(),
+        update: None,
     };
     let revision = slot.map(|slot| slot.workload.revision.clone());
     WorkloadSlot {
@@ -158,6 +184,7 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
             generation: Generation(1),
             desired: Desired::Running,
             created_at: since,
+            history: History::default(),
         }),
         assignment: slot.map_or_else(|| Arc::new(fresh()), |slot| Arc::clone(&slot.assignment)),
         retry: None,

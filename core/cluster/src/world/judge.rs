@@ -82,6 +82,11 @@ impl World {
         Judged { suggestions, verdicts: verdicts.collect(), explanation }
     }
 
+    /// The reason a workload has no room as things are now, in a sentence.
+    pub fn why_waits(&self, id: &WorkloadId) -> Option<String> {
+        self.workload_by_id.get(id).map(|at| self.why_no_node(*at))
+    }
+
     /// The reason no node takes a workload, in a sentence.
     pub(super) fn why_no_node(&self, at: WorkloadIndex) -> String {
         let Some(slot) = self.workloads.get(at.0) else { return String::new() };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
 use persys_model::drift::DriftKind;
 use persys_model::event::{Happening, NodeChange};
+use persys_model::history::History;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::Held;
 use persys_model::node::{Condition, Node};
@@ -62,6 +63,8 @@ impl World {
             }
             Ask::CheckDrift(node) => self.check_drift(request, node.as_ref()),
             Ask::Apply { .. }
+            | Ask::Rollback(_)
+            | Ask::Planned(..)
             | Ask::Delete(_)
             | Ask::DeleteWithVolumes(_)
             | Ask::Retry(_)
@@ -365,10 +368,18 @@ impl World {
             generation: Generation(1),
             desired,
             created_at: self.now.wall,
+            history: History::of_one(self.revision_origin(None)),
         };
         let former = BTreeMap::new();
-        let assignment =
-            Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
+        let assignment = Assignment {
+            workload: id.clone(),
+            phase,
+            reason,
+            place: Some(place),
+            former,
+            data_on,
+            update: None,
+        };
         let revision = Some(workload.revision.clone());
         let index = self.insert_workload(workload, assignment);
         self.account(index);

@@ -13,7 +13,8 @@ use super::World;
 use super::attempt::Attempt;
 use super::demands::{demands, request};
 use super::shadow::remark;
-use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
+use super::slots::{NodeSlot, WorkloadIndex};
+use super::why_anew::why_anew;
 use crate::effects::Mark;
 use crate::placement::NodeIndex;
 use crate::record::Write;
@@ -110,6 +111,7 @@ impl World {
         }
         self.waiting.leave(at, &mut self.workloads);
         self.touch_decision(at);
+        self.forget_failed_update(at);
         let message = format!("on {node_id}{}", remark(false, shadow));
         self.set_phase(at, Phase::Starting, code, &message, None);
     }
@@ -127,7 +129,12 @@ impl World {
         let (enters, runs) = (self.enters_shadow(slot), slot.assignment.phase.holds_compute());
         if enters && runs && place.generation == slot.workload.generation {
             // It asks for less than it has: whatever else changed meanwhile does not matter.
-            self.renew_place(at, Some(code));
+            if place.version.is_some() {
+                // What an update left running goes on, without its ports.
+                self.hide_place(at);
+            } else {
+                self.renew_place(at, Some(code));
+            }
             return true;
         }
         let may_run = slot.may_run_unseen() || (enters && !runs);
@@ -238,6 +245,7 @@ impl World {
             self.room_changed = true;
         }
         if let Some(code) = run {
+            self.reserve_both(at, &before);
             self.waiting.leave(at, &mut self.workloads);
             let message = if code == ReasonCode::PauseRequested {
                 self.pause_author(at)
@@ -319,7 +327,11 @@ impl World {
         slot.seen = None;
         slot.told = None;
         slot.runs_older = false;
-        let Some(place) = Arc::make_mut(&mut slot.assignment).place.take() else { return };
+        let assignment = Arc::make_mut(&mut slot.assignment);
+        let Some(place) = assignment.place.take() else { return };
+        if let Some(update) = assignment.update.as_mut() {
+            update.on = None;
+        }
         let workload = slot.workload.id.clone();
         self.touch_decision(at);
         if let Some(node) = self.node_at(&place.node) {
@@ -448,6 +460,7 @@ impl World {
         self.write(Write::DeleteWorkload(id.clone()));
         self.write(Write::DeleteAssignment(id.clone()));
         self.write(Write::DeleteReconciliation(id.clone()));
+        self.forget_history(at);
         if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
             self.write(Write::DeleteRetry(id.clone()));
         }
@@ -462,35 +475,5 @@ impl World {
     pub(super) fn give_for_orphan(&mut self, node: NodeIndex, what: &Resources) {
         self.index.give(node, what, &[]);
         self.room_changed = true;
-    }
-}
-
-/// Why a new decision is made about what is to run.
-fn why_anew(slot: &WorkloadSlot) -> ReasonCode {
-    match slot.assignment.phase {
-        // Nobody asked: its node does not have what is recorded, and is to have it.
-        Phase::Completed | Phase::Failed if slot.runs_older => ReasonCode::Placed,
-        Phase::Backoff => ReasonCode::RetryDue,
-        // The user's last word, and not a change of the spec.
-        Phase::Starting
-        | Phase::Running
-        | Phase::Paused
-        | Phase::Unresponsive
-        | Phase::Restarting
-            if slot.assignment.reason.code == ReasonCode::PauseRequested =>
-        {
-            ReasonCode::PauseRequested
-        }
-        Phase::Paused if slot.assignment.reason.code == ReasonCode::StartRequested => {
-            ReasonCode::StartRequested
-        }
-        Phase::Running
-        | Phase::Starting
-        | Phase::Paused
-        | Phase::Unresponsive
-        | Phase::Restarting => ReasonCode::Updated,
-        Phase::Pending | Phase::Stopping | Phase::Stopped => ReasonCode::StartRequested,
-        Phase::Completed | Phase::Failed => ReasonCode::RetryRequested,
-        Phase::Deleting => ReasonCode::DeleteRequested,
     }
 }

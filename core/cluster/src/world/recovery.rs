@@ -10,6 +10,7 @@ use std::sync::Arc;
 use persys_model::assignment::{Assignment, FormerCopy, Place, Reason, ReasonCode};
 use persys_model::event::Happening;
 use persys_model::failure::Failure;
+use persys_model::history::{History, HistoryChange};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::{Held, State};
 use persys_model::link::Registration;
@@ -97,8 +98,15 @@ impl World {
     }
 
     /// Takes a snapshot for what is stored; gives what must leave the store for that.
-    fn replace_by(&mut self, snapshot: Snapshot) -> Vec<Write> {
+    fn replace_by(&mut self, mut snapshot: Snapshot) -> Vec<Write> {
         let old = self.erasure();
+        // A snapshot does not carry earlier revisions.
+        for workload in &mut snapshot.workloads {
+            if !workload.history.earlier().is_empty() {
+                let workload = Arc::make_mut(workload);
+                workload.history = workload.history.alone();
+            }
+        }
         self.refill(snapshot);
         old
     }
@@ -248,9 +256,13 @@ impl World {
             writes.push(Write::DeleteWorkload(id.clone()));
             writes.push(Write::DeleteAssignment(id.clone()));
             writes.push(Write::DeleteReconciliation(id.clone()));
-            if self.workloads.get(at.0).is_some_and(|slot| slot.retry.is_some()) {
+            let Some(slot) = self.workloads.get(at.0) else { continue };
+            if slot.retry.is_some() {
                 writes.push(Write::DeleteRetry(id.clone()));
             }
+            let HistoryChange { dropped, unused, .. } = slot.workload.history.all();
+            writes.extend(dropped.into_iter().map(|one| Write::DeleteRevision(id.clone(), one)));
+            writes.extend(unused.into_iter().map(|one| Write::DeleteBody(id.clone(), one)));
         }
         for (id, at) in &self.node_by_id {
             writes.push(Write::DeleteNode(id.clone()));
@@ -396,9 +408,17 @@ impl World {
             generation: Generation(1),
             desired: desired_of(held),
             created_at: wall,
+            history: History::default(),
         };
-        let assignment =
-            Assignment { workload: id.clone(), phase, reason, place: Some(place), former, data_on };
+        let assignment = Assignment {
+            workload: id.clone(),
+            phase,
+            reason,
+            place: Some(place),
+            former,
+            data_on,
+            update: None,
+        };
         let at = self.insert_workload(workload, assignment);
         self.account(at);
         if let Some(node) = self.node_at(node) {

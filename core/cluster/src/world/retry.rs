@@ -61,7 +61,12 @@ impl World {
         {
             retry.avoid.push(node);
         }
-        if endless || (retryable && retry.attempts < self.settings.retry_attempts) {
+        let again = endless || (retryable && retry.attempts < self.settings.retry_attempts);
+        if self.workloads.get(at.0).is_some_and(|slot| self.earlier_runs(slot)) {
+            let wait = again.then(|| backoff_ms(&self.settings, &id, retry.attempts));
+            retry.next_at = wait.map(|wait| WallMillis(self.now.wall.0.saturating_add(wait)));
+            self.update_attempt_failed(at, retry, failure, wait);
+        } else if again {
             self.plan_attempt(at, retry, failure, &id);
         } else {
             self.give_up(at, retry, failure);
@@ -84,6 +89,7 @@ impl World {
         let wait = backoff_ms(&self.settings, id, retry.attempts);
         retry.next_at = Some(WallMillis(self.now.wall.0.saturating_add(wait)));
         let due = self.now.mono.plus(wait);
+        self.note_update_failure(at, &failure, false);
         let (what, evidence) = failure.parts();
         let mut message = format!(
             "attempt {} of {} failed: {what}; next in {} s",
@@ -105,6 +111,7 @@ impl World {
 
     fn give_up(&mut self, at: WorkloadIndex, mut retry: Retry, failure: Failure) {
         self.mark(Mark::GaveUp);
+        self.note_update_failure(at, &failure, true);
         retry.next_at = None;
         let message = match failure.stage {
             FailureStage::Run => self.says_over(at, &failure),
@@ -172,14 +179,17 @@ impl World {
         let long_enough = slot
             .healthy_since
             .is_some_and(|since| self.now.mono.since(since) >= self.settings.retry_refill_ms);
-        if long_enough && slot.assignment.phase == Phase::Running {
+        if long_enough
+            && slot.assignment.phase == Phase::Running
+            && slot.assignment.update.is_none()
+        {
             slot.healthy_since = None;
             self.mark(Mark::RetryForgotten);
             self.keep_retry(at, None);
         }
     }
 
-    fn keep_retry(&mut self, at: WorkloadIndex, retry: Option<Retry>) {
+    pub(super) fn keep_retry(&mut self, at: WorkloadIndex, retry: Option<Retry>) {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         if slot.retry.is_none() && retry.is_none() {
             return;

@@ -177,6 +177,7 @@ impl World {
         let placed = slot.assignment.place.is_some();
         self.touch_intent(at);
         self.forget_failures(at);
+        self.forget_failed_update(at);
         if !placed {
             self.set_phase(at, Phase::Pending, ReasonCode::RetryRequested, "", None);
         }

@@ -77,6 +77,8 @@ impl World {
                 Action::Reissue => tried.update |= !self.reissue(at),
                 Action::Repause => self.decide_anew_here(at),
                 Action::Refresh => self.refresh(at),
+                Action::GoBack => self.go_back_late(at),
+                Action::EndLeftover => self.retire(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
                     // What did not work out before may be another matter in the new phase.
@@ -142,6 +144,9 @@ impl World {
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
+            earlier_runs: self.earlier_runs(slot),
+            leftover_runs: self.leftover_runs(slot),
+            update_due: self.update_due(slot),
             shadow_differs: self.shadow_differs(slot),
             values_differ: !self.changed_secrets(slot).is_empty(),
             overdue: self.is_overdue(at),
@@ -238,6 +243,7 @@ impl World {
                 self.rest(at);
             }
             Word::Completed => {
+                self.update_arrived(at);
                 self.set_phase(at, Phase::Completed, ReasonCode::Completed, "", None);
                 self.rest(at);
             }
@@ -253,6 +259,7 @@ impl World {
             self.set_phase(at, Phase::Running, ReasonCode::Running, "", None);
         }
         self.settle_state_drift(at);
+        self.update_arrived(at);
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         slot.amiss_since = None;
         if slot.workload.spec.stays_with_node() {
@@ -291,6 +298,7 @@ impl World {
         place.reserved = before.at_rest();
         let (node, after) = (place.node.clone(), place.reserved.clone());
         self.touch_decision(at);
+        self.forget_way_back(at);
         if let Some(node) = self.node_at(&node) {
             self.index.give(node, &before, &[]);
             self.index.take(node, &after, &[]);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_access::policy;
-use persys_model::assignment::Place;
+use persys_model::assignment::{Place, Version};
 use persys_model::entry::{Entries, Entry, EntryKind};
 use persys_model::event::Happening;
 use persys_model::id::{NamespaceName, RevisionId, WorkloadId};
@@ -74,11 +74,20 @@ impl WorkloadSlot {
             Some(version) => (&version.revision, &version.spec),
             None => (&self.workload.revision, &self.workload.spec),
         };
-        let quiet = place.shadow.then(|| in_shadow(spec, revision)).flatten();
-        match quiet {
-            Some((spec, revision)) => (revision, spec),
-            None => (revision.clone(), Arc::clone(spec)),
-        }
+        ordered((revision, spec), place.shadow)
+    }
+}
+
+/// A version as its node is told of it, in shadow or not.
+pub(super) fn version_ordered(version: &Version, shadow: bool) -> (RevisionId, Arc<Spec>) {
+    ordered((&version.revision, &version.spec), shadow)
+}
+
+fn ordered((revision, spec): (&RevisionId, &Arc<Spec>), shadow: bool) -> (RevisionId, Arc<Spec>) {
+    let quiet = shadow.then(|| in_shadow(spec, revision)).flatten();
+    match quiet {
+        Some((spec, revision)) => (revision, spec),
+        None => (revision.clone(), Arc::clone(spec)),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::effects::Mark;
 impl World {
     /// The node says that it is paused.
     pub(super) fn believe_paused(&mut self, at: WorkloadIndex) {
+        self.update_arrived(at);
         let Some(slot) = self.workloads.get(at.0) else { return };
         if slot.workload.desired == Desired::Paused {
             self.mark(Mark::PausedAsAsked);

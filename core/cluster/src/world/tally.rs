@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use persys_model::assignment::ReasonCode;
+use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::failure::FailureReason;
 use persys_model::node::{Condition, total_gib};
@@ -14,6 +14,7 @@ use persys_model::workload::Desired;
 
 use super::World;
 use super::slots::{NodeSlot, WorkloadSlot};
+use super::view::update_state;
 
 /// How many there are of what.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +31,8 @@ pub struct Tally {
     pub runtimes_down: u64,
     /// Workloads by phase.
     pub phases: BTreeMap<Phase, u64>,
+    /// Workloads by the state of their update, those that have one.
+    pub updates: BTreeMap<UpdateState, u64>,
     /// Workloads by what should become of them.
     pub desired: BTreeMap<Desired, u64>,
     /// Workloads that are pending, by why.
@@ -78,6 +81,9 @@ impl World {
         };
         for slot in self.workloads.iter() {
             tally.workload(slot);
+            if let Some(state) = update_state(&slot.workload, &slot.assignment) {
+                more(&mut tally.updates, state);
+            }
         }
         for at in self.node_by_id.values() {
             let Some(slot) = self.nodes.get(at.0) else { continue };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::assignment::Assignment;
+use persys_model::assignment::{Assignment, UpdateState};
 use persys_model::entry::Entries;
-use persys_model::id::{NodeId, WorkloadId};
+use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::Report;
 use persys_model::mode::Mode;
 use persys_model::node::{Condition, Node};
@@ -69,6 +69,57 @@ pub struct WorkloadView<'a> {
     pub task: Option<&'a Task>,
     /// True if it has no ports and no name: it is in shadow, or its present decision was made there.
     pub shadow: bool,
+}
+
+impl WorkloadView<'_> {
+    /// The state of its update, as every page shows it beside the status; `None` while there is none.
+    #[must_use]
+    pub fn update_state(&self) -> Option<UpdateState> {
+        update_state(self.workload, self.assignment)
+    }
+
+    /// The same in a sentence; empty while there is none.
+    #[must_use]
+    pub fn update_message(&self) -> String {
+        let (workload, assignment) = (self.workload, self.assignment);
+        let present = workload.history.number();
+        let (Some(state), update) = (self.update_state(), assignment.update.as_ref()) else {
+            return String::new();
+        };
+        let runs_on = assignment.place.as_ref().is_some_and(|place| place.version.is_some());
+        let before = update.map_or(0, |update| update.number);
+        let goes_on = if runs_on { format!("; revision {before} runs on") } else { String::new() };
+        let failed = update.and_then(|update| update.failed.as_ref());
+        match (state, failed) {
+            (UpdateState::RolledBack, _) => {
+                let to = workload.history.rolled_back_to().unwrap_or_default();
+                format!("revision {present} is revision {to} again")
+            }
+            (_, Some(failed)) => {
+                format!("revision {present} failed: {}{goes_on}", failed.failure.parts().0)
+            }
+            (_, None) => {
+                format!("revision {present} takes the place of revision {before}{goes_on}")
+            }
+        }
+    }
+
+    /// The revision its node is told to run, and the number of it.
+    #[must_use]
+    pub fn running(&self) -> (&RevisionId, u32) {
+        let (workload, assignment) = (self.workload, self.assignment);
+        let history = &workload.history;
+        let Some(version) = assignment.place.as_ref().and_then(|place| place.version.as_ref())
+        else {
+            return (&workload.revision, history.number());
+        };
+        let update = assignment.update.as_ref();
+        let number = match update.filter(|update| update.from.revision == version.revision) {
+            Some(update) => update.number,
+            None => history.earlier().last().map_or(1, |one| one.number),
+        };
+        (&version.revision, number)
+    }
 }
 
 impl World {
@@ -189,5 +240,14 @@ impl World {
             why.missing = nodes.filter_map(said).take(MISSING_SAID).collect();
         }
         why
+    }
+}
+
+/// The state of an update, from the records of its workload.
+pub(super) fn update_state(workload: &Workload, assignment: &Assignment) -> Option<UpdateState> {
+    let up = workload.desired.is_up();
+    match &assignment.update {
+        Some(update) if up => Some(update.state()),
+        Some(_) | None => workload.history.rolled_back_to().map(|_| UpdateState::RolledBack),
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use persys_model::id::{DriverName, NodeId};
+use persys_model::id::{DriverName, NodeId, WorkloadId};
 use persys_model::resources::Resources;
 use persys_model::spec::{HostPort, Placement, WorkloadType};
 use persys_model::workload::Desired;
@@ -18,6 +18,9 @@ use crate::decide::Action;
 
 /// Most workloads placed from the waiting room in one step; the rest follow in the next.
 const MOST_PER_STEP: usize = 512;
+
+/// Most shapes whose reason is worked out for one list.
+const MOST_EXPLAINED: usize = 64;
 
 /// What a workload asks of a node. Equal shapes fit on the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,6 +139,8 @@ impl World {
                 Action::Rest
                 | Action::AwaitFormers
                 | Action::Repause
+                | Action::GoBack
+                | Action::EndLeftover
                 | Action::Refresh
                 | Action::Order
                 | Action::ReportOverdue
@@ -149,6 +154,24 @@ impl World {
             )
             | None => false,
         }
+    }
+
+    /// The reason each waiting workload has no room *now*, worked out once for all of a shape. The recorded
+    /// reason tells how things stood when the waiting began. Beyond [`MOST_EXPLAINED`] shapes the recorded
+    /// one has to do.
+    pub fn reasons_now(&self) -> BTreeMap<WorkloadId, Arc<str>> {
+        let mut reasons = BTreeMap::new();
+        for shape in self.waiting.by_age().iter().take(MOST_EXPLAINED) {
+            let Some(group) = self.waiting.groups.get(shape) else { continue };
+            let Some(first) = self.waiting.first_of(shape) else { continue };
+            let why: Arc<str> = Arc::from(self.why_no_node(first));
+            for at in group.values() {
+                if let Some(slot) = self.workloads.get(at.0) {
+                    reasons.insert(slot.workload.id.clone(), Arc::clone(&why));
+                }
+            }
+        }
+        reasons
     }
 
     /// Tries those that wait, if room may have appeared.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use persys_cluster::contract::Word;
 use persys_cluster::input::{Ask, Input};
-use persys_model::assignment::ReasonCode;
+use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::event::Happening;
 use persys_model::id::{PoolName, RevisionId};
@@ -157,6 +157,23 @@ fn a_refused_apply_is_a_failed_attempt_and_the_node_stays_open() {
     f.their(0).refuses = None;
     f.run(60_000);
     assert_eq!(f.phase("web"), Some(Phase::Running));
+}
+
+#[test]
+fn an_update_that_the_agent_refuses_for_good_leaves_the_old_version_running() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    f.their(0).refuses = Some("validation failed: no such option");
+    f.apply("web", "rev-2", container(600, 512), Desired::Running);
+    f.run(2_000);
+    f.their(0).refuses = None;
+    f.run(20_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+    let view = f.c.world.workload(&workload_id("web")).unwrap();
+    assert_eq!(view.update_state(), Some(UpdateState::UpdateFailed));
+    assert_eq!(view.running().0.as_str(), "rev-1");
+    assert_eq!(f.drifts(), []);
 }
 
 #[test]

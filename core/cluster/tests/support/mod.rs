@@ -25,6 +25,8 @@ use persys_model::assignment::Assignment;
 use persys_model::audit::AuditRecord;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::event::{Author, Event};
+use persys_model::failure::Failure;
+use persys_model::history::{Body, Revision};
 use persys_model::id::{NodeId, RevisionId, VolumeName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer, Removal, Usage};
@@ -156,6 +158,8 @@ pub struct Cluster {
     pub ignores_removals: bool,
     /// Agents neither carry out removals nor answer them.
     pub never_removes: bool,
+    /// Revisions that fail, and whether what ran before them is left alone.
+    pub failing: BTreeMap<RevisionId, (Failure, bool)>,
     next_request: u64,
 }
 
@@ -166,6 +170,9 @@ pub struct Store {
     pub events: Vec<Arc<Event>>,
     pub audit: Vec<Arc<AuditRecord>>,
     pub outcomes: BTreeMap<WorkloadId, Arc<Reconciliation>>,
+    /// Earlier revisions, and their bodies.
+    pub revisions: BTreeMap<(WorkloadId, u32), Arc<Revision>>,
+    pub bodies: BTreeMap<(WorkloadId, RevisionId), Arc<Body>>,
     pub writes: usize,
 }
 
@@ -241,6 +248,19 @@ impl Store {
                 Write::DeleteAttachment(node, id, key) => {
                     s.attachments.retain(|a| (&a.node, &a.workload, &a.volume) != (node, id, key));
                 }
+                Write::PutRevision(one) => {
+                    self.revisions.insert((one.workload.clone(), one.number), Arc::clone(one));
+                }
+                Write::DeleteRevision(id, number) => {
+                    self.revisions.remove(&(id.clone(), *number)).expect("it is there");
+                }
+                Write::PutBody(one) => {
+                    let key = (one.workload.clone(), one.content.clone());
+                    self.bodies.insert(key, Arc::clone(one));
+                }
+                Write::DeleteBody(id, content) => {
+                    self.bodies.remove(&(id.clone(), content.clone())).expect("it is there");
+                }
                 Write::PutEvent(event) => self.events.push(Arc::clone(event)),
                 Write::PutAudit(record) => self.audit.push(Arc::clone(record)),
             }
@@ -284,6 +304,7 @@ impl Cluster {
             proves: false,
             ignores_removals: false,
             never_removes: false,
+            failing: BTreeMap::new(),
             next_request: 0,
         };
         cluster.absorb(effects);
@@ -432,8 +453,19 @@ impl Cluster {
                 let state = match (apply.run, apply.pause) {
                     (false, _) => State::Stopped,
                     (true, true) => State::Paused,
-                    (true, false) => self.starts_as.clone(),
+                    (true, false) => match self.failing.get(&apply.revision) {
+                        Some((failure, _)) => State::Failed(failure.clone()),
+                        None => self.starts_as.clone(),
+                    },
                 };
+                let before = agent.held.get(&workload);
+                let kept = self.failing.get(&apply.revision).is_some_and(|(_, kept)| *kept);
+                // What ran on after an earlier failure still does.
+                let runs = before.and_then(|held| match held.report.state {
+                    State::Running => Some(held.revision.clone()),
+                    _ => held.report.runs.clone(),
+                });
+                let runs = runs.filter(|_| kept);
                 let report = Report {
                     workload: workload.clone(),
                     epoch,
@@ -442,6 +474,7 @@ impl Cluster {
                     confirmed: true,
                     progress: 0,
                     trouble: None,
+                    runs,
                 };
                 agent.held.insert(
                     workload.clone(),

@@ -188,6 +188,7 @@ fn a_newer_order_overtakes_a_removal_under_way() {
 fn another_revision_is_made_room_for_and_data_is_kept() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(apply(6, "b"));
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
     assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { epoch: Epoch(6), .. }));
     assert_eq!(rig.state(), Some(State::Running));
@@ -396,6 +397,7 @@ fn a_runtime_that_does_not_answer_is_unknown_and_nothing_is_done() {
     rig.wait(1_000);
     assert!(rig.last.observe.is_some(), "it is asked again soon");
     rig.observe(vec![seen(5, "a", Existing::Running)]);
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
     assert_eq!(rig.verb().verb, Verb::remove(false));
 }
 
@@ -441,6 +443,7 @@ fn an_answer_that_comes_after_the_answer_to_a_later_question_is_old() {
     rig.wait(10_000);
     assert!(rig.asked > first, "the patience for the first ended");
     rig.order(apply(6, "b"));
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
     assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
     let before = Observation::Complete(vec![seen(5, "a", Existing::Running)]);

@@ -88,6 +88,7 @@ fn a_change_of_type_waits_until_the_old_one_can_be_seen() {
     rig.wait(100);
     assert!(rig.verbs.is_empty(), "the machine may still run");
     rig.observe(vec![running(5, "a")]);
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
     assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     assert!(matches!(rig.verb().verb, Verb::Start { .. }));
 }

@@ -208,6 +208,11 @@ impl World {
                 let stuck = self.stuck.contains(workload) && self.agent.confirmed(workload);
                 assert!(over || ordered || stuck, "stopped without an order");
             }
+            Verb::Prepare { spec } => {
+                let intent = intent.expect("what is prepared has an intent");
+                assert_eq!(intent.spec.as_ref(), Some(spec));
+                assert!(self.agent.confirmed(workload) && intent.gave_up.is_none());
+            }
             Verb::Refresh { changed, .. } => {
                 let intent = intent.expect("new values have an intent");
                 assert!(self.agent.confirmed(workload) && intent.untold == *changed);

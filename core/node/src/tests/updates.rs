@@ -1,6 +1,8 @@
-//! Updates in place: the new revision is brought over what runs, and what runs stays if that fails.
+//! Updates: in place the new revision is brought over what runs; anything else is fetched first, and what
+//! runs goes only then. What runs stays if that fails, and the scheduler is told which revision it is.
 
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::id::RevisionId;
 use persys_model::inventory::State;
 use persys_model::token::Epoch;
 
@@ -12,6 +14,16 @@ fn starts(rig: &mut Rig, epoch: u64, revision: &str, outcome: Outcome) {
     let verb = rig.finish(outcome);
     let Verb::Start { epoch: of, revision: what, .. } = &verb else { panic!("{verb:?}") };
     assert_eq!((*of, what.as_str()), (Epoch(epoch), revision));
+}
+
+fn prepares(rig: &mut Rig, outcome: Outcome) {
+    let verb = rig.finish(outcome);
+    assert!(matches!(verb, Verb::Prepare { .. }), "{verb:?}");
+}
+
+/// The revision that runs beside a failure, as the scheduler is told.
+fn runs(rig: &Rig) -> Option<RevisionId> {
+    rig.agent.held(&super::rig::id("web")).and_then(|held| held.report.runs.clone())
 }
 
 fn hopeless() -> Failure {
@@ -91,10 +103,14 @@ fn the_next_decision_tries_again_over_what_runs() {
 fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up() {
     let mut rig = Rig::running(5, "a", &plain());
     rig.order(apply(6, "b"));
+    prepares(&mut rig, Outcome::Done);
     assert_eq!(rig.finish(Outcome::Done), Verb::remove(false));
     rig.observe(Vec::new());
     starts(&mut rig, 6, "b", Outcome::Failed(hopeless()));
-    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    // The first answers what was asked before the start failed.
+    for _ in 0..2 {
+        rig.observe(vec![seen(5, "a", Existing::Running)]);
+    }
     assert_eq!(rig.state(), Some(State::Failed(hopeless())));
     // Nobody else can do it, so it is tried again, later each time.
     let stuck = Failure::new(FailureReason::RuntimeError, "it is busy");
@@ -113,4 +129,47 @@ fn what_an_earlier_revision_left_running_goes_though_the_later_one_was_given_up(
     }
     assert!(rig.verbs.is_empty(), "and what was given up is not started");
     assert_eq!(rig.state(), Some(State::Failed(hopeless())), "the reason stays the first one");
+}
+
+#[test]
+fn a_container_runs_on_when_its_new_image_cannot_be_fetched() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.order(apply(6, "b"));
+    assert_eq!(runs(&rig), None, "nothing failed yet");
+    prepares(&mut rig, Outcome::Failed(hopeless()));
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())));
+    assert_eq!(runs(&rig), Some(RevisionId::fixed("a")), "told with the failure itself");
+    for _ in 0..3 {
+        rig.observe(vec![seen(5, "a", Existing::Running)]);
+        rig.wait(60_000);
+        assert!(rig.verbs.is_empty(), "what was left alone is not removed");
+    }
+    // Asked for again, it is what runs already.
+    rig.order(apply(7, "a"));
+    assert!(rig.verbs.is_empty());
+    assert_eq!((rig.state(), runs(&rig)), (Some(State::Running), None));
+}
+
+#[test]
+fn an_agent_that_starts_anew_remembers_that_it_left_the_old_revision_alone() {
+    let mut rig = Rig::running(5, "a", &plain());
+    rig.order(apply(6, "b"));
+    prepares(&mut rig, Outcome::Failed(hopeless()));
+    let mut rig = rig.reborn(vec![seen(5, "a", Existing::Running)]);
+    rig.order(apply(6, "b"));
+    rig.observe(vec![seen(5, "a", Existing::Running)]);
+    assert!(rig.verbs.is_empty(), "what was left alone is not removed");
+    assert_eq!(runs(&rig), Some(RevisionId::fixed("a")));
+}
+
+#[test]
+fn a_failure_in_place_tells_at_once_what_runs_on() {
+    let mut rig = Rig::running(5, "a", &in_place());
+    rig.order(apply_spec(6, "b", in_place()));
+    let there = Box::new(seen(5, "a", Existing::Running));
+    starts(&mut rig, 6, "b", Outcome::Kept(hopeless(), there));
+    assert_eq!(rig.state(), Some(State::Failed(hopeless())));
+    assert_eq!(runs(&rig), Some(RevisionId::fixed("a")));
+    rig.observe(vec![seen(5, "a", Existing::Exited { code: 1 })]);
+    assert_eq!(runs(&rig), None, "it does not run any more");
 }

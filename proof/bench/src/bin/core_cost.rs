@@ -255,6 +255,7 @@ impl Cluster {
             confirmed: true,
             progress: 0,
             trouble: None,
+            runs: None,
         };
         let answer = Answer::Accepted;
         self.commit(Input::Answered { node, session, workload, epoch, answer, task: None });

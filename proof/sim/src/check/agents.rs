@@ -35,6 +35,8 @@ pub(super) struct Watched {
     /// What it ever said: this runs, this is complete.
     said_running: BTreeSet<(WorkloadId, Epoch)>,
     said_complete: BTreeSet<(WorkloadId, Epoch)>,
+    /// Decisions that it said to have failed while another revision runs on.
+    said_kept: BTreeSet<(WorkloadId, Epoch)>,
     /// What it said last to be running.
     says_running: BTreeMap<WorkloadId, Epoch>,
 }
@@ -120,6 +122,7 @@ impl Check {
             match report.state {
                 State::Running => watched.said_running.insert(key),
                 State::Completed => watched.said_complete.insert(key),
+                State::Failed(_) if report.runs.is_some() => watched.said_kept.insert(key),
                 _ => false,
             };
         };
@@ -157,6 +160,7 @@ impl Check {
                 match report.state {
                     State::Running => watched.said_running.insert(key),
                     State::Completed => watched.said_complete.insert(key),
+                    State::Failed(_) if report.runs.is_some() => watched.said_kept.insert(key),
                     _ => false,
                 };
             }
@@ -201,6 +205,12 @@ impl Check {
         self.watched.get(node).is_some_and(|watched| watched.said_running.contains(&key))
     }
 
+    /// True if this node said of an earlier decision that it failed and left what ran before alone.
+    pub(super) fn said_kept(&self, node: usize, id: &WorkloadId, before: Epoch) -> bool {
+        let earlier = (id.clone(), Epoch(0))..(id.clone(), before);
+        self.watched.get(node).is_some_and(|one| one.said_kept.range(earlier).next().is_some())
+    }
+
     /// Whether this node ever said that this decision is complete.
     pub(super) fn said_complete(&self, node: usize, id: &WorkloadId, epoch: Epoch) -> bool {
         let key = (id.clone(), epoch);
@@ -225,6 +235,7 @@ impl Check {
                 }
                 self.started(now, node, id, *epoch);
             }
+            Verb::Prepare { .. } => {}
             Verb::Refresh { changed, .. } => {
                 if intent.is_none_or(|intent| intent.untold != *changed) {
                     self.violate(now, "intent before effect", || {

@@ -3,7 +3,7 @@
 use persys_cluster::contract::has_data;
 use persys_cluster::input::Ask;
 use persys_cluster::world::World;
-use persys_model::assignment::{Assignment, ReasonCode};
+use persys_model::assignment::{Assignment, ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::id::WorkloadId;
 use persys_model::mode::Mode;
@@ -145,7 +145,8 @@ impl Sim {
         }
         for (id, assignment) in &self.store.contents.assignments {
             let Some(workload) = self.store.contents.workloads.get(id) else { continue };
-            if assignment.phase == Phase::Failed && workload.desired.is_up() && is_sound(workload) {
+            let failed = assignment.phase == Phase::Failed || is_update_failed(assignment);
+            if failed && workload.desired.is_up() && is_sound(workload) {
                 asks.push(Ask::Retry(id.clone()));
             }
         }
@@ -280,7 +281,9 @@ impl Sim {
                 if let Some(thing) = thing.filter(|thing| thing.state != wanted) {
                     return Some(format!("is {phase:?}, in truth {:?}", thing.state));
                 }
-                None
+                // The revision before runs on only where the wanted one cannot.
+                (is_update_failed(assignment) && is_sound(workload))
+                    .then(|| "gave up an update that can be done".to_owned())
             }
             // A job, or a container that ended well by itself under a policy that lets it.
             (Desired::Running | Desired::Paused, Phase::Completed) => {
@@ -428,6 +431,11 @@ fn is_request(event: &Event) -> bool {
 }
 
 /// Whether it can run at all where there is room.
+fn is_update_failed(assignment: &Assignment) -> bool {
+    let update = assignment.update.as_ref();
+    update.is_some_and(|update| update.state() == UpdateState::UpdateFailed)
+}
+
 fn is_sound(workload: &Workload) -> bool {
     !matches!(image_of(&workload.spec), image::MISSING | image::BROKEN | image::FAILS)
 }

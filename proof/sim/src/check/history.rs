@@ -91,6 +91,10 @@ impl Check {
                 | Write::DeleteDrift(..)
                 | Write::PutEntry(_)
                 | Write::DeleteEntry(_)
+                | Write::PutRevision(_)
+                | Write::DeleteRevision(..)
+                | Write::PutBody(_)
+                | Write::DeleteBody(..)
                 | Write::PutEvent(_)
                 | Write::PutAudit(_) => {}
             }
@@ -123,6 +127,9 @@ impl Check {
         }
         self.records_match(now, contents);
         self.derived_match(now, contents);
+        if !self.rebuilding(now) {
+            self.histories(now, contents);
+        }
         let sums = room::sums(contents);
         // What nobody had put there takes room all the same, from the moment it is written down.
         let orphans_buried = std::mem::take(&mut self.orphans_buried);
@@ -335,6 +342,10 @@ impl Check {
             return;
         };
         let said = match to {
+            // Told beside the failure of the decision before.
+            Some(Phase::Running) if *code == ReasonCode::UpdateFailed => {
+                self.said_kept(number, about, *epoch)
+            }
             Some(Phase::Running) => self.said_running(number, about, *epoch),
             Some(Phase::Completed) => self.said_complete(number, about, *epoch),
             _ => true,

@@ -9,6 +9,7 @@
 //! - `volumes`: data and its records (V1 to V4)
 //! - `derived`: leases and outcomes follow what they are about (I21)
 //! - `shadow`: what is in shadow is not seen from outside (I22)
+//! - `revisions`: every revision that is named can be had again, and no more than ten are kept (I23)
 //! - `converge`: whether everything is as it should be (I2, I3, I11, I15)
 
 mod agents;
@@ -17,6 +18,7 @@ mod derived;
 mod guard;
 mod history;
 mod policy;
+mod revisions;
 pub(crate) mod room;
 pub(crate) mod shadow;
 mod volumes;

@@ -28,8 +28,13 @@ pub(crate) fn namespace(shadow: bool) -> Entry {
 /// The revision that the node of a workload is told.
 pub(crate) fn ordered(workload: &Workload, assignment: &Assignment) -> RevisionId {
     let hidden = assignment.place.as_ref().is_some_and(|place| place.shadow);
-    let quiet = shadow::in_shadow(&workload.spec, &workload.revision).filter(|_| hidden);
-    quiet.map_or_else(|| workload.revision.clone(), |(_, revision)| revision)
+    let version = assignment.place.as_ref().and_then(|place| place.version.as_ref());
+    let (spec, revision) = match version {
+        Some(version) => (&version.spec, &version.revision),
+        None => (&workload.spec, &workload.revision),
+    };
+    let quiet = shadow::in_shadow(spec, revision).filter(|_| hidden);
+    quiet.map_or_else(|| revision.clone(), |(_, revision)| revision)
 }
 
 impl Sim {

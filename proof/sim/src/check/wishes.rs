@@ -102,6 +102,9 @@ fn result(ask: &Ask, before: &Wish) -> Wish {
         (Ask::Resume(_), Wish::Present { revision, .. }) => {
             Wish::Present { revision: revision.clone(), desired: Desired::Running }
         }
+        (Ask::Rollback(asked), Wish::Present { desired, .. }) => {
+            Wish::Present { revision: Some(asked.revision.clone()), desired: *desired }
+        }
         (Ask::Delete(_), _) => Wish::Absent,
         (_, before) => before.clone(),
     }
@@ -135,7 +138,7 @@ impl Wishes {
         if matches!(ask, Ask::Retry(_) | Ask::Orphan(..)) {
             return;
         }
-        let bare = matches!(ask, Ask::Apply { spec: None, .. } | Ask::Resume(_));
+        let bare = matches!(ask, Ask::Apply { spec: None, .. } | Ask::Resume(_) | Ask::Rollback(_));
         let mut possible: Vec<Wish> = Vec::new();
         for before in &entry.possible {
             let wish = result(ask, before);
@@ -186,7 +189,10 @@ impl Wishes {
         let found = found(contents, id);
         self.entries.get(id).is_some_and(|entry| {
             entry.doubtful.iter().any(|(since, late)| {
-                let changes = matches!(late, Ask::Apply { .. } | Ask::Resume(_) | Ask::Delete(_));
+                let changes = matches!(
+                    late,
+                    Ask::Apply { .. } | Ask::Resume(_) | Ask::Rollback(_) | Ask::Delete(_)
+                );
                 changes && now.saturating_sub(*since) < LATE_MS && result(late, &found) == found
             })
         })

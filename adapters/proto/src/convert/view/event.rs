@@ -204,6 +204,9 @@ fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'
         }
         (Some(Phase::Backoff), Some(Phase::Starting)) => "RetryTriggered",
         (Some(_), Some(Phase::Starting)) => "WorkloadScheduled",
+        (Some(_), Some(Phase::Running)) if code == ReasonCode::UpdateFailed => {
+            "WorkloadUpdateFailed"
+        }
         (Some(_), Some(Phase::Running)) => "WorkloadRunning",
         (Some(_), Some(Phase::Paused)) => "WorkloadPaused",
         (Some(_), Some(Phase::Unresponsive)) => "WorkloadNotResponding",

@@ -1,8 +1,7 @@
 //! A workload as it is shown.
 
-use persys_cluster::placement::Explanation;
 use persys_cluster::world::WorkloadView;
-use persys_model::assignment::Reason;
+use persys_model::assignment::{Reason, ReasonCode};
 use persys_model::failure::Failure;
 use persys_model::id::NodeId;
 use persys_model::inventory::State;
@@ -14,14 +13,10 @@ use crate::convert::leaf::small;
 use crate::convert::task;
 use crate::convert::time::timestamp;
 
-/// The workload on the wire. `attempts` is how many failures one incident may have; `why` is asked
-/// for where a person looks at one workload, for it costs a look at every node.
+/// The workload on the wire. `attempts` is how many failures one incident may have; `why` is the reason no
+/// node takes it as things are now, which is told in place of the one that was recorded.
 #[must_use]
-pub fn to_wire(
-    view: &WorkloadView<'_>,
-    attempts: u32,
-    why: Option<&Explanation>,
-) -> wire::WorkloadView {
+pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wire::WorkloadView {
     let workload = view.workload;
     let assignment = view.assignment;
     let place = assignment.place.as_ref();
@@ -40,7 +35,10 @@ pub fn to_wire(
         failure_reason: failure.map(|f| f.reason.code().to_owned()).unwrap_or_default(),
         last_updated: Some(timestamp(assignment.reason.since)),
         reason: Some(match silent_runtime(view) {
-            None => reason(&assignment.reason, assignment.phase, view.retry),
+            None => wire::ReasonDetail {
+                message: current(&assignment.reason, why),
+                ..reason(&assignment.reason, assignment.phase, view.retry)
+            },
             Some(node) => wire::ReasonDetail {
                 message: format!(
                     "the runtime on {node} does not answer; it was {} when last seen",
@@ -51,7 +49,7 @@ pub fn to_wire(
         }),
         usage: None,
         created_at: Some(timestamp(workload.created_at)),
-        why: why.map(ToString::to_string).unwrap_or_default(),
+        why: why.unwrap_or_default().to_owned(),
         uncertain: view.uncertain,
         epoch: place.map_or(0, |place| place.epoch.0),
         restarts: view.seen.map_or(0, |report| report.restarts),
@@ -62,6 +60,13 @@ pub fn to_wire(
         admitted_on_node: view.admitted.is_some(),
         admitted_at: view.admitted.map(timestamp),
         shadow: view.shadow,
+        update_state: view.update_state().map(|state| state.word().to_owned()).unwrap_or_default(),
+        update_message: view.update_message(),
+        revision_number: workload.history.number(),
+        running_revision_number: match view.running() {
+            (_, number) if number != workload.history.number() => number,
+            _ => 0,
+        },
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }
@@ -93,15 +98,30 @@ fn silent_runtime<'a>(view: &WorkloadView<'a>) -> Option<&'a NodeId> {
     unknown.then_some(&place.node)
 }
 
-/// Why a workload is in its phase. The message is that of the failure where the reason has none of
-/// its own.
+/// The message of a reason; of one that is about room, as things are now.
+fn current(reason: &Reason, why: Option<&str>) -> String {
+    match (why, reason.code) {
+        (Some(why), ReasonCode::NoNodeFits) if !why.is_empty() => why.to_owned(),
+        (Some(why), ReasonCode::UpdateWaits) if !why.is_empty() => {
+            format!("{why}; the earlier revision goes on")
+        }
+        (_, _) => message(reason),
+    }
+}
+
+/// The message is that of the failure where the reason has none of its own.
+fn message(reason: &Reason) -> String {
+    match &reason.failure {
+        Some(failure) if reason.message.is_empty() => failure.message.to_string(),
+        Some(_) | None => reason.message.to_string(),
+    }
+}
+
+/// Why a workload is in its phase.
 #[must_use]
 pub fn reason(reason: &Reason, phase: Phase, retry: Option<&Retry>) -> wire::ReasonDetail {
     let failure = reason.failure.as_ref();
-    let message = match failure {
-        Some(failure) if reason.message.is_empty() => failure.message.to_string(),
-        Some(_) | None => reason.message.to_string(),
-    };
+    let message = message(reason);
     wire::ReasonDetail {
         code: reason.code.word().to_owned(),
         message,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::record::Head;
-use persys_model::assignment::{Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Version};
+use persys_model::assignment::{
+    Assignment, FormerCopy, Grave, Place, Reason, ReasonCode, Update, UpdateFailure, Version,
+};
 use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
@@ -171,13 +173,24 @@ fn reason() -> impl Strategy<Value = Reason> {
     )
 }
 
-fn version() -> impl Strategy<Value = Version> {
-    (draw_spec::revision(), draw_spec::spec())
-        .prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) })
+fn version() -> BoxedStrategy<Version> {
+    let drawn = (draw_spec::revision().boxed(), draw_spec::spec().boxed());
+    drawn.prop_map(|(revision, spec)| Version { revision, spec: Arc::new(spec) }).boxed()
+}
+
+fn update() -> BoxedStrategy<Update> {
+    let failed = (any::<String>(), any::<u64>(), any::<bool>()).prop_map(|(why, at, is_final)| {
+        let failure = Failure::new(FailureReason::ImagePullFailed, &why);
+        UpdateFailure { failure, at: WallMillis(at), is_final }
+    });
+    (version(), any::<u32>(), of(node_id()), of(failed))
+        .prop_map(|(from, number, on, failed)| Update { from, number, on, failed })
+        .boxed()
 }
 
 fn place() -> impl Strategy<Value = Place> {
-    (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version())).prop_map(
+    let version = version();
+    (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
         |(node, (epoch, generation), reserved, ports, version)| Place {
             shadow: epoch % 2 == 1,
             values: (0..epoch % 3)
@@ -204,14 +217,16 @@ pub(super) fn assignment() -> impl Strategy<Value = Assignment> {
         of(place()),
         btree_map(node_id(), former, 0..3),
         of(node_id()),
+        of(update()),
     )
-        .prop_map(|(workload, phase, reason, place, former, data_on)| Assignment {
+        .prop_map(|(workload, phase, reason, place, former, data_on, update)| Assignment {
             workload,
             phase,
             reason,
             place,
             former,
             data_on,
+            update,
         })
 }
 

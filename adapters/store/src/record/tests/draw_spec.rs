@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use persys_model::history::{History, Origin};
 use persys_model::id::{RevisionId, SecretName, VolumeName};
 use persys_model::labels::{Constraint, Rule, Toleration};
 use persys_model::secret::{SecretSeen, SecretUse, Signal};
@@ -280,14 +281,28 @@ pub(super) fn revision() -> impl Strategy<Value = RevisionId> {
 
 pub(super) fn workload() -> impl Strategy<Value = Workload> {
     let desired = select(vec![Desired::Running, Desired::Stopped, Desired::Deleted]);
-    (workload_id(), spec(), revision(), any::<u64>(), desired, any::<u64>()).prop_map(
-        |(id, spec, revision, generation, desired, created)| Workload {
+    let rest = (any::<u64>(), history());
+    (workload_id(), spec(), revision(), any::<u64>(), desired, rest).prop_map(
+        |(id, spec, revision, generation, desired, (created, history))| Workload {
             id,
             spec: Arc::new(spec),
             revision,
             generation: Generation(generation),
             desired,
             created_at: WallMillis(created),
+            history,
         },
     )
+}
+
+/// A history after so many revisions, of few contents.
+fn history() -> impl Strategy<Value = History> {
+    vec((0_u128..4, any::<u64>(), of(1_u32..9)), 0..14).prop_map(|steps| {
+        let mut history = History::default();
+        for (content, at, rolled_back_to) in steps {
+            let origin = Origin { at: WallMillis(at), by: "user ada".into(), rolled_back_to };
+            drop(history.supersede(RevisionId::of_content(content), origin));
+        }
+        history
+    })
 }

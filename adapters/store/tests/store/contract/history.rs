@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use persys_cluster::record::Write;
 use persys_model::audit::{AuditHead, AuditRecord, verify};
+use persys_model::history::{Body, Revision};
+use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::spec::canonical::content_revision;
+use persys_model::time::WallMillis;
 use persys_model::token::{CommitSeq, EventSeq};
-use persys_store::{History, Keys, Settings, Span, Store, Stretch};
+use persys_store::{History, Keys, Revisions, Settings, Span, Store, Stretch};
 
-use super::sample::{Pen, event, node};
+use super::sample::{Pen, event, node, workload};
 use super::{Fixture, lead};
 
 /// Writes one event per pair of number and time, `batch` of them per commit.
@@ -87,6 +91,61 @@ pub async fn the_audit_log_is_read_in_stretches<F: Fixture>() {
         found.reverse();
         assert_eq!(found, whole.records, "in stretches of {most}");
     }
+}
+
+pub async fn revisions_are_read_for_one_workload<F: Fixture>() {
+    let fixture = F::new(Settings::default()).await;
+    let store = fixture.store();
+    let (term, mut pen) = (lead(&store, "a#1").await, Pen::new());
+    let spec = &workload(1).spec;
+    let entry = |id: &WorkloadId, number, content: &RevisionId| {
+        Write::PutRevision(Arc::new(Revision {
+            workload: id.clone(),
+            number,
+            revision: RevisionId::fixed("r1"),
+            content: content.clone(),
+            since: Some(WallMillis(5)),
+            by: Arc::from("user ada"),
+            rolled_back_to: None,
+            failed: Arc::from(""),
+        }))
+    };
+    // A name that begins with the other one is another workload.
+    let (web, web2) = (WorkloadId::fixed("web"), WorkloadId::fixed("web-2"));
+    let content = content_revision(spec);
+    let body = |id: &WorkloadId| {
+        Write::PutBody(Arc::new(Body {
+            workload: id.clone(),
+            content: content.clone(),
+            spec: Arc::clone(spec),
+        }))
+    };
+    let writes = vec![
+        entry(&web, 9, &content),
+        entry(&web, 10, &content),
+        body(&web),
+        entry(&web2, 1, &content),
+        body(&web2),
+        Write::PutNode(node(1)),
+    ];
+    let after = pen.head.seq;
+    store.commit(term, after, vec![pen.unit(writes)]).await.unwrap();
+    let found = store.revisions(&web).await.unwrap();
+    let numbers: Vec<_> = found.revisions.iter().map(|one| one.number).collect();
+    assert_eq!((numbers, found.bodies.len(), found.unreadable), (vec![9, 10], 1, 0));
+    assert_eq!(found.get(10).map(|(_, spec)| spec), Some(spec));
+    let loaded = store.load(term, None).await.unwrap();
+    assert!(loaded.quarantined.is_empty(), "a load leaves them alone: {:?}", loaded.quarantined);
+    let after = loaded.snapshot.head.unwrap().seq;
+    pen.head.seq = after;
+    let gone = vec![
+        Write::DeleteRevision(web.clone(), 9),
+        Write::DeleteRevision(web.clone(), 10),
+        Write::DeleteBody(web.clone(), content.clone()),
+    ];
+    store.commit(term, after, vec![pen.unit(gone)]).await.unwrap();
+    assert_eq!(store.revisions(&web).await.unwrap(), Revisions::default());
+    assert_eq!(store.revisions(&web2).await.unwrap().revisions.len(), 1);
 }
 
 pub async fn old_events_go<F: Fixture>() {

@@ -83,6 +83,7 @@ macro_rules! suite {
             }
             history {
                 the_audit_log_is_read_in_stretches,
+                revisions_are_read_for_one_workload,
                 events_come_in_order,
                 old_events_go,
                 a_clock_that_goes_back_does_not_disturb_the_order,

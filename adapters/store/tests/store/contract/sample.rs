@@ -119,6 +119,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
         ..ContainerSpec::default()
     };
     Arc::new(Workload {
+        history: persys_model::history::History::default(),
         id: workload_id(number),
         spec: Arc::new(Spec {
             kind: Kind::Container(container),
@@ -137,6 +138,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
 
 pub fn assignment(number: u64) -> Arc<Assignment> {
     Arc::new(Assignment {
+        update: None,
         workload: workload_id(number),
         phase: Phase::Running,
         reason: Reason {

@@ -130,6 +130,7 @@ fn request(
         }),
         revision_id: spec.revision.clone(),
         desired_state: spec.desired_state.clone(),
+        plan: String::new(),
     };
     if let Err(found) = draft::unfetched(request.clone()) {
         for fault in found.listed() {

@@ -62,6 +62,9 @@ function alarms() {
       found.push({ tone: look(status).tone === 'bad' ? 'bad' : 'warn', title: `${one.workload_id} ${SAID[status]}`, text: reason(one), to: link('workloads', one.workload_id) });
     }
   }
+  for (const one of state.workloads.data.filter((workload) => workload.update_state === 'UpdateFailed' && workload.status !== 'Failed')) {
+    found.push({ tone: 'warn', title: `${one.workload_id} was not updated`, text: reason(one), to: link('workloads', one.workload_id, 'history') });
+  }
   const drifts = state.drifts.data.filter((drift) => !drift.ignored);
   if (drifts.length > 0) found.push({ tone: 'warn', title: `${count(drifts.length, 'difference')} between what is recorded and what nodes have`, text: '', to: link('drift') });
   return found;

@@ -52,7 +52,7 @@ export function workloadActions(view, { gone } = {}) {
   if (!mayChange()) return [];
   const id = view.workload_id;
   const stopped = view.desired_state === 'Stopped';
-  const trouble = ['Failed', 'RetryPending'].includes(view.status);
+  const trouble = ['Failed', 'RetryPending'].includes(view.status) || view.update_state === 'UpdateFailed';
   const running = ['Running', 'Restarting'].includes(view.status);
   const paused = view.desired_state === 'Paused' || view.status === 'Paused';
   return [

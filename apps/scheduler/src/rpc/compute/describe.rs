@@ -69,7 +69,7 @@ struct Known {
 fn describe(world: &World, id: &WorkloadId, attempts: u32) -> Option<Known> {
     let view = world.workload(id)?;
     let assignment = view.assignment;
-    let why = if assignment.phase == Phase::Pending { world.explain(id) } else { None };
+    let why = if assignment.phase == Phase::Pending { world.why_waits(id) } else { None };
     let place = assignment.place.as_ref().filter(|_| assignment.phase.holds_compute());
     let node = place.and_then(|place| world.node(&place.node));
     let host = node.map(|node| host_of(&node.node.facts.endpoint).to_owned());
@@ -82,7 +82,7 @@ fn describe(world: &World, id: &WorkloadId, attempts: u32) -> Option<Known> {
         .iter()
         .map(|(node, copy)| api::FormerCopy { node_id: node.to_string(), epoch: copy.epoch.0 });
     let answer = api::DescribeResponse {
-        workload: Some(shown::to_wire(&view, attempts, why.as_ref())),
+        workload: Some(shown::to_wire(&view, attempts, why.as_deref())),
         spec: Some(with_volumes(&view.workload.spec)),
         addresses,
         former_copies: former.collect(),

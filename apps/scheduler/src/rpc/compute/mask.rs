@@ -9,7 +9,7 @@ use persys_proto::control::v1::workload_spec::Workload;
 const MASK: &str = "***";
 
 /// Hides every secret of a spec. That there is one stays visible.
-pub(super) fn mask(spec: &mut wire::WorkloadSpec) {
+pub(in crate::rpc) fn mask(spec: &mut wire::WorkloadSpec) {
     match &mut spec.workload {
         Some(Workload::Container(container)) => values(&mut container.env),
         Some(Workload::Compose(compose)) => {

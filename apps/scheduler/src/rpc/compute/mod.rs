@@ -17,6 +17,7 @@ mod describe;
 mod drift;
 mod inside;
 mod mask;
+pub(super) use mask::mask;
 mod operate;
 mod pause;
 mod recover;
@@ -31,6 +32,8 @@ mod words;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod update_states;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use persys_cluster::discovery::Zones;
 use persys_cluster::placement::{Explanation, Reason as Filter};
 use persys_cluster::world::{Judged, WorkloadView, World};
-use persys_model::assignment::{Place, ReasonCode};
+use persys_model::assignment::{Place, ReasonCode, UpdateState};
 use persys_model::failure::{Failure, FailureStage};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
@@ -32,10 +32,14 @@ pub(super) fn explain(
     let view = world.workload(id)?;
     let judged = if wants_room(&view) { world.judge(id, MOST_VERDICTS) } else { None };
     let asked = Asked { world, view, judged: judged.as_ref(), attempts, now, zones };
+    let summary = asked.summary();
+    let mut left = evidence(asked.trouble().or(view.assignment.reason.failure.as_ref()));
+    // The same sentence stands once on a page.
+    left.retain(|line| !summary.contains(line.trim()));
     let mut why = api::WhyResponse {
-        summary: asked.summary(),
-        facts: asked.facts(),
-        evidence: evidence(asked.trouble().or(view.assignment.reason.failure.as_ref())),
+        facts: asked.facts(&summary),
+        evidence: left,
+        summary,
         next: asked.next(),
         ..api::WhyResponse::default()
     };
@@ -132,7 +136,12 @@ impl Asked<'_> {
             Phase::Running if self.view.workload.desired == Desired::Paused => {
                 format!("{id} runs{on} and is about to be paused, since {since}{}", self.again())
             }
-            Phase::Running => format!("{id} runs{on}, since {since}"),
+            Phase::Running => match self.view.update_state() {
+                Some(state @ (UpdateState::Updating | UpdateState::UpdateFailed)) => {
+                    format!("{id} runs{on}; {}: {}", state.text(), self.view.update_message())
+                }
+                Some(UpdateState::RolledBack) | None => format!("{id} runs{on}, since {since}"),
+            },
             Phase::Paused => self.paused(&since),
             Phase::Unresponsive => {
                 format!(
@@ -262,19 +271,27 @@ impl Asked<'_> {
         first_line(text).to_owned()
     }
 
-    fn facts(&self) -> Vec<String> {
+    /// All that is known, except for what the summary says.
+    fn facts(&self, summary: &str) -> Vec<String> {
         let mut facts = Vec::new();
         facts.extend(self.frozen().map(|frozen| format!("{frozen}: nothing is changed")));
         let (workload, assignment) = (self.view.workload, self.view.assignment);
         let (phase, reason) = (assignment.phase.word(), &assignment.reason);
         let since = rfc3339(reason.since);
         facts.push(format!("{phase} since {since} ({} ago)", ago(reason.since, self.now)));
-        facts.push(match &*self.reason() {
-            text if text == reason.code.word() => format!("reason: {text}"),
+        let said = self.reason();
+        // The recorded reason tells how things stood then; the summary tells how they stand now.
+        let known = self.judged.is_some() || summary.contains(&said);
+        facts.push(match &*said {
+            text if known || text == reason.code.word() => {
+                format!("reason: {}", reason.code.word())
+            }
             text => format!("reason: {}: {text}", reason.code.word()),
         });
         let (desired, revision) = (workload.desired.word(), &workload.revision);
-        facts.push(format!("wanted: {desired}, in revision {revision}"));
+        let number = workload.history.number();
+        facts.push(format!("wanted: {desired}, in revision {number} ({revision})"));
+        facts.extend(self.update_fact());
         facts.extend(self.shadow_facts());
         facts.extend(self.place_facts());
         facts.extend(self.secret_facts());
@@ -294,6 +311,17 @@ impl Asked<'_> {
             facts.push(text.to_owned());
         }
         facts
+    }
+
+    /// The state of its update. The summary tells the rest where it is about that.
+    fn update_fact(&self) -> Option<String> {
+        let state = self.view.update_state()?;
+        Some(match (state, self.view.assignment.phase) {
+            (UpdateState::Updating | UpdateState::UpdateFailed, Phase::Running) => {
+                format!("update: {}", state.text())
+            }
+            (_, _) => format!("update: {}: {}", state.text(), self.view.update_message()),
+        })
     }
 
     /// Everything that is held back because it is in shadow.
@@ -332,7 +360,9 @@ impl Asked<'_> {
             facts.push(format!("{node} does not answer: what is said of it may no longer be so"));
         }
         if let Some(version) = &place.version {
-            facts.push(format!("{} runs revision {} until then", place.node, version.revision));
+            let (_, number) = self.view.running();
+            let revision = &version.revision;
+            facts.push(format!("{} runs revision {number} ({revision})", place.node));
         }
         facts
     }
@@ -439,6 +469,9 @@ impl Asked<'_> {
                 node().into_iter().chain([watch()]).collect()
             }
             Phase::Starting => node().into_iter().chain([watch()]).collect(),
+            Phase::Running if self.view.update_state() == Some(UpdateState::UpdateFailed) => {
+                vec![of("diff"), of("rollback"), of("retry")]
+            }
             Phase::Running => vec![of("logs"), of("get")],
             Phase::Paused => vec![of("resume"), of("stop")],
             Phase::Unresponsive => node().into_iter().chain([watch()]).collect(),
@@ -446,7 +479,10 @@ impl Asked<'_> {
             Phase::Stopping | Phase::Deleting => node().into_iter().chain([watch()]).collect(),
             Phase::Stopped => vec![of("start"), of("delete")],
             Phase::Completed => vec![of("logs"), of("restart"), of("delete")],
-            Phase::Backoff | Phase::Failed => vec![of("logs"), of("retry"), of("delete")],
+            Phase::Backoff | Phase::Failed => {
+                let back = self.world.rollback_target(id).map(|_| of("rollback"));
+                [of("logs"), of("retry")].into_iter().chain(back).collect()
+            }
         }
     }
 

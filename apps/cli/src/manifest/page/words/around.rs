@@ -30,6 +30,11 @@ pub(super) fn request() -> Vec<Field> {
             "`Running`",
             "`Running`, `Stopped` or `Deleted`; `stop` and `delete` are understood too",
         ),
+        field(
+            "plan",
+            "carried out as things are",
+            "A plan of `POST /v1/check`: the change is refused if it would do something else by now",
+        ),
     ]
 }
 

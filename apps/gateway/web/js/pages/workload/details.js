@@ -8,8 +8,8 @@ export function details(view, part) {
   return held(part, (found) => pairs([
     ['Wanted', view.desired_state],
     ['Address', lines((found.addresses ?? []).map(address))],
-    ['Revision', revision(view.revision_id)],
-    ['Running', view.running_revision_id && revision(view.running_revision_id)],
+    ['Revision', revision(view.revision_id, view.revision_number)],
+    ['Running', view.running_revision_id && revision(view.running_revision_id, view.running_revision_number)],
     ['Tries', view.retry_attempts > 0 && `${view.retry_attempts} of ${view.retry_max_attempts}`],
     ['Created', clock(view.created_at)],
     ['Changed', clock(view.last_updated)],
@@ -20,9 +20,9 @@ export function details(view, part) {
 }
 
 // The whole of it can be read when it is pointed at.
-function revision(text) {
+function revision(text, number) {
   const short = text.length > 20 ? `${text.slice(0, 20)}…` : text;
-  return h('code', { title: text }, short);
+  return [number ? `${number} ` : '', h('code', { title: text }, short)];
 }
 
 function lines(items) {

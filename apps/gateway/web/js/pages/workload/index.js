@@ -10,6 +10,7 @@ import { go, link } from '../../router.js';
 import { fill, heldPart, laterFirst, state } from '../../state.js';
 import { age } from '../../words.js';
 import { details } from './details.js';
+import { history } from './history.js';
 import { logs } from './logs.js';
 import { consoleTab, terminal } from './terminal.js';
 import { usage } from './usage.js';
@@ -17,11 +18,12 @@ import { why } from './why.js';
 
 const ASK_AGAIN_MS = 15000;
 
-const own = { id: '', seen: '', why: heldPart(), described: heldPart(), events: heldPart([]) };
+const own = { id: '', seen: '', why: heldPart(), described: heldPart(), events: heldPart([]), history: heldPart([]), diff: null };
 
 const TABS = [
   ['', 'Overview', () => true, summary],
   ['timeline', 'Timeline', () => true, events],
+  ['history', 'History', () => true, history],
   ['logs', 'Logs', () => true, logs],
   ['terminal', 'Terminal', (view) => view.type !== 'vm' && mayChange(), terminal],
   ['console', 'Console', (view) => view.type === 'vm' && mayChange(), consoleTab],
@@ -33,7 +35,7 @@ export const workload = {
   wants: () => ['workloads', 'nodes'],
   enter: ([, id]) => {
     if (own.id === id) return;
-    Object.assign(own, { id, seen: '', why: heldPart(), described: heldPart(), events: heldPart([]) });
+    Object.assign(own, { id, seen: '', why: heldPart(), described: heldPart(), events: heldPart([]), history: heldPart([]), diff: null });
   },
   view: ([, id, tab = '']) => {
     const view = state.workloads.data.find((one) => one.workload_id === id);
@@ -61,12 +63,13 @@ export const workload = {
 function follow(view) {
   // Answers tell how long something lasts, so they are asked for again now and then.
   const turn = Math.floor(Date.now() / ASK_AGAIN_MS);
-  const now = [view.status, view.last_updated, view.epoch, view.restarts, view.why, turn].join(' ');
+  const now = [view.status, view.last_updated, view.epoch, view.restarts, view.why, view.revision_number, turn].join(' ');
   if (own.seen === now) return;
   own.seen = now;
   const id = view.workload_id;
   fill(own.why, () => read.why(id));
   fill(own.described, () => read.describe(id));
+  fill(own.history, () => read.history(id));
   fill(own.events, () => read.events({ workload_id: id, limit: 100 }));
 }
 
