@@ -172,7 +172,7 @@ async fn a_burst_fills_the_cluster_exactly_and_evenly() {
     assert!(waits.why.contains("cpu"), "it does not say what is missing: {:?}", waits.why);
 
     // Room for one more is taken by the one who waits, and by nobody else.
-    let request = wire::DeleteWorkloadRequest { workload_id: "w0".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "w0".to_owned(), volumes: false };
     assert!(client.delete_workload(request).await.unwrap().into_inner().success);
     let running = told(&mut client, all).await;
     assert!(running.iter().any(|view| view.workload_id == format!("w{all}")));

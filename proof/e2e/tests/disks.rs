@@ -101,7 +101,8 @@ async fn disks_are_shown_with_their_node_and_their_users() {
 
     // Deleted, one goes with its workload and the other stays listed, with where its data is.
     for workload_id in ["cache", "db"] {
-        let request = wire::DeleteWorkloadRequest { workload_id: workload_id.to_owned() };
+        let request =
+            wire::DeleteWorkloadRequest { workload_id: workload_id.to_owned(), volumes: false };
         client.delete_workload(request).await.unwrap();
     }
     let kept = disk_until(&mut client, "db-data", |disk| disk.phase == "Retained").await;
@@ -176,7 +177,7 @@ async fn a_disk_is_made_used_and_deleted_by_itself() {
     let delete = || wire::DeleteDiskRequest { disk_id: "local:own".to_owned(), force: true };
     let answer = client.delete_disk(delete()).await.unwrap().into_inner();
     assert!(!answer.success && answer.error_message.contains("persys delete db"), "{answer:?}");
-    let gone = wire::DeleteWorkloadRequest { workload_id: "db".to_owned() };
+    let gone = wire::DeleteWorkloadRequest { workload_id: "db".to_owned(), volumes: false };
     client.delete_workload(gone).await.unwrap();
     disk_until(&mut client, "own", |disk| disk.phase == "Retained").await;
     let answer = client.delete_disk(delete()).await.unwrap().into_inner();

@@ -318,7 +318,7 @@ async fn why_something_does_not_go_is_told_until_it_goes() {
     bench.until("web", &["Running"]).await;
     let web = WorkloadId::new("web").unwrap();
     bench.sim.hold(&web, Some("device or resource busy"));
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     bench.control.delete_workload(request).await.unwrap();
     let told = async {
         loop {

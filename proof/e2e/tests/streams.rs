@@ -274,7 +274,7 @@ async fn from_start_to_end(certificates: bool) {
     submit(&mut client, apply("large", "Running", 8)).await;
     until(&mut client, "large", "Running").await;
     for id in ["web", "large"] {
-        let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned() };
+        let request = wire::DeleteWorkloadRequest { workload_id: id.to_owned(), volumes: false };
         assert!(client.delete_workload(request).await.unwrap().into_inner().success);
         until(&mut client, id, "").await;
     }
@@ -345,7 +345,7 @@ async fn a_wire_that_is_cut_again_and_again_delays_and_loses_nothing() {
     for (name, start) in names.iter().zip(starts) {
         assert_eq!(rig.start_of(name).await, start, "{name} was started again");
         rig.proxy.cut();
-        let request = wire::DeleteWorkloadRequest { workload_id: name.clone() };
+        let request = wire::DeleteWorkloadRequest { workload_id: name.clone(), volumes: false };
         assert!(client.delete_workload(request).await.unwrap().into_inner().success);
     }
     for name in &names {
@@ -380,7 +380,7 @@ async fn one_that_cannot_be_called_after_all_takes_its_orders_from_the_stream() 
     let mut client = rig.client().await;
     submit(&mut client, apply("e", "Running", 0)).await;
     until(&mut client, "e", "Running").await;
-    let request = wire::DeleteWorkloadRequest { workload_id: "b".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "b".to_owned(), volumes: false };
     assert!(client.delete_workload(request).await.unwrap().into_inner().success);
     until(&mut client, "b", "").await;
     assert_eq!((rig.start_of("a").await, rig.count().await), (first, 4));

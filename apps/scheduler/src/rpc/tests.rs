@@ -73,7 +73,7 @@ async fn who_does_not_lead_answers_from_a_copy_and_changes_nothing() {
     assert_eq!(follows.role(), Role::Follower);
     assert!(follows.is_well() && !follows.is_normal());
 
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     let refused = control.delete_workload(Request::new(request)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     assert!(refused.metadata().contains_key("retry-after"));

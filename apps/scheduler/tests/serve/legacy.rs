@@ -48,7 +48,7 @@ async fn an_old_agent_runs_and_removes_a_workload() {
     client.drain_node(request).await.unwrap();
     assert!(as_agent.heartbeat(beat("old", &[])).await.unwrap().into_inner().drain_node);
 
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     assert!(client.delete_workload(request).await.unwrap().into_inner().success);
     until(&mut client, "web", "").await;
     assert!(agent.notes.old.lock().unwrap().is_empty());

@@ -44,7 +44,7 @@ async fn bad_input_is_refused_and_leaves_nothing() {
 
     for id in ["", "a b"] {
         let workload_id = || id.to_owned();
-        let request = wire::DeleteWorkloadRequest { workload_id: workload_id() };
+        let request = wire::DeleteWorkloadRequest { workload_id: workload_id(), volumes: false };
         assert_eq!(code(client.delete_workload(request).await), Code::InvalidArgument);
         let request = wire::RetryWorkloadRequest { workload_id: workload_id() };
         assert_eq!(code(client.retry_workload(request).await), Code::InvalidArgument);
@@ -59,7 +59,7 @@ async fn bad_input_is_refused_and_leaves_nothing() {
     }
     let request = wire::GetWorkloadRequest { workload_id: "web".to_owned() };
     assert_eq!(code(client.get_workload(request).await), Code::NotFound);
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     assert!(!client.delete_workload(request).await.unwrap().into_inner().success);
     let request = wire::RetryWorkloadRequest { workload_id: "web".to_owned() };
     assert!(!client.retry_workload(request).await.unwrap().into_inner().accepted);

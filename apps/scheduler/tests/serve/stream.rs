@@ -133,7 +133,7 @@ async fn a_client_that_knows_the_contract_alone_runs_and_removes_a_workload() {
     assert_eq!(apply.workload_id, "web");
     stream.beat(beat("old", &["web"])).await;
 
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     assert!(client.delete_workload(request).await.unwrap().into_inner().success);
     let Message::Delete(delete) = stream.next().await.unwrap() else { panic!("not a delete") };
     assert_eq!(delete.workload_id, "web");
@@ -183,7 +183,7 @@ async fn one_that_knows_tokens_answers_each_order() {
     stream.beat(said).await;
     until(&mut client, "web", "Running").await;
 
-    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let request = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     client.delete_workload(request).await.unwrap();
     let Message::AgentCommand(ordered) = stream.next().await.unwrap() else { panic!() };
     assert_eq!((&*ordered.action, ordered.purge), ("remove", true));
@@ -242,7 +242,7 @@ async fn what_does_not_belong_on_a_stream_ends_it() {
     let mut client = bench.operator().await;
     let refused = Foreign::open(&mut client, Some("not a node!")).await.err().unwrap();
     assert_eq!(refused.code(), Code::InvalidArgument);
-    let delete = wire::DeleteWorkloadRequest { workload_id: "web".to_owned() };
+    let delete = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     let large = || "x".repeat(5 * 1024 * 1024);
     let cases = [
         (None, Message::Delete(delete.clone()), Code::InvalidArgument),

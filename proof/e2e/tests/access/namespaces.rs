@@ -79,7 +79,8 @@ async fn a_namespace_is_all_that_its_people_see_and_change() {
     let get = |id: &str| wire::GetWorkloadRequest { workload_id: id.to_owned() };
     let missing = olga.get_workload(get("data")).await.unwrap_err();
     assert_eq!(missing.code(), Code::NotFound);
-    let delete = |id: &str| wire::DeleteWorkloadRequest { workload_id: id.to_owned() };
+    let delete =
+        |id: &str| wire::DeleteWorkloadRequest { workload_id: id.to_owned(), volumes: false };
     let answer = olga.delete_workload(delete("data")).await.unwrap().into_inner();
     assert_eq!((answer.success, &*answer.error_message), (false, "there is no workload data"));
     assert_eq!(

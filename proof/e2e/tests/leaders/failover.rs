@@ -149,7 +149,7 @@ async fn a_leader_that_stood_still_harms_nothing_when_it_goes_on() {
     let mut late = rig.operator(leader).await;
     let frozen = rig.schedulers[leader].freeze();
     let late = tokio::spawn(async move {
-        let deleted = wire::DeleteWorkloadRequest { workload_id: "w0".to_owned() };
+        let deleted = wire::DeleteWorkloadRequest { workload_id: "w0".to_owned(), volumes: false };
         late.delete_workload(deleted).await
     });
     let still = Instant::now();

@@ -35,7 +35,7 @@ async fn every_change_is_refused(rig: &Rig, client: &mut Client) {
     let refused = [
         client.apply_workload(container("c")).await.unwrap_err(),
         client
-            .delete_workload(wire::DeleteWorkloadRequest { workload_id: name() })
+            .delete_workload(wire::DeleteWorkloadRequest { workload_id: name(), volumes: false })
             .await
             .unwrap_err(),
         client
