@@ -1,6 +1,11 @@
 //! Volumes that a Compose file names: kept when their stack is deleted, unless its user says otherwise.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test may stop"
+)]
 
 mod support;
 
@@ -23,8 +28,9 @@ use persys_model::workload::Desired;
 use support::{Cluster, container, facts, node_id, workload_id};
 
 fn stack(volumes: &[&str]) -> Spec {
-    let named: String = volumes.iter().map(|name| format!("  {name}: {{}}\n")).collect();
-    let file = format!("services:\n  db: {{image: busybox}}\nvolumes:\n{named}");
+    let named: Vec<_> = volumes.iter().map(|name| format!("{name}: {{}}")).collect();
+    let named = named.join(", ");
+    let file = format!("services:\n  db: {{image: busybox}}\nvolumes: {{{named}}}\n");
     let mut spec = container(500, 512);
     spec.kind = Kind::Compose(ComposeSpec {
         source: ComposeSource::Inline(Secret::new(&file)),

@@ -15,7 +15,7 @@ use persys_model::spec::{STOP_GRACE_MS, WorkloadType};
 use persys_model::time::Now;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumeKey;
-use persys_model::zoo::Bug;
+use persys_model::zoo::{Bug, Zoo};
 
 use crate::admit::{self, Standing, Verdict};
 use crate::agent::{Agent, Waiting, WaitsOn};
@@ -269,11 +269,7 @@ impl Agent {
             slot.again = None;
         }
         let epoch = intent.epoch;
-        // Past its lease another copy may soon start elsewhere: no grace of its own counts then.
-        let mut within_ms = (leave == Leave::Over).then_some(STOP_GRACE_MS);
-        if self.settings.zoo.has(Bug::KilledUnasked) {
-            within_ms = Some(0);
-        }
+        let within_ms = grace_left(leave, self.settings.zoo);
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
@@ -430,6 +426,15 @@ fn untold(held: &Intent, apply: &Apply) -> BTreeSet<SecretName> {
 
 fn value_of<'a>(values: &'a SecretValues, name: &SecretName) -> Option<&'a Redacted> {
     Some(&values.get(name)?.as_ref().ok()?.value)
+}
+
+/// Most of its grace that what is ended has, in milliseconds. Past its lease another copy may soon
+/// start elsewhere: no grace of its own counts then.
+fn grace_left(leave: Leave, zoo: Zoo) -> Option<u64> {
+    if zoo.has(Bug::KilledUnasked) {
+        return Some(0);
+    }
+    (leave == Leave::Over).then_some(STOP_GRACE_MS)
 }
 
 fn goal_of(run: bool, pause: bool) -> Goal {

@@ -32,7 +32,6 @@ pub(crate) const SITUATIONS: &[&str] = &[
     "agent: ledger could not be written",
     "agent: start came too late",
     "watchdog: stopped exclusive work",
-    "runtime: the whole grace was used",
     "runtime: verb failed",
     "runtime: verb of unknown outcome",
     "runtime: observation unknown",

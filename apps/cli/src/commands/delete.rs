@@ -84,7 +84,7 @@ async fn describe(client: &Client, view: &wire::WorkloadView, volumes: bool) -> 
     let mut text = format!("{id}{on}\n");
     for (word, what) in [("goes", &fate.goes), ("stays", &fate.stays)] {
         for one in what {
-            text.push_str(&format!("  {word:<6} {one}\n"));
+            text.extend([format!("  {word:<6} {one}\n")]);
         }
     }
     text

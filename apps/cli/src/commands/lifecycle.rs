@@ -115,8 +115,8 @@ fn say(shell: &Shell, shown: &mut Vec<Value>, id: &str, text: &str) -> Result<()
 /// Gives the order; tells what the scheduler has to say beyond that it was taken.
 async fn order(shell: &Shell, client: &Client, id: &str, verb: Verb) -> Result<String, Problem> {
     match verb {
-        Verb::Stop => desired(client, id, "Stopped").await?,
-        Verb::Start => desired(client, id, "Running").await?,
+        Verb::Stop => Box::pin(desired(client, id, "Stopped")).await?,
+        Verb::Start => Box::pin(desired(client, id, "Running")).await?,
         Verb::Pause => return pause(client, id).await,
         Verb::Resume => return resume(client, id).await,
         Verb::Restart => Box::pin(restart(shell, client, id)).await?,
@@ -179,9 +179,9 @@ pub(super) async fn restart(shell: &Shell, client: &Client, id: &str) -> Result<
         Err(status) => return Err(client.refused(&format!("{id} cannot be restarted"), &status)),
     }
     let mark = wait::mark(client).await;
-    desired(client, id, "Stopped").await?;
+    Box::pin(desired(client, id, "Stopped")).await?;
     match wait::wait(shell, client, (id, Goal::Stopped), mark).await? {
-        Ended::Verdict(..) => desired(client, id, "Running").await,
+        Ended::Verdict(..) => Box::pin(desired(client, id, "Running")).await,
         Ended::TooLong(_) | Ended::Interrupted => {
             Err(Problem::new(format!("{id} was told to stop and has not yet"))
                 .why("it is started again only once it has stopped")

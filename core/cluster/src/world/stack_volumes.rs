@@ -68,7 +68,7 @@ impl World {
             self.draft.volumes.insert(key.clone());
             self.volumes.put(volume);
             for node in &nodes {
-                let spot = Attachment {
+                let attachment = Attachment {
                     node: node.clone(),
                     workload: id.clone(),
                     volume: key.clone(),
@@ -80,7 +80,7 @@ impl World {
                     created_at: self.now.wall,
                 };
                 self.draft.attachments.insert((key.clone(), node.clone(), id.clone()));
-                self.volumes.attach(Arc::new(spot));
+                self.volumes.attach(Arc::new(attachment));
             }
         }
         keep.then(|| says_kept(&keys, home.as_ref()))

@@ -7,7 +7,7 @@ use persys_node::effects::{Run, Verb};
 use persys_node::fence::{Watchdog, WatchdogInput};
 use persys_node::input::{Existing, Input, Outcome, VerbId};
 
-use crate::host::{Host, WatchdogProcess};
+use crate::host::WatchdogProcess;
 use crate::runtime::{Change, failed, image, image_of};
 use crate::sim::{Event, Sim};
 use crate::wire::Life;
@@ -33,17 +33,10 @@ impl Sim {
             workload: run.workload.clone(),
             outcome: Outcome::Unknown,
         };
-        let grace = grace_of(host, &run);
-        // A runtime answers within its own time and the grace of what it ends.
-        self.queue.push(self.now + VERB_PATIENCE_MS + grace, unknown);
+        self.queue.push(self.now + VERB_PATIENCE_MS, unknown);
 
         let starts = matches!(run.verb, Verb::Start { .. });
         let mut takes = self.chance.between(5, if starts { 400 } else { 150 });
-        if grace > 0 && self.chance.chance(125) {
-            // It does not want to end, and is ended when its grace is over.
-            self.cover.hit("runtime: the whole grace was used");
-            takes += grace;
-        }
         if !host.runtime.answers(self.now) {
             // A dead daemon never hears of it; one that hangs carries it out in the end.
             if self.chance.chance(500) {
@@ -283,12 +276,4 @@ impl Sim {
         let watchdog_after = self.timing.between(20, 100);
         self.queue.push(self.now + watchdog_after, Event::WatchdogStart { node, boot });
     }
-}
-
-/// Time in milliseconds that what a verb ends has to end by itself.
-fn grace_of(host: &Host, run: &Run) -> u64 {
-    let (Verb::Stop { within_ms } | Verb::Remove { within_ms, .. }) = &run.verb else { return 0 };
-    let runs = host.runtime.things.get(&run.workload).filter(|thing| thing.runs());
-    let own = runs.map_or(0, |thing| thing.spec.stop_grace_ms());
-    within_ms.map_or(own, |within| within.min(own))
 }

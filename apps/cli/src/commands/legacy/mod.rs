@@ -170,7 +170,7 @@ async fn restart(shell: &Shell, id: &str) -> Result<u8, Problem> {
     let id = workload_id(id)?;
     let client = shell.client()?;
     let mark = wait::mark(&client).await;
-    lifecycle::desired(&client, &id, "Stopped").await?;
+    Box::pin(lifecycle::desired(&client, &id, "Stopped")).await?;
     match wait::wait(shell, &client, (&id, Goal::Stopped), mark).await? {
         Ended::Verdict(Verdict::Done, _) => apply_desired(shell, &client, &id, "Running").await,
         Ended::Verdict(..) | Ended::TooLong(_) | Ended::Interrupted => {

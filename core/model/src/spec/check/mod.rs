@@ -157,7 +157,10 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     }
     let metadata = metadata(&words, &draft.metadata);
     let placement = placement::placement(&at.field("placement"), &draft.placement);
-    let stop_grace = grace(&at.field("stop_grace"), &draft.stop_grace);
+    let stop_grace = match draft.stop_grace.as_str() {
+        "" => Some(None),
+        text => grace(&at.field("stop_grace"), text).map(Some),
+    };
     let (mut kind, services) = kind?;
     let resources = resources::reserved(&resources, asked?, &mut kind, services);
     let secrets = secrets::secrets(&at.field("secrets"), &draft.secrets, &kind);
@@ -168,10 +171,7 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
 
 /// The time a copy has to end by itself, as Compose writes it: `90s`, `1m30s`. Docker counts whole
 /// seconds, so nothing finer can be kept.
-fn grace(at: &At<'_>, text: &str) -> Option<Option<u64>> {
-    if text.is_empty() {
-        return Some(None);
-    }
+fn grace(at: &At<'_>, text: &str) -> Option<u64> {
     let shown = text::shown(text);
     let Some(ms) = persys_compose::duration_ms(text) else {
         return at.refuse(format!("\"{shown}\" is not a time such as 30s or 1m30s, at most a day"));
@@ -179,7 +179,7 @@ fn grace(at: &At<'_>, text: &str) -> Option<Option<u64>> {
     if ms % 1000 != 0 {
         return at.refuse(format!("\"{shown}\" is not a whole number of seconds"));
     }
-    Some(Some(ms))
+    Some(ms)
 }
 
 const TYPES: &[(&str, Option<WorkloadType>)] = &[
