@@ -43,6 +43,7 @@ pub struct Earlier {
 
 /// An earlier revision as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "a revision id is called so everywhere")]
 pub struct Revision {
     /// The workload.
     pub workload: WorkloadId,

@@ -5,11 +5,9 @@
 //!   Run      Start      Start       -            by the policy    -
 //!            (paused: Start, which resumes it; stuck: Unstick, which ends it; both once it is ripe)
 //!   Pause    Start      Start       Pause        by the policy    -
-//!            (other version: Prepare the new one while the other runs, then Remove, data kept;
-//!             in place: Start, which brings it over;
+//!            (other version: Prepare while the other runs, then Remove; in place: Start, over it;
 //!             once the decision is over: nothing, but what runs is removed unless it is in place or
-//!             was left alone because the new version could not be prepared, and
-//!             what was given up while it ran is stopped;
+//!             was left alone, and what was given up while it ran is stopped;
 //!             running, with secrets it was not told of: Refresh first)
 //!   Rest     -          -           Stop         -                -
 //!   Gone     Remove     Remove      Remove       Remove           -
@@ -215,17 +213,11 @@ fn run(case: &Case) -> Next {
         Leave::Ending | Leave::Over => return Next::Nothing,
         Leave::Free | Leave::Granted => {}
     }
+    let rests = matches!(case.thing, Thing::Created(_) | Thing::Exited(..));
     match case.thing {
         Thing::Unknown => Next::Nothing,
         Thing::Absent if case.ran => Next::Restart(restart::vanished()),
         Thing::Absent => Next::Start,
-        Thing::Running(Version::Other)
-        | Thing::Paused(Version::Other)
-        | Thing::Stuck(Version::Other)
-            if !case.hold && !case.in_place && !case.prepared =>
-        {
-            Next::Prepare
-        }
         Thing::Created(Version::Other)
         | Thing::Running(Version::Other)
         | Thing::Paused(Version::Other)
@@ -233,7 +225,8 @@ fn run(case: &Case) -> Next {
         | Thing::Exited(Version::Other, _) => match (case.hold, case.in_place) {
             (true, _) => Next::Nothing,
             (false, true) => Next::Start,
-            (false, false) => Next::Replace,
+            (false, false) if case.prepared || rests => Next::Replace,
+            (false, false) => Next::Prepare,
         },
         Thing::Created(Version::Same) => Next::Start,
         // A program may end by a signal, so nothing is signalled while nothing may be stopped.

@@ -149,6 +149,15 @@ impl Agent {
         !self.callable || self.unanswered >= UNANSWERED
     }
 
+    /// The version of a workload that ran before the present order.
+    pub(super) fn runs_before(&self, workload: &WorkloadId) -> Option<RevisionId> {
+        let before = self.copies.get(workload)?;
+        match before.last {
+            Some(State::Running) => Some(before.revision.clone()),
+            _ => before.kept.clone(),
+        }
+    }
+
     /// True if the agent still says of a workload that it failed when it is given this order.
     pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> bool {
         self.copies.get(workload).is_some_and(|copy| {

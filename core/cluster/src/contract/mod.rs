@@ -31,7 +31,6 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Apply, Command, Order};
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::id::{NodeId, WorkloadId};
-use persys_model::inventory::State;
 use persys_model::link::BeatAnswer;
 use persys_model::time::Millis;
 use persys_model::volume::VolumeKey;
@@ -259,11 +258,7 @@ impl ContractAgents {
             let start_open = agent.open_start(&workload, apply.run);
             let (reached, last, amiss_since) = (false, None, None);
             // An order that was refused changed nothing: what ran before runs on.
-            let before = agent.copies.get(&workload).filter(|_| refused.is_some());
-            let kept = before.and_then(|before| match before.last {
-                Some(State::Running) => Some(before.revision.clone()),
-                _ => before.kept.clone(),
-            });
+            let kept = refused.and_then(|_| agent.runs_before(&workload));
             let copy = Copy {
                 epoch,
                 revision,

@@ -329,8 +329,7 @@ impl World {
             return self.refuse(request, RefusalCode::Conflict, why);
         }
         // Its own share is already counted against the node; whatever is free beyond that is more.
-        let capacity = self.index.capacity(at);
-        if held.run && !capacity.covers(self.index.taken(at)) {
+        if held.run && !self.index.capacity(at).covers(self.index.taken(at)) {
             let why = format!(
                 "{} has no room for it: stop or move something there first",
                 self.node_id(at)
@@ -370,16 +369,9 @@ impl World {
             created_at: self.now.wall,
             history: History::of_one(self.revision_origin(None)),
         };
-        let former = BTreeMap::new();
-        let assignment = Assignment {
-            workload: id.clone(),
-            phase,
-            reason,
-            place: Some(place),
-            former,
-            data_on,
-            update: None,
-        };
+        let (name, place, update, former) = (id.clone(), Some(place), None, BTreeMap::new());
+        let assignment =
+            Assignment { workload: name, phase, reason, place, former, data_on, update };
         let revision = Some(workload.revision.clone());
         let index = self.insert_workload(workload, assignment);
         self.account(index);

@@ -14,6 +14,7 @@ use persys_model::zoo::Bug;
 use super::World;
 use super::slots::WorkloadIndex;
 use super::timers::Timer;
+use super::update::earlier_runs;
 use crate::effects::Mark;
 use crate::settings::Settings;
 
@@ -62,7 +63,7 @@ impl World {
             retry.avoid.push(node);
         }
         let again = endless || (retryable && retry.attempts < self.settings.retry_attempts);
-        if self.workloads.get(at.0).is_some_and(|slot| self.earlier_runs(slot)) {
+        if self.workloads.get(at.0).is_some_and(earlier_runs) {
             let wait = again.then(|| backoff_ms(&self.settings, &id, retry.attempts));
             retry.next_at = wait.map(|wait| WallMillis(self.now.wall.0.saturating_add(wait)));
             self.update_attempt_failed(at, retry, failure, wait);

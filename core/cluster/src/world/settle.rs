@@ -18,6 +18,7 @@ use super::World;
 use super::slots::WorkloadIndex;
 use super::tasks::is_word_of_agent;
 use super::timers::Timer;
+use super::update::{earlier_runs, leftover_runs};
 use crate::decide::{Action, NodeState, Situation, Word, decide};
 use crate::effects::Mark;
 use crate::placement::NodeIndex;
@@ -144,8 +145,8 @@ impl World {
             volume_free: has_single(spec)
                 && node.is_none_or(|at| self.nodes.get(at.0).is_none_or(|n| n.confirmed_gone)),
             runs_older: slot.runs_older,
-            earlier_runs: self.earlier_runs(slot),
-            leftover_runs: self.leftover_runs(slot),
+            earlier_runs: earlier_runs(slot),
+            leftover_runs: leftover_runs(slot),
             update_due: self.update_due(slot),
             shadow_differs: self.shadow_differs(slot),
             values_differ: !self.changed_secrets(slot).is_empty(),

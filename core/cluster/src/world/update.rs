@@ -86,7 +86,7 @@ impl World {
         let Some(place) = slot.assignment.place.as_ref() else { return };
         if place.version.is_none() && slot.assignment.phase.holds_compute() {
             let reserved = slot.workload.spec.resources.clone();
-            let ports = self.ports_in(place, &slot.workload.spec.host_ports());
+            let ports = ports_in(place, &slot.workload.spec.host_ports());
             self.reserve(at, |place| {
                 place.reserved = reserved;
                 place.ports = ports;
@@ -119,27 +119,20 @@ impl World {
             return;
         }
         let from = Arc::clone(&update.from.spec);
-        if !self.holds(before, &from) {
+        if !holds(before, &from) {
             return self.forget_way_back(at);
         }
         let Some(place) = self.workloads.get(at.0).and_then(|slot| slot.assignment.place.as_ref())
         else {
             return;
         };
-        let ports = self.ports_in(place, &from.host_ports());
+        let ports = ports_in(place, &from.host_ports());
         self.reserve(at, |place| {
             place.reserved = place.reserved.larger(&from.resources);
             let missing: Vec<_> =
                 ports.into_iter().filter(|port| !place.ports.contains(port)).collect();
             place.ports.extend(missing);
         });
-    }
-
-    /// True if a place holds all that a spec needs.
-    fn holds(&self, place: &Place, spec: &Spec) -> bool {
-        let ports = self.ports_in(place, &spec.host_ports());
-        place.reserved.larger(&spec.resources) == place.reserved
-            && ports.iter().all(|port| place.ports.contains(port))
     }
 
     /// What ran before an update does not run any more, or has no room any more.
@@ -174,23 +167,6 @@ impl World {
         self.index.give(node, &before.reserved, &before.ports);
         self.index.take(node, &after.reserved, &after.ports);
         self.room_changed = true;
-    }
-
-    fn ports_in(&self, place: &Place, ports: &[HostPort]) -> Vec<HostPort> {
-        if place.shadow { Vec::new() } else { ports.to_vec() }
-    }
-
-    /// True if the present attempt failed and its node says that the earlier revision runs on, for
-    /// which all that it needs is still reserved.
-    pub(super) fn earlier_runs(&self, slot: &WorkloadSlot) -> bool {
-        let Some((place, update)) = updated_place(slot) else { return false };
-        let Some(seen) = slot.seen.as_ref().filter(|seen| seen.epoch == place.epoch) else {
-            return false;
-        };
-        let (revision, _) = version_ordered(&update.from, place.shadow);
-        matches!(seen.state, State::Failed(_))
-            && seen.runs.as_ref() == Some(&revision)
-            && self.holds(place, &update.from.spec)
     }
 
     /// An attempt failed and left the earlier revision alone, which goes on. `next_ms` is the wait before
@@ -240,7 +216,7 @@ impl World {
         let message = self.says_update_failed(slot, &failure, (number, tried, next));
         let epoch = self.draw_epoch(Some(before.epoch));
         let (now, wall) = (self.now.mono, self.now.wall);
-        let ports = self.ports_in(&before, &from.spec.host_ports());
+        let ports = ports_in(&before, &from.spec.host_ports());
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let paused = slot.workload.desired == Desired::Paused;
         let assignment = Arc::make_mut(&mut slot.assignment);
@@ -301,16 +277,6 @@ impl World {
             update.failed = Some(UpdateFailure { failure: why.clone(), at: wall, is_final });
         }
         self.touch_decision(at);
-    }
-
-    /// True if its node says that another revision runs on to which there is no way back, and which nobody
-    /// would end: only what is updated in place runs on in its last good version.
-    pub(super) fn leftover_runs(&self, slot: &WorkloadSlot) -> bool {
-        let Some(place) = &slot.assignment.place else { return false };
-        let seen = slot.seen.as_ref().filter(|seen| seen.epoch == place.epoch);
-        let runs =
-            seen.is_some_and(|seen| matches!(seen.state, State::Failed(_)) && seen.runs.is_some());
-        runs && !slot.workload.spec.kind.updates_in_place() && !self.earlier_runs(slot)
     }
 
     /// True if an update that failed is to be tried again now.
@@ -375,4 +341,39 @@ fn runs(phase: Phase) -> bool {
         | Phase::Failed
         | Phase::Deleting => false,
     }
+}
+
+/// Ports of a spec that a place takes: none in shadow.
+fn ports_in(place: &Place, ports: &[HostPort]) -> Vec<HostPort> {
+    if place.shadow { Vec::new() } else { ports.to_vec() }
+}
+
+/// True if a place holds all that a spec needs.
+fn holds(place: &Place, spec: &Spec) -> bool {
+    let ports = ports_in(place, &spec.host_ports());
+    place.reserved.larger(&spec.resources) == place.reserved
+        && ports.iter().all(|port| place.ports.contains(port))
+}
+
+/// True if the present attempt failed and its node says that the earlier revision runs on, for
+/// which all that it needs is still reserved.
+pub(super) fn earlier_runs(slot: &WorkloadSlot) -> bool {
+    let Some((place, update)) = updated_place(slot) else { return false };
+    let Some(seen) = slot.seen.as_ref().filter(|seen| seen.epoch == place.epoch) else {
+        return false;
+    };
+    let (revision, _) = version_ordered(&update.from, place.shadow);
+    matches!(seen.state, State::Failed(_))
+        && seen.runs.as_ref() == Some(&revision)
+        && holds(place, &update.from.spec)
+}
+
+/// True if its node says that another revision runs on to which there is no way back, and which nobody
+/// would end: only what is updated in place runs on in its last good version.
+pub(super) fn leftover_runs(slot: &WorkloadSlot) -> bool {
+    let Some(place) = &slot.assignment.place else { return false };
+    let seen = slot.seen.as_ref().filter(|seen| seen.epoch == place.epoch);
+    let runs =
+        seen.is_some_and(|seen| matches!(seen.state, State::Failed(_)) && seen.runs.is_some());
+    runs && !slot.workload.spec.kind.updates_in_place() && !earlier_runs(slot)
 }

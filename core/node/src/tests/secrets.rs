@@ -129,6 +129,7 @@ fn what_is_started_or_made_anew_reads_the_value_by_itself() {
     // Another revision of a container is another container.
     let mut rig = running();
     rig.order(order(6, "s", "b", "a"));
+    assert!(matches!(rig.finish(Outcome::Done), Verb::Prepare { .. }));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Remove { .. }));
     assert!(matches!(rig.finish(Outcome::Done), Verb::Start { .. }));
     assert!(rig.verbs.is_empty() && untold(&rig).is_empty());

@@ -15,7 +15,7 @@ use persys_model::volume::VolumeKey;
 use persys_model::workload::Desired;
 use persys_proto::compute::v1 as api;
 
-use super::words::{amounts, first_line, node_word};
+use super::words::{amounts, first_line, node_word, tell_judgement};
 use crate::moment::{ago, rfc3339};
 
 /// Most nodes whose judgement is told.
@@ -53,22 +53,6 @@ pub(super) fn explain(
 fn wants_room(view: &WorkloadView<'_>) -> bool {
     let code = view.assignment.reason.code;
     view.assignment.phase == Phase::Pending || code == ReasonCode::UpdateWaits
-}
-
-fn tell_judgement(why: &mut api::WhyResponse, judged: Judged) {
-    let Judged { explanation, suggestions, verdicts } = judged;
-    let refusals = explanation.refusals.into_iter().map(|refusal| api::Refusal {
-        reason: refusal.reason.to_string(),
-        nodes: u32::try_from(refusal.nodes).unwrap_or(u32::MAX),
-    });
-    why.refusals = refusals.collect();
-    why.suggestions = suggestions;
-    let verdicts = verdicts.into_iter().map(|verdict| api::Verdict {
-        node_id: verdict.node.to_string(),
-        fits: verdict.faults.is_empty(),
-        faults: verdict.faults,
-    });
-    why.verdicts = verdicts.collect();
 }
 
 /// What was left of a failure, line by line.

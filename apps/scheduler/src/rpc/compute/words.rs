@@ -1,10 +1,11 @@
 //! Small phrases that several answers share.
 
-use persys_cluster::world::World;
+use persys_cluster::world::{Judged, World};
 use persys_model::id::NodeId;
 use persys_model::node::Condition;
 use persys_model::resources::Compute;
 use persys_model::time::WallMillis;
+use persys_proto::compute::v1 as api;
 
 use crate::moment::ago;
 
@@ -28,4 +29,21 @@ pub(super) fn node_word(world: &World, id: &NodeId, now: WallMillis) -> String {
         (Condition::Ready, Some(_)) => format!("{id} (being drained)"),
         (Condition::Ready, None) => format!("{id} (ready)"),
     }
+}
+
+/// Adds the judgement of the nodes to an answer.
+pub(super) fn tell_judgement(why: &mut api::WhyResponse, judged: Judged) {
+    let Judged { explanation, suggestions, verdicts } = judged;
+    let refusals = explanation.refusals.into_iter().map(|refusal| api::Refusal {
+        reason: refusal.reason.to_string(),
+        nodes: u32::try_from(refusal.nodes).unwrap_or(u32::MAX),
+    });
+    why.refusals = refusals.collect();
+    why.suggestions = suggestions;
+    let verdicts = verdicts.into_iter().map(|verdict| api::Verdict {
+        node_id: verdict.node.to_string(),
+        fits: verdict.faults.is_empty(),
+        faults: verdict.faults,
+    });
+    why.verdicts = verdicts.collect();
 }
