@@ -134,6 +134,9 @@ pub(super) struct Agent {
     /// Workloads of which it has another version than the record, by its last list: its heartbeats, which
     /// name no version, are about that one.
     pub(super) strays: BTreeSet<WorkloadId>,
+    /// Workloads of which a heartbeat said that they failed, and of which nothing was ordered since this
+    /// process speaks with the agent.
+    pub(super) failed: BTreeSet<WorkloadId>,
     pub(super) list: Listing,
     /// Questions in a row without an answer.
     pub(super) unanswered: u32,
@@ -160,10 +163,11 @@ impl Agent {
 
     /// True if the agent still says of a workload that it failed when it is given this order.
     pub(super) fn failed_before(&self, workload: &WorkloadId, epoch: Epoch) -> bool {
-        self.copies.get(workload).is_some_and(|copy| {
-            let again = copy.epoch == epoch && copy.failed_before;
-            again || matches!(copy.last, Some(State::Failed(_)))
-        })
+        self.failed.contains(workload)
+            || self.copies.get(workload).is_some_and(|copy| {
+                let again = copy.epoch == epoch && copy.failed_before;
+                again || matches!(copy.last, Some(State::Failed(_)))
+            })
     }
 
     /// True if this may be the failure of the attempt before the order.

@@ -69,6 +69,10 @@ pub(super) fn heard(
         Meaning::State(state) => {
             if let Some(copy) = agent.copies.get_mut(workload) {
                 copy.last = Some(state.clone());
+            } else if matches!(state, State::Failed(_)) {
+                agent.failed.insert(workload.clone());
+            } else {
+                agent.failed.remove(workload);
             }
             news.reports.push(report(workload, epoch, state));
         }

@@ -275,6 +275,7 @@ impl ContractAgents {
             };
             agent.copies.insert(workload.clone(), copy);
             agent.strays.remove(&workload);
+            agent.failed.remove(&workload);
         };
         let awaits = match (deed, refused) {
             (Deed::Nothing(answer), _) => return answer.clone(),

@@ -250,6 +250,7 @@ impl ContractAgents {
                 held.insert(workload.clone(), Held { report, revision, run, pause: false, spec });
             }
         }
+        agent.failed.retain(|workload| held.contains_key(workload));
         agent.listed(asked, now);
         let held = held.into_values().collect();
         let inventory = Some(Inventory { held, tombstones: Vec::new() });

@@ -5,6 +5,7 @@ use persys_cluster::input::Ask;
 use persys_model::assignment::ReasonCode;
 use persys_model::command::{Answer, Command, Order};
 use persys_model::drift::DriftKind;
+use persys_model::event::Happening;
 use persys_model::id::RevisionId;
 use persys_model::phase::Phase;
 use persys_model::spec::container::RestartPolicy;
@@ -228,4 +229,27 @@ fn a_version_that_gave_up_leaves_the_next_one_all_its_attempts() {
     f.run(300_000);
     assert_eq!(f.phase("web"), Some(Phase::Pending), "{:?}", f.assignment("web"));
     assert!(f.c.store.snapshot.retries.is_empty(), "none of them was rev-2's");
+}
+
+#[test]
+fn a_failure_that_only_a_heartbeat_told_does_not_count_for_the_next_attempt() {
+    let mut f = Fleet::new(1);
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    f.run(5_000);
+    // Another process speaks with the agent from now on, and has ordered nothing.
+    f.register(0);
+    f.run(5_000);
+    let one = f.their(0).has.get_mut(&workload_id("web")).unwrap();
+    (one.word, one.message, one.exit_code) = (Word::Failed, "exited with code 1", Some(1));
+    f.their(0).apply_ms = 3_000;
+    while f.phase("web") != Some(Phase::Backoff) {
+        f.run(100);
+    }
+    f.run(60_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running), "{:?}", f.assignment("web"));
+    let failed = |what: &Happening| {
+        matches!(what, Happening::Workload { code: ReasonCode::AttemptFailed, .. })
+    };
+    let failures = f.c.store.events.iter().filter(|event| failed(&event.what)).count();
+    assert_eq!(failures, 1, "the second attempt worked");
 }
