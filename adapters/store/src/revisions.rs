@@ -15,7 +15,7 @@ use crate::store::Pairs;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Revisions {
     /// Those that can be read, oldest first.
-    pub revisions: Vec<Revision>,
+    pub listed: Vec<Revision>,
     /// Their contents; revisions share them.
     pub bodies: Vec<Body>,
     /// Records that cannot be read.
@@ -33,18 +33,18 @@ impl Revisions {
             let read = if last.starts_with("spec-") {
                 decode::<Body>(bytes).map(|(body, _)| found.bodies.push(body))
             } else {
-                decode::<Revision>(bytes).map(|(one, _)| found.revisions.push(one))
+                decode::<Revision>(bytes).map(|(one, _)| found.listed.push(one))
             };
             found.unreadable += u32::from(read.is_err());
         }
-        found.revisions.sort_by_key(|one| one.number);
+        found.listed.sort_by_key(|one| one.number);
         found
     }
 
     /// An earlier revision and its content.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<(&Revision, &Arc<Spec>)> {
-        let one = self.revisions.iter().find(|one| one.number == number)?;
+        let one = self.listed.iter().find(|one| one.number == number)?;
         Some((one, self.content(&one.content)?))
     }
 

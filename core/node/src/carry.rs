@@ -270,6 +270,7 @@ impl Agent {
         }
         let epoch = intent.epoch;
         let within_ms = grace_left(leave, self.settings.zoo);
+        let (stop, gone) = (Verb::Stop { within_ms }, |purge| Verb::Remove { purge, within_ms });
         match next {
             // What failed is there after all, or is not wanted any more.
             Next::Nothing => slot.trouble = None,
@@ -281,20 +282,14 @@ impl Agent {
             Next::Pause => self.fly(workload, epoch, Doing::Pause, Verb::Pause, effects),
             Next::Unstick => self.unstick(workload, epoch, effects),
             Next::Restart(why) => self.start_again(workload, why, now, effects),
-            Next::Stop => {
-                self.fly(workload, epoch, Doing::Stop, Verb::Stop { within_ms }, effects);
-            }
+            Next::Stop => self.fly(workload, epoch, Doing::Stop, stop, effects),
             Next::Prepare => {
                 let Some(spec) = intent.spec.clone() else { return };
                 self.fly(workload, epoch, Doing::Prepare, Verb::Prepare { spec }, effects);
             }
-            Next::Replace => {
-                let verb = Verb::Remove { purge: false, within_ms };
-                self.fly(workload, epoch, Doing::Replace, verb, effects);
-            }
+            Next::Replace => self.fly(workload, epoch, Doing::Replace, gone(false), effects),
             Next::Remove { purge } => {
-                let verb = Verb::Remove { purge, within_ms };
-                self.fly(workload, epoch, Doing::Remove, verb, effects);
+                self.fly(workload, epoch, Doing::Remove, gone(purge), effects);
             }
             Next::Complete => {
                 let intent = Intent { completed: true, ..intent.clone() };

@@ -253,11 +253,7 @@ pub async fn story(asks: &dyn Asks) {
     })
     .await;
 
-    let delete = wire::DeleteWorkloadRequest {
-        workload_id: "web".to_owned(),
-        volumes: false,
-        ..Default::default()
-    };
+    let delete = wire::DeleteWorkloadRequest { workload_id: "web".to_owned(), volumes: false };
     client.delete_workload(delete).await.expect("accepted");
     told.becomes("web.workloads.persys.local", "A", "NXDOMAIN", &[]).await;
     // The scheduler three times, and one agent.

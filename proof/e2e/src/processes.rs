@@ -413,11 +413,7 @@ impl Stack {
     pub async fn delete(&mut self, id: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.look(id).await != Ok(None) {
-            let request = api::DeleteWorkloadRequest {
-                workload_id: id.to_owned(),
-                volumes: false,
-                ..Default::default()
-            };
+            let request = api::DeleteWorkloadRequest { workload_id: id.to_owned(), volumes: false };
             // Whatever it says, the next look tells.
             self.client().delete_workload(request).await.ok();
             self.wait_a_little(deadline, &format!("{id} is not gone")).await;

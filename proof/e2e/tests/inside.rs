@@ -242,7 +242,7 @@ async fn failures_come_with_what_was_left_of_them() {
     assert!(reason.contains("is simulated"), "{reason}");
     let why = bench.why("dies").await;
     assert!(why.summary.contains("exited with code 137 (SIGKILL)"), "{}", why.summary);
-    assert_eq!(why.evidence[0], "exited with code 137 (SIGKILL)");
+    assert!(!why.evidence.iter().any(|line| line.contains("(SIGKILL)")), "said above: {why:?}");
     assert!(why.evidence.iter().any(|line| line.contains("is simulated")), "{:?}", why.evidence);
     assert!(!why.events.is_empty() && why.events.len() <= 10);
     assert!(why.next.contains(&"persys retry dies".to_owned()), "{:?}", why.next);
@@ -333,7 +333,6 @@ async fn why_something_does_not_go_is_told_until_it_goes() {
     let why = timeout(PATIENCE, told).await.unwrap();
     assert!(why.summary.starts_with("web is being deleted: "), "{}", why.summary);
     assert!(why.summary.contains("device or resource busy"), "{}", why.summary);
-    assert!(why.evidence.iter().any(|line| line.contains("busy")), "{why:?}");
 
     bench.sim.hold(&web, None);
     let ask = || api::WhyRequest { workload_id: "web".to_owned(), ..Default::default() };

@@ -119,6 +119,17 @@ impl Contents {
             Write::DeleteAttachment(node, workload, volume) => {
                 self.attachments.remove(&(node.clone(), workload.clone(), volume.clone()));
             }
+            Write::PutRevision(_)
+            | Write::DeleteRevision(..)
+            | Write::PutBody(_)
+            | Write::DeleteBody(..) => self.write_history(write),
+            Write::PutEvent(_) | Write::PutAudit(_) => {}
+        }
+    }
+
+    /// Writes an earlier revision or its content.
+    fn write_history(&mut self, write: &Write) {
+        match write {
             Write::PutRevision(one) => {
                 self.revisions.insert((one.workload.clone(), one.number), Arc::clone(one));
             }
@@ -132,7 +143,7 @@ impl Contents {
             Write::DeleteBody(id, content) => {
                 self.bodies.remove(&(id.clone(), content.clone()));
             }
-            Write::PutEvent(_) | Write::PutAudit(_) => {}
+            _ => {}
         }
     }
 

@@ -75,9 +75,12 @@ impl Logs for Compose {
 /// The name before each line: the service, with a number where it has several containers.
 fn line_names(pieces: &[Piece]) -> Vec<String> {
     let several = |service: &str| pieces.iter().filter(|p| p.mark.service == service).count() > 1;
-    let name = |piece: &Piece| match several(&piece.mark.service) {
-        true => format!("{}-{}", piece.mark.service, piece.mark.number),
-        false => piece.mark.service.clone(),
+    let name = |Piece { mark, .. }: &Piece| {
+        if several(&mark.service) {
+            format!("{}-{}", mark.service, mark.number)
+        } else {
+            mark.service.clone()
+        }
     };
     pieces.iter().map(name).collect()
 }

@@ -114,6 +114,14 @@ impl Sim {
         self.hint(Wakeup::Workload(workload.clone()));
     }
 
+    /// A workload is taken away by force, behind the agent's back.
+    pub fn vanish(&self, workload: &WorkloadId) {
+        let gone = self.lock().ours.remove(workload).is_some();
+        if gone {
+            self.hint(Wakeup::Workload(workload.clone()));
+        }
+    }
+
     /// Pauses a workload that runs, as somebody would behind the agent's back; `fault` if one did it.
     pub fn freeze(&self, workload: &WorkloadId, fault: Option<&str>) {
         self.stand_still(workload, Existing::Paused { fault: fault.map(Arc::from) });

@@ -53,6 +53,7 @@ struct BuriedShape {
 }
 
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "a record: each is a key of its own")]
 struct IntentShape {
     v: u32,
     epoch: u64,

@@ -31,6 +31,7 @@ impl Restarts {
 
 /// A container from the command line.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option")]
 pub(crate) struct Run {
     /// Image to run, or a Compose file.
     pub(crate) image: String,

@@ -29,12 +29,15 @@ pub(super) fn script(kind: Kind, command: &mut clap::Command, program: &str) -> 
     clap_complete::generate(kind, command, program, &mut script);
     let workloads = OF_WORKLOADS.join(" ");
     let nodes = OF_NODES.join(" ");
-    let more = match kind {
-        Kind::Bash => bash(program, &workloads, &nodes),
-        Kind::Zsh => zsh(program, &workloads, &nodes),
-        Kind::Fish => fish(program, &workloads, &nodes),
-        // The others complete commands and options.
-        _ => String::new(),
+    // The others complete commands and options.
+    let more = if kind == Kind::Bash {
+        bash(program, &workloads, &nodes)
+    } else if kind == Kind::Zsh {
+        zsh(program, &workloads, &nodes)
+    } else if kind == Kind::Fish {
+        fish(program, &workloads, &nodes)
+    } else {
+        String::new()
     };
     script.extend_from_slice(more.as_bytes());
     script

@@ -75,7 +75,9 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
     let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
         Command::Run(run) => Box::pin(async move { Box::pin(submit::run(shell, &run)).await }),
         Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
-        Command::Plan(wanted) => Box::pin(async move { plan::plan(shell, &wanted).await }),
+        Command::Plan(wanted) => {
+            Box::pin(async move { Box::pin(plan::plan(shell, &wanted)).await })
+        }
         Command::History(of) => Box::pin(async move { history::list(shell, &of).await }),
         Command::Diff(of) => Box::pin(async move { history::diff(shell, &of).await }),
         Command::Rollback(to) => Box::pin(async move { history::rollback(shell, &to).await }),

@@ -228,7 +228,10 @@ pub(super) async fn send(
 ) -> Result<Said, Problem> {
     let id = &request.workload_id;
     let what = format!("{id} was not accepted");
-    let answer = client.ask(&what, client.control().apply_workload(request.clone())).await?;
+    let mut control = client.control();
+    // On the heap: whoever sends waits for it in a future of its own.
+    let sending = Box::pin(async move { control.apply_workload(request.clone()).await });
+    let answer = client.ask(&what, sending).await?;
     if answer.success {
         let never = answer.unplaceable.then_some(answer.warning);
         return Ok(Said { note: answer.message, never });

@@ -64,11 +64,11 @@ pub(crate) fn differences(differences: &[Difference], indent: &str) -> String {
             continue;
         }
         let (old, new) = (clean(before), clean(after));
-        text.push_str(&match (before, after) {
+        text.extend([match (before, after) {
             ("", _) => format!("{indent}+ {path}: {new}\n"),
             (_, "") => format!("{indent}- {path}: {old}\n"),
             (_, _) => format!("{indent}~ {path}: {old} -> {new}\n"),
-        });
+        }]);
     }
     text
 }

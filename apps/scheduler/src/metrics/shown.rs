@@ -101,6 +101,11 @@ pub(super) struct Shown {
     copy_age: Gauge,
 }
 
+fn updates(all: &mut Families) -> Gauges<1> {
+    let help = "Workloads whose update is under way or failed, or that were rolled back, by state";
+    all.gauges("workloads_update_state", help, ["state"])
+}
+
 impl Shown {
     pub(super) fn new(all: &mut Families, etcd: &Seen) -> Self {
         etcd_gauges(all, etcd);
@@ -126,11 +131,7 @@ impl Shown {
                 "Workloads, by what should become of them",
                 ["desired_state"],
             ),
-            updates: all.gauges(
-                "workloads_update_state",
-                "Workloads whose update is under way or failed, or that were rolled back, by state",
-                ["state"],
-            ),
+            updates: updates(all),
             pending: all.gauges("workloads_pending", "Workloads that wait, by why", ["reason"]),
             pending_for: all.gauge(
                 "workloads_pending_oldest_seconds",

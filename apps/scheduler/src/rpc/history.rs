@@ -81,7 +81,7 @@ impl Control {
             ..shown(&present.entry)
         }];
         for one in present.earlier.iter().rev() {
-            let entry = stored.revisions.iter().find(|entry| entry.number == one.number);
+            let entry = stored.listed.iter().find(|entry| entry.number == one.number);
             let view = entry.map_or_else(
                 || api::RevisionView {
                     number: one.number,

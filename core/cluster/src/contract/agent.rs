@@ -42,18 +42,27 @@ pub(super) struct Copy {
     pub(super) start_open: Option<Millis>,
     /// Time of the last order: an answer to an earlier question may be about the time before.
     pub(super) touched: Millis,
-    /// True once the agent said that it has this version.
-    pub(super) reached: bool,
+    /// How far the agent has come with it.
+    pub(super) taken: Taken,
     /// The state that was last passed on.
     pub(super) last: Option<State>,
     /// True if the attempt before failed: the agent says so until it comes to the order.
     pub(super) failed_before: bool,
-    /// True if the agent refused the order: it does not come to it by itself.
-    pub(super) refused: bool,
     /// Start of the time in which heartbeats alone say that something is amiss.
     pub(super) amiss_since: Option<Millis>,
     /// The version that runs on because the agent refused this one.
     pub(super) kept: Option<RevisionId>,
+}
+
+/// How far an agent has come with an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It took it.
+    Open,
+    /// It said that it has this version, running or at rest as ordered.
+    Reached,
+    /// It refused it, and does not come to it by itself.
+    Refused,
 }
 
 /// The end of an order that is waited for.
@@ -193,15 +202,16 @@ impl Agent {
 
     /// True if the order for its version is so fresh that the agent may not have come to it.
     pub(super) fn is_coming(&self, workload: &WorkloadId, grace_ms: u64, now: Millis) -> bool {
-        let fresh =
-            |copy: &Copy| !copy.refused && !copy.reached && now.since(copy.touched) < grace_ms;
+        let fresh = |copy: &Copy| copy.taken == Taken::Open && now.since(copy.touched) < grace_ms;
         self.copies.get(workload).is_some_and(fresh)
     }
 
     /// The agent says that it has the version it was given.
     pub(super) fn reached(&mut self, workload: &WorkloadId, told: &Told) {
         if let Some(copy) = self.copies.get_mut(workload) {
-            copy.reached |= told.run.is_none_or(|run| run == copy.run);
+            if told.run.is_none_or(|run| run == copy.run) {
+                copy.taken = Taken::Reached;
+            }
             if told.word == Word::Running || told.run == Some(true) {
                 copy.start_open = None;
             }
@@ -211,7 +221,7 @@ impl Agent {
     /// The order to run before the one that is to be given, if the agent may yet come to it.
     pub(super) fn open_start(&self, workload: &WorkloadId, run: bool) -> Option<Millis> {
         let copy = self.copies.get(workload).filter(|_| !run)?;
-        let own = (copy.run && !copy.reached && !copy.refused).then_some(copy.touched);
+        let own = (copy.run && copy.taken == Taken::Open).then_some(copy.touched);
         own.or(copy.start_open)
     }
 

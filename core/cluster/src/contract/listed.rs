@@ -22,66 +22,11 @@ pub(super) fn listed(
 ) -> Option<Held> {
     let workload = &told.workload;
     let touched = agent.touched_since(workload, asked);
-    let made = |report: Report, run: bool| {
-        let unnamed = || RevisionId::fixed("unknown");
-        let revision = told.revision.clone().unwrap_or_else(unnamed);
-        Some(Held { report, revision, run: told.run.unwrap_or(run), pause: false, spec: None })
-    };
+    let made = |report: Report, run: bool| Some(made(told, report, run));
     match world.wanted_on(node, workload) {
         Wanted::Here { epoch, revision, spec, run, phase } => {
             let here = Here { epoch, revision, spec, run, phase };
-            let holds = agent.holds(workload, epoch);
-            let last = agent.copies.get(workload).and_then(|copy| copy.last.clone());
-            if told.is_gone() {
-                return None;
-            }
-            let given_up = here.phase == Phase::Failed && (!holds || !here.is_other(told));
-            if given_up && !touched && told.word == Word::Running {
-                // It runs all the same: the agent came to it late, or a recovery forgot the order.
-                let older = Epoch(epoch.0.saturating_sub(1));
-                return made(report(workload, older, State::Running), run);
-            }
-            if touched || (here.is_open() && !holds) {
-                // The state before belongs to another decision.
-                let state = last.filter(|_| holds).unwrap_or(State::Pending);
-                return made(Report { confirmed: holds, ..report(workload, epoch, state) }, run);
-            }
-            if here.is_other(told) {
-                let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
-                if !here.is_open() && !coming {
-                    agent.strays.insert(workload.clone());
-                }
-                let (epoch, state) = match (here.is_open() && holds, coming) {
-                    (true, _) => (epoch, State::Pending),
-                    (false, true) => (epoch, last.unwrap_or(State::Unknown)),
-                    (false, false) => {
-                        (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run))
-                    }
-                };
-                return made(report(workload, epoch, state), run);
-            }
-            agent.reached(workload, told);
-            agent.strays.remove(workload);
-            let amiss = matches!(told.meaning(&here.spec, run), Meaning::Amiss { .. });
-            let failed = matches!(last, Some(State::Failed(_)));
-            let open = here.is_under_way();
-            if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
-                agent
-                    .watches
-                    .insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
-            }
-            let state = match (amiss && failed, last) {
-                (true, Some(last)) => last,
-                _ => raw(told, &here.spec, run),
-            };
-            if !run && agent.may_yet_start(workload, now) {
-                return made(report(workload, epoch, State::Pending), run);
-            }
-            // An agent that keeps it running is told once more to have it rest.
-            let keeps = !run && told.run == Some(true);
-            let coming = agent.is_coming(workload, UPDATE_GRACE_MS, now);
-            let confirmed = !keeps || (holds && coming);
-            made(Report { confirmed, ..report(workload, epoch, state) }, run)
+            listed_here(agent, told, &here, (touched, now))
         }
         Wanted::Gone { epoch, placed: true } => {
             let confirmed = agent.watches.get(workload).is_some_and(|watch| watch.epoch == epoch);
@@ -104,6 +49,74 @@ pub(super) fn listed(
             made(report(workload, epoch, state), true)
         }
     }
+}
+
+fn made(told: &Told, report: Report, run: bool) -> Held {
+    let unnamed = || RevisionId::fixed("unknown");
+    let revision = told.revision.clone().unwrap_or_else(unnamed);
+    Held { report, revision, run: told.run.unwrap_or(run), pause: false, spec: None }
+}
+
+/// An entry of a workload whose place the node is.
+fn listed_here(
+    agent: &mut Agent,
+    told: &Told,
+    here: &Here,
+    (touched, now): (bool, Millis),
+) -> Option<Held> {
+    let (workload, epoch, run) = (&told.workload, here.epoch, here.run);
+    let holds = agent.holds(workload, epoch);
+    let last = agent.copies.get(workload).and_then(|copy| copy.last.clone());
+    if told.is_gone() {
+        return None;
+    }
+    let given_up = here.phase == Phase::Failed && (!holds || !here.is_other(told));
+    if given_up && !touched && told.word == Word::Running {
+        // It runs all the same: the agent came to it late, or a recovery forgot the order.
+        let older = Epoch(epoch.0.saturating_sub(1));
+        return Some(made(told, report(workload, older, State::Running), run));
+    }
+    if touched || (here.is_open() && !holds) {
+        // The state before belongs to another decision.
+        let state = last.filter(|_| holds).unwrap_or(State::Pending);
+        return Some(made(
+            told,
+            Report { confirmed: holds, ..report(workload, epoch, state) },
+            run,
+        ));
+    }
+    if here.is_other(told) {
+        let coming = holds && agent.is_coming(workload, UPDATE_GRACE_MS, now);
+        if !here.is_open() && !coming {
+            agent.strays.insert(workload.clone());
+        }
+        let (epoch, state) = match (here.is_open() && holds, coming) {
+            (true, _) => (epoch, State::Pending),
+            (false, true) => (epoch, last.unwrap_or(State::Unknown)),
+            (false, false) => (Epoch(epoch.0.saturating_sub(1)), raw(told, &here.spec, run)),
+        };
+        return Some(made(told, report(workload, epoch, state), run));
+    }
+    agent.reached(workload, told);
+    agent.strays.remove(workload);
+    let amiss = matches!(told.meaning(&here.spec, run), Meaning::Amiss { .. });
+    let failed = matches!(last, Some(State::Failed(_)));
+    let open = here.is_under_way();
+    if !agent.watches.contains_key(workload) && (open || (amiss && !failed)) {
+        agent.watches.insert(workload.clone(), Watch::new(epoch, Awaits::Applied, now, now));
+    }
+    let state = match (amiss && failed, last) {
+        (true, Some(last)) => last,
+        _ => raw(told, &here.spec, run),
+    };
+    if !run && agent.may_yet_start(workload, now) {
+        return Some(made(told, report(workload, epoch, State::Pending), run));
+    }
+    // An agent that keeps it running is told once more to have it rest.
+    let keeps = !run && told.run == Some(true);
+    let coming = agent.is_coming(workload, UPDATE_GRACE_MS, now);
+    let confirmed = !keeps || (holds && coming);
+    Some(made(told, Report { confirmed, ..report(workload, epoch, state) }, run))
 }
 
 /// The state of something without a record.

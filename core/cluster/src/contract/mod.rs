@@ -35,7 +35,7 @@ use persys_model::link::BeatAnswer;
 use persys_model::time::Millis;
 use persys_model::volume::VolumeKey;
 
-use agent::{Agent, Awaits, Copy, Watch};
+use agent::{Agent, Awaits, Copy, Taken, Watch};
 pub use told::{Told, Word, has_data, says_gone};
 
 /// Time in which an accepted stop or removal is not ordered again; longer than it takes to report it as
@@ -256,7 +256,7 @@ impl ContractAgents {
             let (revision, spec) = (apply.revision.clone(), Arc::clone(&apply.spec));
             let failed_before = agent.failed_before(&workload, epoch);
             let start_open = agent.open_start(&workload, apply.run);
-            let (reached, last, amiss_since) = (false, None, None);
+            let (last, amiss_since) = (None, None);
             // An order that was refused changed nothing: what ran before runs on.
             let kept = refused.and_then(|_| agent.runs_before(&workload));
             let copy = Copy {
@@ -266,10 +266,9 @@ impl ContractAgents {
                 run: apply.run,
                 start_open,
                 touched: now,
-                reached,
+                taken: if refused.is_some() { Taken::Refused } else { Taken::Open },
                 last,
                 failed_before,
-                refused: refused.is_some(),
                 amiss_since,
                 kept,
             };

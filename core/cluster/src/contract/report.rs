@@ -12,7 +12,7 @@ use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use super::agent::{Agent, Awaits, Watch};
+use super::agent::{Agent, Awaits, Taken, Watch};
 use super::heard::{heard, prove_by_absence};
 use super::here::Here;
 use super::listed::listed;
@@ -239,7 +239,8 @@ impl ContractAgents {
         // Ordered while the list was on its way, or so lately that the agent may not list it yet.
         for (workload, copy) in &agent.copies {
             let Wanted::Here { epoch, run, .. } = world.wanted_on(node, workload) else { continue };
-            let unlisted = !copy.reached && copy.touched.plus(UNLISTED_GRACE_MS) > asked;
+            let unlisted =
+                copy.taken != Taken::Reached && copy.touched.plus(UNLISTED_GRACE_MS) > asked;
             let lately = unlisted || copy.touched >= asked;
             if (lately || !run) && copy.epoch == epoch && !held.contains_key(workload) {
                 // What is to rest rests where nothing is.
@@ -318,6 +319,30 @@ fn leaving(
     true
 }
 
+/// True if an order to run or to rest has come to its end.
+fn is_done(state: &State, run: bool) -> bool {
+    match state {
+        State::Running => run,
+        State::Stopped | State::Completed | State::Failed(_) => true,
+        State::Pending
+        | State::Restarting(_)
+        | State::Paused
+        | State::Unresponsive
+        | State::Unknown => false,
+    }
+}
+
+/// The agent still has the version before; an update that is not under way is a drift, which a list
+/// tells. True if it is watched on.
+fn awaits_version(agent: &mut Agent, workload: &WorkloadId, watch: &Watch, now: Millis) -> bool {
+    if agent.is_coming(workload, UPDATE_GRACE_MS, now) {
+        return true;
+    }
+    // After a refusal the next regular list is soon enough.
+    agent.list.wanted |= agent.callable && !watch.refused;
+    false
+}
+
 /// A status of a workload that is to be here. True if it is watched on.
 fn standing(
     agent: &mut Agent,
@@ -346,19 +371,13 @@ fn standing(
         return false;
     };
     if here.is_other(told) {
-        // The agent still has the version before; an update that is not under way is a drift.
         if here.is_open() {
             // A stop that was refused, or accepted long ago and forgotten, is ordered again.
             let coming = !watch.refused && now.since(watch.since) < PATIENCE_MS;
             tell(agent, State::Pending, here.run || coming);
             return here.is_under_way();
         }
-        if agent.is_coming(workload, UPDATE_GRACE_MS, now) {
-            return true;
-        }
-        // After a refusal the next regular list is soon enough.
-        agent.list.wanted |= agent.callable && !watch.refused;
-        return false;
+        return awaits_version(agent, workload, watch, now);
     }
     agent.reached(workload, told);
     if !here.run && agent.may_yet_start(workload, now) {
@@ -390,19 +409,7 @@ fn standing(
         }
         Meaning::State(state) => {
             watch.amiss_since = None;
-            let done = match (&state, here.run) {
-                (State::Running, true)
-                | (State::Stopped | State::Completed | State::Failed(_), _) => true,
-                (
-                    State::Running
-                    | State::Pending
-                    | State::Restarting(_)
-                    | State::Paused
-                    | State::Unresponsive
-                    | State::Unknown,
-                    _,
-                ) => false,
-            };
+            let done = is_done(&state, here.run);
             // A stop that was refused, or accepted long ago and not carried out, is ordered again.
             let coming = !overdue && !watch.refused;
             tell(agent, state, here.run || done || coming);

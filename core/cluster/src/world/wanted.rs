@@ -87,13 +87,12 @@ impl World {
     fn at_rest(&self, node: &NodeId, workload: &WorkloadId) -> Option<Apply> {
         let there = self.node_at(node).and_then(|at| self.nodes.get(at.0));
         let buried = there.and_then(|slot| slot.graves.get(workload));
-        let Version { revision, spec } = match buried {
-            Some(grave) => grave.version.clone()?,
-            None => {
-                let at = self.workload_by_id.get(workload)?;
-                let workload = &self.workloads.get(at.0)?.workload;
-                Version { revision: workload.revision.clone(), spec: Arc::clone(&workload.spec) }
-            }
+        let Version { revision, spec } = if let Some(grave) = buried {
+            grave.version.clone()?
+        } else {
+            let at = self.workload_by_id.get(workload)?;
+            let workload = &self.workloads.get(at.0)?.workload;
+            Version { revision: workload.revision.clone(), spec: Arc::clone(&workload.spec) }
         };
         Some(Apply { revision, run: false, pause: false, spec, secrets: Arc::default() })
     }

@@ -461,9 +461,9 @@ impl Cluster {
                 let before = agent.held.get(&workload);
                 let kept = self.failing.get(&apply.revision).is_some_and(|(_, kept)| *kept);
                 // What ran on after an earlier failure still does.
-                let runs = before.and_then(|held| match held.report.state {
-                    State::Running => Some(held.revision.clone()),
-                    _ => held.report.runs.clone(),
+                let runs = before.and_then(|held| {
+                    let running = matches!(held.report.state, State::Running);
+                    if running { Some(held.revision.clone()) } else { held.report.runs.clone() }
                 });
                 let runs = runs.filter(|_| kept);
                 let report = Report {

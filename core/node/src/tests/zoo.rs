@@ -56,7 +56,8 @@ fn late_look_believed_ends_the_version_that_was_just_started() {
     let first = rig.asked;
     rig.wait(10_000);
     rig.order(apply(6, "b"));
-    for _ in 0..2 {
+    // It is prepared, the old one goes, it starts.
+    for _ in 0..3 {
         rig.finish(Outcome::Done);
     }
     for _ in 0..2 {
@@ -99,6 +100,8 @@ fn without_a_fence_exclusive_work_never_stops() {
 fn killed_unasked_leaves_no_grace() {
     let mut rig = sick(Bug::KilledUnasked, disk(), vec![seen(5, "a", Existing::Running)]);
     rig.order(apply(6, "b"));
+    let prepared = rig.finish(Outcome::Done);
+    assert!(matches!(prepared, Verb::Prepare { .. }), "{prepared:?}");
     let ended = Verb::Remove { purge: false, within_ms: Some(0) };
     assert_eq!(rig.verb().verb, ended);
 }

@@ -280,11 +280,8 @@ async fn submit(stack: &mut Stack, round: usize, count: usize) -> Result<Duratio
 
 async fn clear(stack: &mut Stack, round: usize, count: usize) {
     for number in 0..count {
-        let request = api::DeleteWorkloadRequest {
-            workload_id: name(stack, round, number),
-            volumes: false,
-            ..Default::default()
-        };
+        let request =
+            api::DeleteWorkloadRequest { workload_id: name(stack, round, number), volumes: false };
         // What is not taken in now is asked for again below.
         stack.client().delete_workload(request).await.ok();
     }

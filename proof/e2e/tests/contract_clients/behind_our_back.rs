@@ -16,7 +16,7 @@ pub(crate) async fn running(stack: &Stack, node: &str, id: &str) -> Option<Strin
 /// Takes a workload away. Its agent has to make it again, and once.
 pub(crate) async fn removed(stack: &Stack, node: &str, id: &str) {
     let before = running(stack, node, id).await.expect("it runs");
-    stack.sim(node).remove(&WorkloadId::new(id).unwrap(), false).await.unwrap();
+    stack.sim(node).vanish(&WorkloadId::new(id).unwrap());
     let made = || async { running(stack, node, id).await.filter(|made| *made != before) };
     until(&format!("{id} is made again"), made).await;
 }

@@ -258,15 +258,7 @@ impl Check {
                     return;
                 };
                 let exclusive = thing.is_exclusive() || intent.is_some_and(wants_exclusive);
-                let own = host.clock.now(now).mono;
-                let fenced = exclusive && host.fence_file.is_none_or(|at| own >= at);
-                if within_ms.is_some() && !fenced {
-                    self.violate(now, "asked before it is ended", || {
-                        format!(
-                            "n{node} gives {id} {within_ms:?} ms of its grace, and is not fenced"
-                        )
-                    });
-                }
+                self.is_asked(now, (node, host, id), exclusive, *within_ms);
                 let stuck = matches!(thing.state, Existing::Stuck { .. });
                 if (thing.is_exclusive() || stuck) && matches!(run.verb, Verb::Stop { .. }) {
                     return;
@@ -290,6 +282,23 @@ impl Check {
                     });
                 }
             }
+        }
+    }
+
+    /// What runs has all its grace, unless its node is fenced.
+    fn is_asked(
+        &mut self,
+        now: u64,
+        (node, host, id): (usize, &Host, &WorkloadId),
+        exclusive: bool,
+        within_ms: Option<u64>,
+    ) {
+        let own = host.clock.now(now).mono;
+        let fenced = exclusive && host.fence_file.is_none_or(|at| own >= at);
+        if within_ms.is_some() && !fenced {
+            self.violate(now, "asked before it is ended", || {
+                format!("n{node} gives {id} {within_ms:?} ms of its grace, and is not fenced")
+            });
         }
     }
 

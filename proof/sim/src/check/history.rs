@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_cluster::record::{Unit, Write};
-use persys_model::assignment::{Assignment, ReasonCode};
+use persys_model::assignment::{Assignment, Grave, ReasonCode};
 use persys_model::drift::DriftKind;
 use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
@@ -55,12 +55,7 @@ impl Check {
                         self.copy_is_gone(now, (before, unit), (id, None), node, grave.epoch);
                     }
                 }
-                Write::PutGrave(grave) => {
-                    self.stale_sums = true;
-                    if !is_recorded(before, &grave.node, &grave.workload) {
-                        self.orphans_buried.insert(grave.node.clone());
-                    }
-                }
+                Write::PutGrave(grave) => self.grave(before, grave),
                 Write::DeleteNode(_) => self.stale_sums = true,
                 Write::PutWorkload(workload) => {
                     let old = before.workloads.get(&workload.id).filter(|_| !recovery);
@@ -100,6 +95,13 @@ impl Check {
             }
         }
         self.events_are_about_changes(now, unit);
+    }
+
+    fn grave(&mut self, before: &Contents, grave: &Grave) {
+        self.stale_sums = true;
+        if !is_recorded(before, &grave.node, &grave.workload) {
+            self.orphans_buried.insert(grave.node.clone());
+        }
     }
 
     /// Versions of a wish are counted upwards.

@@ -29,8 +29,8 @@ fn comes_back<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
 
 /// Fields that a newer release wrote, on top and in objects with a fixed set of fields, survive.
 fn keeps_unknown<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
-    const USERS_OWN: [&str; 6] =
-        ["agent_labels", "env", "former", "labels", "metadata", "statusInfo"];
+    const USERS_OWN: [&str; 7] =
+        ["agent_labels", "env", "former", "labels", "metadata", "statusInfo", "values"];
     fn add(value: &mut Value) {
         // An enum has one field: its variant.
         if let Value::Object(fields) = value

@@ -131,7 +131,7 @@ pub async fn revisions_are_read_for_one_workload<F: Fixture>() {
     let after = pen.head.seq;
     store.commit(term, after, vec![pen.unit(writes)]).await.unwrap();
     let found = store.revisions(&web).await.unwrap();
-    let numbers: Vec<_> = found.revisions.iter().map(|one| one.number).collect();
+    let numbers: Vec<_> = found.listed.iter().map(|one| one.number).collect();
     assert_eq!((numbers, found.bodies.len(), found.unreadable), (vec![9, 10], 1, 0));
     assert_eq!(found.get(10).map(|(_, spec)| spec), Some(spec));
     let loaded = store.load(term, None).await.unwrap();
@@ -145,7 +145,7 @@ pub async fn revisions_are_read_for_one_workload<F: Fixture>() {
     ];
     store.commit(term, after, vec![pen.unit(gone)]).await.unwrap();
     assert_eq!(store.revisions(&web).await.unwrap(), Revisions::default());
-    assert_eq!(store.revisions(&web2).await.unwrap().revisions.len(), 1);
+    assert_eq!(store.revisions(&web2).await.unwrap().listed.len(), 1);
 }
 
 pub async fn old_events_go<F: Fixture>() {

@@ -161,7 +161,9 @@ async fn apply_desired(
         ..wire::ApplyWorkloadRequest::default()
     };
     let what = format!("{id} cannot be changed");
-    let answer = client.ask(&what, client.control().apply_workload(request)).await?;
+    let mut control = client.control();
+    let sending = Box::pin(async move { control.apply_workload(request).await });
+    let answer = client.ask(&what, sending).await?;
     print(shell, "persys.control.v1.ApplyWorkloadResponse", &answer)?;
     Ok(if answer.success { 0 } else { ERROR })
 }

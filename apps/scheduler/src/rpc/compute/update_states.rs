@@ -115,10 +115,7 @@ fn every_state_of_an_update_has_one_word_on_every_surface() {
         let said = |line: &String| line.contains(row.why);
         assert!(said(&why.summary) || why.facts.iter().any(said), "{state:?}: {why:#?}");
         assert_eq!(rig.world.tally().updates.get(&state), Some(&1), "metrics");
-        let tells = |what: &Happening| match what {
-            Happening::Workload { code, .. } => *code == row.event,
-            _ => false,
-        };
+        let tells = |what: &Happening| matches!(what, Happening::Workload { code, .. } if *code == row.event);
         let told = rig.events.iter().find(|one| tells(&one.what));
         let told = told.unwrap_or_else(|| panic!("{state:?}: no event {:?}", row.event));
         let told = event::to_wire(told);

@@ -217,7 +217,7 @@ impl Asked<'_> {
         let Some(judged) = self.judged else { return self.reason() };
         let homes = self.world.homes_of(self.id());
         match (homes.keys().next(), homes.len()) {
-            (Some(home), 1) => return Self::waits_for_home(home, judged),
+            (Some(home), 1) => return self.waits_for_home(home, judged),
             (Some(_), _) => return self.reason(),
             (None, _) => {}
         }
@@ -229,8 +229,10 @@ impl Asked<'_> {
         }
     }
 
-    fn waits_for_home(home: &NodeId, judged: &Judged) -> String {
+    fn waits_for_home(&self, home: &NodeId, judged: &Judged) -> String {
         match judged.verdicts.iter().find(|verdict| verdict.node == *home) {
+            // Imported, and its node has yet to join.
+            None if self.view.workload.spec.adopt_on().as_ref() == Some(home) => self.reason(),
             None => {
                 format!("will not move: its data is on {home}, which is no longer in the cluster")
             }
