@@ -77,13 +77,11 @@ impl Folder {
 
     /// Takes the folder for this process, until it ends.
     pub(super) fn take(&self) -> Result<(), Error> {
-        match self.lock.try_lock() {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let (pid, path) = (self.note().map_or(0, |note| note.pid), self.path.clone());
-                Err(Error::Running { pid, path })
-            }
+        if self.lock.try_lock().is_ok() {
+            return Ok(());
         }
+        let (pid, path) = (self.note().map_or(0, |note| note.pid), self.path.clone());
+        Err(Error::Running { pid, path })
     }
 
     /// Whether another process works on it.

@@ -13,9 +13,11 @@ mod corpus;
 mod etcd;
 #[cfg(test)]
 mod habits;
+#[cfg(test)]
 mod import;
 #[cfg(test)]
 mod injection;
+#[cfg(test)]
 mod inside;
 #[cfg(test)]
 mod legacy;

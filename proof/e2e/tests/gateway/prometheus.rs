@@ -179,11 +179,7 @@ async fn stir(site: &Site) {
     {
         until_it_is(&mut client, id, wanted).await;
     }
-    let gone = api::DeleteWorkloadRequest {
-        workload_id: "gone".to_owned(),
-        volumes: false,
-        ..Default::default()
-    };
+    let gone = api::DeleteWorkloadRequest { workload_id: "gone".to_owned(), volumes: false };
     client.delete_workload(gone).await.unwrap();
     assert!(site.get("/v1/nothing-here").await.0 >= 400);
 }
@@ -292,11 +288,7 @@ async fn every_question_is_answered(site: &Site, prometheus: &Prometheus) {
         let passing = format!("passing-{number}");
         client.apply_workload(Wish::runs(&passing).request()).await.unwrap();
         until_it_is(&mut client, &passing, "Running").await;
-        let gone = api::DeleteWorkloadRequest {
-            workload_id: passing,
-            volumes: false,
-            ..Default::default()
-        };
+        let gone = api::DeleteWorkloadRequest { workload_id: passing, volumes: false };
         client.delete_workload(gone).await.unwrap();
         let mut left = Vec::new();
         for question in open {
