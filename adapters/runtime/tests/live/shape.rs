@@ -38,6 +38,7 @@ async fn limits_and_powers_are_as_promised() {
             cpu_shares: Some(333),
             memory_bytes: Some(64 << 20),
             swap: Swap::TotalBytes(64 << 20),
+            ..Limits::default()
         },
         ..bench.runs()
     };

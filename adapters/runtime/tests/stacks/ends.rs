@@ -70,7 +70,7 @@ async fn projects_of_others_are_never_touched() {
     let order = start("own", "r1", one(STAYS, "restart: always"));
     bench.compose.start(&order).await.unwrap();
     assert_eq!(bench.compose.list().await.unwrap().len(), 1);
-    bench.compose.stop(&same.workload, std::time::Duration::ZERO).await.unwrap();
+    bench.compose.stop(&same.workload, Some(std::time::Duration::ZERO)).await.unwrap();
     bench.compose.remove(&same.workload, true).await.unwrap();
     bench.compose.remove(&order.workload, true).await.unwrap();
     assert_eq!(look().await, before);

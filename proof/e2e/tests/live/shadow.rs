@@ -42,6 +42,7 @@ fn stack_of(id: &str, port: u16) -> api::ApplyWorkloadRequest {
         workload_id: id.to_owned(),
         revision_id: "r1".to_owned(),
         desired_state: "Running".to_owned(),
+        plan: String::new(),
         spec: Some(api::WorkloadSpec {
             r#type: "compose".to_owned(),
             resources: Some(api::ResourceRequirements {

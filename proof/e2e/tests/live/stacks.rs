@@ -43,6 +43,7 @@ pub(crate) fn request(id: &str, revision: &str, file: String) -> api::ApplyWorkl
         workload_id: id.to_owned(),
         revision_id: revision.to_owned(),
         desired_state: "Running".to_owned(),
+        plan: String::new(),
         spec: Some(api::WorkloadSpec {
             r#type: "compose".to_owned(),
             resources: Some(api::ResourceRequirements {
