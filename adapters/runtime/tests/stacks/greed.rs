@@ -1,4 +1,4 @@
-//! A stack whose services try to have more than they, or all of them, were given.
+//! A stack whose services try to have more than they were given.
 
 use bollard::query_parameters::InspectContainerOptions;
 use persys_node::input::Existing;
@@ -9,7 +9,7 @@ use crate::contract::start;
 use crate::support::greed::{EATS, FORKS, SPINS, has_at_most, processes, says, within};
 
 #[tokio::test]
-async fn each_service_stays_within_its_limits_or_those_of_the_stack() {
+async fn each_service_stays_within_its_own_limits_and_others_have_none() {
     let bench = bench();
     let mut file = "services:\n".to_owned();
     file += &service("forks", FORKS, "restart: always\npids_limit: 30\ncpus: 0.1");
@@ -24,24 +24,23 @@ async fn each_service_stays_within_its_limits_or_those_of_the_stack() {
     assert!((20..=30).contains(&count), "{count} processes");
     has_at_most(&bench.compose, id, 0.3).await;
 
-    // What says nothing itself has what was set aside for the whole.
+    // What says nothing itself has no limit; the amounts of the stack are set aside for all of it.
     let bare = bench.service(id, "bare").await.id;
     let seen = bench.raw.inspect_container(&bare, None::<InspectContainerOptions>).await.unwrap();
     let given = seen.host_config.unwrap();
-    assert_eq!(given.memory, Some(64 << 20));
-    assert_eq!(given.nano_cpus, Some(400_000_000));
+    assert_eq!((given.memory.unwrap_or(0), given.nano_cpus.unwrap_or(0)), (0, 0));
     assert_eq!(given.pids_limit, Some(4096));
     bench.compose.remove(id, true).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_service_without_limits_that_eats_more_than_the_stack_has_is_ended_and_named() {
+async fn a_service_that_eats_more_than_its_limit_is_ended_and_named() {
     let bench = bench();
     let mut file = "services:\n".to_owned();
     file += &service("calm", STAYS, "restart: always");
     // What ends before the stack is up makes it go back; this one is up first.
     let script = format!("sleep 2; {}", EATS.replace('$', "$$"));
-    file += &service("eats", &script, "restart: always");
+    file += &service("eats", &script, "restart: always\nmem_limit: 32m");
     let order = within(start("hungry", "r1", stack(&file)), 200, 32);
     let id = &order.workload;
     bench.compose.start(&order).await.unwrap();
