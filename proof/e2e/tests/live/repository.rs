@@ -91,14 +91,14 @@ async fn a_stack_follows_its_repository_and_survives_a_bad_commit() {
     assert_ne!(said.code, 0, "{said:?}");
     let told = format!("{}{}", said.printed, said.remarked);
     assert!(told.contains("127.0.0.1:1/none:1"), "{told}");
-    assert!(told.contains(&format!("; {good} runs")), "{told}");
+    assert!(told.contains("revision 2 runs on"), "{good} is the second: {told}");
     assert_eq!(moments(&stack, &id).await, second, "nothing was touched");
     assert_eq!(counted(&stack).await, "2");
 
     commit(repo.path(), "4", IMAGE);
     done(&stack, "apply -", &file).await;
     assert_eq!((moments(&stack, &id).await.len(), &*counted(&stack).await), (3, "3"));
-    done(&stack, &format!("delete {id}"), "").await;
+    done(&stack, &format!("delete {id} --volumes --yes"), "").await;
     stack.delete(&id).await;
     assert_eq!(Engine::shared().containers(&stack.cluster).await, []);
     let furniture = Engine::shared().furniture().await;
