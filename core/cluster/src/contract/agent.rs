@@ -12,7 +12,7 @@ use persys_model::spec::Spec;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use super::report::UPDATE_GRACE_MS;
+use super::report::{AMISS_GRACE_MS, UPDATE_GRACE_MS};
 use super::told::{Told, Word};
 
 /// Questions under way at one agent.
@@ -183,6 +183,12 @@ impl Agent {
     pub(super) fn may_be_of_before(&self, workload: &WorkloadId, state: &State) -> bool {
         let before = self.copies.get(workload).is_some_and(|copy| copy.failed_before);
         before && matches!(state, State::Failed(_))
+    }
+
+    /// The same of an order that is so fresh that the agent may not have begun.
+    pub(super) fn is_of_before(&self, workload: &WorkloadId, state: &State, now: Millis) -> bool {
+        let fresh = |copy: &Copy| now.since(copy.touched) < AMISS_GRACE_MS;
+        self.copies.get(workload).is_some_and(fresh) && self.may_be_of_before(workload, state)
     }
 
     /// True if it took this decision.

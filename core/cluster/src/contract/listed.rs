@@ -109,6 +109,9 @@ fn listed_here(
         (true, Some(last)) => last,
         _ => raw(told, &here.spec, run),
     };
+    if open && agent.is_of_before(workload, &state, now) {
+        return Some(made(told, report(workload, epoch, State::Pending), run));
+    }
     if !run && agent.may_yet_start(workload, now) {
         return Some(made(told, report(workload, epoch, State::Pending), run));
     }

@@ -253,3 +253,23 @@ fn a_failure_that_only_a_heartbeat_told_does_not_count_for_the_next_attempt() {
     let failures = f.c.store.events.iter().filter(|event| failed(&event.what)).count();
     assert_eq!(failures, 1, "the second attempt worked");
 }
+
+#[test]
+fn a_list_from_before_the_next_attempt_began_does_not_end_it() {
+    let mut f = Fleet::new(1);
+    f.their(0).ends_as = (Word::Failed, "pull timed out");
+    f.apply("web", "rev-1", container(500, 512), Desired::Running);
+    while f.phase("web") != Some(Phase::Backoff) {
+        f.run(100);
+    }
+    f.their(0).ends_as = (Word::Running, "");
+    f.their(0).apply_ms = 3_000;
+    while f.phase("web") != Some(Phase::Starting) {
+        f.run(100);
+    }
+    f.ask(Ask::CheckDrift(None));
+    f.run(2_500);
+    assert_eq!(f.phase("web"), Some(Phase::Starting), "it has not begun");
+    f.run(30_000);
+    assert_eq!(f.phase("web"), Some(Phase::Running));
+}
