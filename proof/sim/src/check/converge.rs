@@ -226,7 +226,12 @@ impl Sim {
             return Some(why);
         }
         for id in contents.retries.keys() {
-            if contents.assignments.get(id).is_some_and(|a| a.phase == Phase::Running) {
+            // Failures of an update that waits for room are its own, and count when it is tried again.
+            let waits = ReasonCode::UpdateWaits;
+            let runs = |a: &std::sync::Arc<Assignment>| {
+                a.phase == Phase::Running && a.reason.code != waits
+            };
+            if contents.assignments.get(id).is_some_and(runs) {
                 return Some(format!("the failures of {id} are not yet forgotten"));
             }
         }
