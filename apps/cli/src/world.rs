@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -147,14 +147,19 @@ impl World {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// All that is typed, up to `most` bytes and one.
+    /// All that is typed, up to `most` bytes and one. Whoever asks again gets the same: it can be read
+    /// only once.
     pub(crate) fn typed(&self, most: u64) -> io::Result<Vec<u8>> {
+        static TYPED: OnceLock<Vec<u8>> = OnceLock::new();
         if let Some(given) = &self.given {
             return Ok(given.to_vec());
         }
+        if let Some(typed) = TYPED.get() {
+            return Ok(typed.clone());
+        }
         let mut typed = Vec::new();
         io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut typed)?;
-        Ok(typed)
+        Ok(TYPED.get_or_init(|| typed).clone())
     }
 
     /// What is typed, piece by piece as it comes.

@@ -23,13 +23,19 @@ mod stage;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use crate::page::Page;
     use crate::play::play;
     use crate::stage::{Runtime, Stage};
 
+    /// Both use images under names of the host, and remove those they made.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
     /// Whatever `dev down` ends is asked to end first, and says its last line.
     #[test]
     fn dev_down_asks_a_container_and_a_stack_to_stop() {
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stage = Stage::set(None, Runtime::Docker);
         let image = "persys-test/busybox:1";
         let script =
@@ -70,6 +76,7 @@ mod tests {
 
     #[test]
     fn the_first_five_minutes_are_true_on_docker() {
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let page = Page::read("docs/start.md");
         let played = play(&page, Runtime::Docker);
         played.tell("docs/start.md on Docker");
