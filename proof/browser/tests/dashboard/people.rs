@@ -240,7 +240,7 @@ async fn another_may_only_look(house: &House) {
     tab.sees(".head .badge", "Running").await;
     tab.sees(".why-summary", WEB).await;
     let buttons = "return [...document.querySelectorAll('main button, .tabs a')].map((found) => found.textContent)";
-    assert_eq!(tab.run(buttons).await, json!(["Overview", "Timeline", "Logs", "Usage"]));
+    assert_eq!(tab.run(buttons).await, json!(["Overview", "Timeline", "History", "Logs", "Usage"]));
     tab.go_within("#/nodes").await;
     tab.sees("td .name", NODE).await;
     assert_eq!(tab.run("return document.querySelectorAll('main button').length").await, json!(0));
