@@ -17,6 +17,7 @@ pub mod error;
 pub mod exclusive;
 mod found;
 pub mod inside;
+mod probe;
 pub mod runtime;
 pub mod sim;
 pub mod vm;

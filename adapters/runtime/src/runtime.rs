@@ -9,10 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_model::id::{NodeId, RevisionId, SecretName, VolumeName, WorkloadId};
 use persys_model::secret::{SecretValues, Signal};
+use persys_model::spec::health::Check;
 use persys_model::spec::{HostPort, Spec};
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
-use persys_node::input::{Existing, Observation, Seen};
+use persys_node::input::{Existing, ImageHealth, Observation, ProbeOutcome, Seen};
 
 use crate::error::Error;
 
@@ -29,6 +30,12 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// failure leaves the last good revision as it was; anything else is left alone and the error
     /// says so.
     async fn start(&self, start: &Start) -> Result<(), Error>;
+
+    /// Verdict, right after a start, of the checks that the runtime itself runs; `None` where it runs none.
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth>;
+
+    /// Runs a health check from outside once. It ends within the time the check has.
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome;
 
     /// Gives what runs no CPU time and keeps all it has; [`start`](Self::start) resumes it. What does not
     /// run is an error.
@@ -170,6 +177,8 @@ pub struct ServiceStatus {
     pub state: Existing,
     /// Whether it may end: to have ended well is then to be done.
     pub one_shot: bool,
+    /// Verdict of its checks; `None` where it has none.
+    pub health: Option<ImageHealth>,
 }
 
 /// A port of a workload as published on the node.

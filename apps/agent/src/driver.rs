@@ -15,7 +15,7 @@ use persys_model::task::WorkloadTask;
 use persys_model::time::{Millis, Now};
 use persys_model::token::Epoch;
 use persys_node::agent::Agent;
-use persys_node::effects::{Effects, Run, Upward, Verb};
+use persys_node::effects::{Effects, Probing, Run, Upward, Verb};
 use persys_node::input::{Input, Observation, RequestId};
 use persys_runtime::{Evidence, Runtime};
 use persys_telemetry::trace::Trails;
@@ -285,6 +285,7 @@ impl Driver {
             | Input::Ended { .. }
             | Input::Done { .. }
             | Input::Progress(_)
+            | Input::Probed { .. }
             | Input::Persisted(_)
             | Input::LedgerFailed
             | Input::Stirred(_)
@@ -341,6 +342,9 @@ impl Driver {
         if let Some(message) = effects.send {
             self.send(message);
         }
+        for probing in effects.probes {
+            self.run_probe(probing);
+        }
         if let Some(look) = effects.observe {
             let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
             self.outside.spawn(async move {
@@ -392,6 +396,17 @@ impl Driver {
             progress.ended(&workload);
             metrics.ran(verb, &input, began.elapsed());
             Ended::Verb { action: number, input, told }
+        });
+    }
+
+    fn run_probe(&mut self, probing: Probing) {
+        let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
+        self.outside.spawn(async move {
+            let Probing { id, workload, check } = probing;
+            let began = Instant::now();
+            let outcome = runtime.probe(&workload, &check).await;
+            metrics.probed(&outcome, began.elapsed());
+            Ended::Input(Input::Probed { probe: id, workload, outcome })
         });
     }
 

@@ -104,6 +104,7 @@ pub(crate) fn facts(
         labels,
         fence,
         pauses: true,
+        checks_health: true,
         signals: true,
         missing: runtimes.missing(),
     })

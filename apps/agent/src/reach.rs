@@ -78,6 +78,7 @@ pub(crate) fn refusal(input: &Input) -> Option<String> {
         | Input::Ended { .. }
         | Input::Done { .. }
         | Input::Progress(_)
+        | Input::Probed { .. }
         | Input::Persisted(_)
         | Input::LedgerFailed
         | Input::Stirred(_)

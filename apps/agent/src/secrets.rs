@@ -20,7 +20,8 @@ use async_trait::async_trait;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::spec::Spec;
 use persys_model::spec::fill::{SecretFile, Unfilled, filled};
-use persys_node::input::{Observation, Seen};
+use persys_model::spec::health::Check;
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Refresh, Runtime, Start};
 
@@ -188,6 +189,14 @@ impl Runtime for WithSecrets {
         on_disk(move || write(&at, &files)).await?;
         let whole = Start { spec: Arc::new(spec), secrets_at: Some(folder), ..start.clone() };
         self.inner.start(&whole).await
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        self.inner.fresh_health(start).await
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        self.inner.probe(workload, check).await
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

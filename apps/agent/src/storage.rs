@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use persys_model::id::{DriverName, WorkloadId};
+use persys_model::spec::health::Check;
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
 use persys_model::spec::{Kind, Spec};
 use persys_model::volume::VolumeKey;
-use persys_node::input::{Observation, Seen as Held};
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen as Held};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Refresh, Runtime, Start};
 use persys_volumes::{Seen, Volumes};
@@ -89,6 +90,14 @@ impl Runtime for WithVolumes {
             tracing::warn!(workload = %start.workload, %error, "a volume of an earlier revision stays");
         }
         Ok(())
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        self.inner.fresh_health(start).await
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        self.inner.probe(workload, check).await
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

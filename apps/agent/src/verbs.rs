@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use persys_model::id::WorkloadId;
 use persys_node::effects::{Run, Verb};
-use persys_node::input::{Input, Outcome, Seen};
+use persys_node::input::{ImageHealth, Input, Outcome, Seen};
 use persys_runtime::runtime::Fetched;
 use persys_runtime::{Error, Refresh, Runtime, Start};
 
@@ -33,25 +33,40 @@ pub(crate) async fn run(
     progress: &ProgressReports,
 ) -> (Input, Result<(), String>) {
     let Run { id, workload, verb } = run;
-    let mut kept = None;
-    let result = carry_out(runtime.as_ref(), &workload, verb, (progress, &mut kept)).await;
+    let mut found = Found::default();
+    let result = carry_out(runtime.as_ref(), &workload, verb, (progress, &mut found)).await;
     let told = result.as_ref().copied().map_err(ToString::to_string);
-    let outcome = match (result, kept) {
+    let outcome = match (result, found.kept) {
+        (Ok(()), _) if found.started => Outcome::Started(found.health),
         (Ok(()), _) => Outcome::Done,
         (Err(error), Some(seen)) => match error.outcome() {
             Outcome::Failed(failure) => Outcome::Kept(failure, Box::new(seen)),
-            outcome @ (Outcome::Done | Outcome::Kept(..) | Outcome::Unknown) => outcome,
+            outcome @ (Outcome::Done
+            | Outcome::Started(_)
+            | Outcome::Kept(..)
+            | Outcome::Unknown) => outcome,
         },
         (Err(error), None) => error.outcome(),
     };
     (Input::Done { verb: id, workload, outcome }, told)
 }
 
+/// Facts about a workload that were found while a verb ran.
+#[derive(Default)]
+struct Found {
+    /// The other revision that an update in place left running.
+    kept: Option<Seen>,
+    /// True if it was started.
+    started: bool,
+    /// Verdict of the checks that its runtime runs, right after its start.
+    health: Option<ImageHealth>,
+}
+
 async fn carry_out(
     runtime: &dyn Runtime,
     workload: &WorkloadId,
     verb: Verb,
-    (reports, kept): (&ProgressReports, &mut Option<Seen>),
+    (reports, found): (&ProgressReports, &mut Found),
 ) -> Result<(), Error> {
     let named = workload.clone();
     let progress = move |fetched: Fetched| {
@@ -78,10 +93,15 @@ async fn carry_out(
             };
             match started {
                 Err(error) if start.spec.kind.updates_in_place() && !error.is_unknown() => {
-                    *kept = what_runs(runtime, &start).await;
+                    found.kept = what_runs(runtime, &start).await;
                     Err(error)
                 }
-                started => started,
+                Ok(()) => {
+                    found.started = true;
+                    found.health = runtime.fresh_health(&start).await;
+                    Ok(())
+                }
+                Err(error) => Err(error),
             }
         }
         Verb::Prepare { spec } => part("prepare", runtime.prepare(&spec, &progress)).await,
@@ -142,6 +162,7 @@ mod tests {
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
             stop_grace_ms: None,
+            health: persys_model::spec::health::HealthChecks::default(),
         };
         let verb = Verb::Start {
             epoch: Epoch(1),
@@ -167,13 +188,13 @@ mod tests {
         };
         let failed = told("r0", "fail:IMAGE_NOT_FOUND").await;
         assert!(matches!(failed, Outcome::Failed(_)), "nothing runs: {failed:?}");
-        assert_eq!(told("r1", "web:1").await, Outcome::Done);
+        assert_eq!(told("r1", "web:1").await, Outcome::Started(None));
         // The first fails while it is prepared, the second while it is started.
         for image in ["fail:IMAGE_NOT_FOUND", "fail:RUNTIME_ERROR"] {
             let failed = told("r2", image).await;
             let Outcome::Kept(_, seen) = failed else { panic!("{failed:?}") };
             assert_eq!((seen.revision.as_str(), seen.state.is_alive()), ("r1", true));
         }
-        assert_eq!(told("r3", "web:1").await, Outcome::Done);
+        assert_eq!(told("r3", "web:1").await, Outcome::Started(None));
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use persys_model::event::{Event, Happening, NodeChange};
+use persys_model::health::HealthState;
 use persys_model::id::{NamespaceName, NodeId};
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
@@ -56,6 +57,14 @@ impl Nodes {
             Happening::WorkloadDelayed { id, node, message } => {
                 let (node, workload) = (node.as_ref().map(NodeId::as_str), id.as_str());
                 tracing::warn!(node, workload, reason = &**message, "a workload is delayed");
+            }
+            Happening::Health { id, node, to: HealthState::Unhealthy, message } => {
+                let (node, workload, reason) = (node.as_str(), id.as_str(), &**message);
+                tracing::warn!(node, workload, reason, "a workload is unhealthy");
+            }
+            Happening::Health { id, node, to, .. } => {
+                let (node, workload, health) = (node.as_str(), id.as_str(), to.text());
+                tracing::info!(node, workload, health, "the health of a workload changed");
             }
             Happening::SecretChanged { id, node, message } => {
                 let (node, workload) = (node.as_str(), id.as_str());

@@ -214,6 +214,10 @@ marks! {
     FoundPaused,
     /// A node found a workload stuck.
     FoundUnresponsive,
+    /// Checks of a workload fail.
+    FoundUnhealthy,
+    /// Checks of a workload pass, for the first time or again.
+    FoundHealthy,
     /// The store was lost.
     Degraded,
     /// A request was refused while degraded or in recovery.

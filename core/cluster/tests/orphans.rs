@@ -52,6 +52,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         progress: 0,
         trouble: None,
         runs: None,
+        health: None,
     };
     let held = Held {
         report,

@@ -23,6 +23,7 @@ use persys_model::command::{Answer, Refusal};
 use persys_model::entry::{Entry, Namespace};
 use persys_model::event::Author;
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::health::Health;
 use persys_model::id::{NamespaceName, NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::labels::{Taint, TaintEffect};
@@ -363,6 +364,7 @@ impl Trial {
             progress: 0,
             trouble: None,
             runs: None,
+            health: health_of(epoch, state),
         }
     }
 
@@ -457,6 +459,16 @@ fn volume(n: u8) -> ManagedVolume {
     support::volume(driver, &format!("v{n}"), n == 1)
 }
 
+/// Health of what runs, another one from one report to the next.
+fn health_of(epoch: Epoch, state: u8) -> Option<Health> {
+    match (state_of(state), epoch.0 % 4) {
+        (State::Running, 1) => Some(Health::starting()),
+        (State::Running, 2) => Some(Health::healthy()),
+        (State::Running, 3) => Some(Health::unhealthy("status 503")),
+        _ => None,
+    }
+}
+
 fn state_of(n: u8) -> State {
     let failure = |reason| Failure::new(reason, "it broke");
     match n {
@@ -488,6 +500,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
                 progress: 0,
                 trouble: None,
                 runs: None,
+                health: health_of(epoch, *state),
             };
             let revision = RevisionId::new("r").unwrap();
             // Small enough that whatever agents bring along fits beside everything else.

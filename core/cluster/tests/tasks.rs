@@ -73,6 +73,7 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
         progress: 0,
         trouble: None,
         runs: None,
+        health: None,
     };
     let (removed, inventory, busy) = (Vec::new(), None, None);
     let (usage, limits, down) = (Usage::default(), BTreeMap::new(), BTreeMap::new());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::Failure;
+use crate::health::HealthRecord;
 use crate::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use crate::phase::Phase;
 use crate::resources::Resources;
@@ -29,6 +30,8 @@ pub struct Assignment {
     pub data_on: Option<NodeId>,
     /// The update to the present revision, until that revision runs.
     pub update: Option<Update>,
+    /// Its health while it runs; `None` where nothing checks it.
+    pub health: Option<Box<HealthRecord>>,
 }
 
 /// An update whose new revision does not run yet, or did not come to run.

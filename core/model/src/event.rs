@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::assignment::ReasonCode;
 use crate::drift::DriftKind;
+use crate::health::HealthState;
 use crate::id::{NamespaceName, NodeId, RevisionId, WorkloadId};
 use crate::mode::Mode;
 use crate::node::Condition;
@@ -118,6 +119,17 @@ pub enum Happening {
         /// The node that should act, if there is one.
         node: Option<NodeId>,
         /// The cause, as people read it.
+        message: Arc<str>,
+    },
+    /// The checks of a workload have another verdict.
+    Health {
+        /// The workload.
+        id: WorkloadId,
+        /// Its node.
+        node: NodeId,
+        /// The verdict now.
+        to: HealthState,
+        /// The last failed check; empty unless unhealthy.
         message: Arc<str>,
     },
     /// A secret that a workload uses has a new value, which what runs gets at once.

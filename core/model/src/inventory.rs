@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::Failure;
+use crate::health::Health;
 use crate::id::{RevisionId, WorkloadId};
 use crate::spec::Spec;
 use crate::token::Epoch;
@@ -27,6 +28,8 @@ pub struct Report {
     pub trouble: Option<Failure>,
     /// Beside `Failed`: the other revision that runs on, where the failed one left it alone.
     pub runs: Option<RevisionId>,
+    /// Verdict of its checks; `None` where nothing checks it, and where it does not run.
+    pub health: Option<Health>,
 }
 
 /// How a workload is on its node.
@@ -34,7 +37,7 @@ pub struct Report {
 pub enum State {
     /// Being prepared, created or started.
     Pending,
-    /// It runs (and is healthy where that is checked).
+    /// It runs; the report's health tells whether it does its work.
     Running,
     /// Its processes exist and get no CPU time, by order or not; the report's trouble tells the cause
     /// where something is wrong.

@@ -45,6 +45,8 @@ pub struct NodeFacts {
     pub fence: bool,
     /// True if its agent can pause workloads. Those of earlier releases cannot.
     pub pauses: bool,
+    /// True if its agent runs the health checks of specs.
+    pub checks_health: bool,
     /// True if its agent can give new values of secrets to what runs and signal it. Those of earlier
     /// releases cannot.
     pub signals: bool,

@@ -92,6 +92,8 @@ zoo! {
     ResumesAllPaused = "resumes-all-paused",
     /// An agent ends what it stops or removes at once, without asking it to end first.
     KilledUnasked = "killed-unasked",
+    /// An agent tells that a workload runs and not that its checks fail.
+    UnhealthyUnseen = "unhealthy-unseen",
 }
 
 /// The bugs that are switched on.

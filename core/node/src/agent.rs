@@ -26,7 +26,7 @@ use crate::admit::Load;
 use crate::due::Due;
 use crate::effects::Effects;
 use crate::fence::Fence;
-use crate::input::{Input, LedgerSeq, RequestId, VerbId};
+use crate::input::{Input, LedgerSeq, ProbeId, RequestId, VerbId};
 use crate::journal::Journal;
 use crate::ledger::{Goal, Intent, Ledger, LedgerChange};
 use crate::session::{Line, Welcome};
@@ -57,6 +57,7 @@ pub struct Agent {
     /// Workloads to settle before the step ends.
     pub(crate) touched: BTreeSet<WorkloadId>,
     pub(crate) last_verb: VerbId,
+    pub(crate) last_probe: ProbeId,
     pub(crate) collected: Collected,
 }
 
@@ -114,6 +115,7 @@ impl Agent {
             waiting: Vec::new(),
             touched: BTreeSet::new(),
             last_verb: VerbId(0),
+            last_probe: ProbeId(0),
             collected: Collected::default(),
         };
         let mut effects = Effects::default();
@@ -138,6 +140,9 @@ impl Agent {
                 self.done(verb, &workload, outcome, now, &mut effects);
             }
             Input::Progress(workload) => self.progressed(workload),
+            Input::Probed { probe, workload, outcome } => {
+                self.probed(probe, workload, outcome, now);
+            }
             Input::Persisted(seq) => self.persisted(seq, &mut effects),
             Input::LedgerFailed => {
                 self.journal.failed(now.mono.plus(self.settings.ledger_retry_ms));
@@ -371,6 +376,7 @@ impl Agent {
         self.collect_unnamed(now, effects);
         for workload in std::mem::take(&mut self.touched) {
             self.settle(&workload, now, effects);
+            self.check_health(&workload, now, effects);
             self.tell(&workload);
             self.note(&workload);
         }
@@ -410,6 +416,7 @@ impl Agent {
     /// Brings what the scheduler is to be told up to date, as far as it rests on disk.
     fn tell(&mut self, workload: &WorkloadId) {
         let act_early = self.settings.zoo.has(Bug::ActBeforeVerdict);
+        let unseen = self.settings.zoo.has(Bug::UnhealthyUnseen);
         let Some(slot) = self.slots.get_mut(workload) else { return };
         let Some(intent) = self.journal.ledger().intents.get(workload) else {
             slot.told = None;
@@ -418,10 +425,12 @@ impl Agent {
         if !self.journal.covers(slot.written) && !slot::is_found(intent) {
             return;
         }
+        let state = slot.state(intent, slot.confirmed || act_early);
         let report = Report {
             workload: workload.clone(),
             epoch: intent.epoch,
-            state: slot.state(intent, slot.confirmed || act_early),
+            health: slot.health(intent, &state).filter(|_| !unseen),
+            state,
             restarts: intent.restarts,
             confirmed: slot.confirmed,
             progress: slot.progress,

@@ -87,7 +87,8 @@ fn news(slot: &Slot) -> Option<bool> {
 
 fn moment(slot: &Slot) -> Option<Millis> {
     let again = slot.again.as_ref().filter(|again| !again.counted).map(|again| again.at);
-    [again, slot.retry_at, slot.standstill.due()].into_iter().flatten().min()
+    let moments = [again, slot.retry_at, slot.standstill.due(), slot.health.due()];
+    moments.into_iter().flatten().min()
 }
 
 impl Agent {

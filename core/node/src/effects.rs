@@ -9,10 +9,11 @@ use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::link::{Beat, Registration};
 use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
+use persys_model::spec::health::Check;
 use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
-use crate::input::{LedgerSeq, LookId, RequestId, VerbId};
+use crate::input::{LedgerSeq, LookId, ProbeId, RequestId, VerbId};
 use crate::ledger::LedgerChange;
 
 /// What one step asks of the outside.
@@ -22,6 +23,8 @@ pub struct Effects {
     pub ledger: Vec<(LedgerSeq, LedgerChange)>,
     /// Verbs to run now; their intent is on disk. At most one per workload at a time.
     pub verbs: Vec<Run>,
+    /// Health probes to run now; each is answered with `Probed`.
+    pub probes: Vec<Probing>,
     /// Answers to commands; what they claim is on disk.
     pub answers: Vec<(RequestId, Answer)>,
     /// Reasons of programs and guests that ended and are started again or given up, one each; only counted.
@@ -55,6 +58,17 @@ pub struct Run {
     pub workload: WorkloadId,
     /// What to do.
     pub verb: Verb,
+}
+
+/// A health probe to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probing {
+    /// Its number.
+    pub id: ProbeId,
+    /// The workload to ask.
+    pub workload: WorkloadId,
+    /// The question, and the time there is for the answer.
+    pub check: Arc<Check>,
 }
 
 /// What a runtime can do. Each is idempotent: "already so" is success.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::Command;
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::health::{Health, HealthState};
 use persys_model::id::{PoolName, RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
@@ -22,6 +23,10 @@ pub struct VerbId(pub u64);
 /// The agent's number for a question to the runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LookId(pub u64);
+
+/// The agent's number for a health probe it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ProbeId(pub u64);
 
 /// The position of a ledger change in the order they were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -62,6 +67,15 @@ pub enum Input {
     },
     /// A verb that starts a workload made progress, such as a part of an image that arrived.
     Progress(WorkloadId),
+    /// A health probe came to its end.
+    Probed {
+        /// The probe.
+        probe: ProbeId,
+        /// Its workload.
+        workload: WorkloadId,
+        /// How it went.
+        outcome: ProbeOutcome,
+    },
     /// Ledger changes up to this one are on disk.
     Persisted(LedgerSeq),
     /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.
@@ -127,6 +141,51 @@ pub struct Seen {
     pub state: Existing,
     /// Of a stack: what the policies of its services say of those that ended.
     pub services: ServiceEnds,
+    /// Verdict of the checks that the runtime itself runs; `None` where it runs none.
+    pub health: Option<ImageHealth>,
+}
+
+/// Verdict of the checks that a runtime runs by itself: the `HEALTHCHECK` of an image, those of the
+/// services of a stack, the guest agent of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageHealth {
+    /// The verdict.
+    pub state: HealthState,
+    /// Services of a stack whose verdict it is, in order; empty for what is one thing.
+    pub blamed: Arc<str>,
+    /// The last failed check, with its output; empty unless unhealthy.
+    pub detail: Arc<str>,
+}
+
+impl ImageHealth {
+    /// The verdict on one thing.
+    #[must_use]
+    pub fn of_one(state: HealthState, detail: &str) -> Self {
+        Self { state, blamed: Arc::from(""), detail: Arc::from(detail) }
+    }
+
+    /// The verdict as a report tells it.
+    pub(crate) fn told(&self) -> Health {
+        match (self.state, self.blamed.is_empty()) {
+            (HealthState::Starting, _) => Health::starting(),
+            (HealthState::Healthy, _) => Health::healthy(),
+            (HealthState::Unhealthy, true) => Health::unhealthy(&self.detail),
+            (HealthState::Unhealthy, false) => {
+                Health::unhealthy(&format!("service {}: {}", self.blamed, self.detail))
+            }
+        }
+    }
+}
+
+/// How a health probe went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// The answer was yes.
+    Passed,
+    /// The answer was no, or there was none in time; why, as people read it.
+    Failed(Arc<str>),
+    /// The runtime did not answer: nothing is known.
+    Unknown,
 }
 
 /// Ended services of a stack, judged each by its own restart policy. Empty for anything else, and for a
@@ -190,6 +249,8 @@ impl Existing {
 pub enum Outcome {
     /// It is so, or was so already.
     Done,
+    /// A start: it runs, and the checks that its runtime runs say this so far.
+    Started(Option<ImageHealth>),
     /// It failed.
     Failed(Failure),
     /// It failed, and what was there before is there still.

@@ -19,6 +19,7 @@ pub mod decide;
 mod due;
 pub mod effects;
 pub mod fence;
+mod health;
 pub mod input;
 mod journal;
 pub mod ledger;

@@ -32,6 +32,12 @@ impl Agent {
         self.touched.insert(workload.clone());
         match outcome {
             Outcome::Done => self.succeeded(workload, flight, now, effects),
+            Outcome::Started(health) => {
+                self.succeeded(workload, flight, now, effects);
+                if let Some(slot) = self.slots.get_mut(workload) {
+                    slot.health.see_image(health);
+                }
+            }
             Outcome::Failed(failure) => {
                 // Fetching touches nothing; after any other verb, what is there has to be looked at.
                 if flight.doing != Doing::Prepare {

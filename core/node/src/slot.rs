@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
+use persys_model::health::Health;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
 use persys_model::spec::container::RestartPolicy;
@@ -15,6 +16,7 @@ use persys_model::time::Millis;
 use persys_model::token::Epoch;
 
 use crate::decide::{Case, Leave, Next, Rule, Thing, Version};
+use crate::health::HealthWatch;
 use crate::input::{Existing, LedgerSeq, LookId, Seen, ServiceEnds, VerbId};
 use crate::ledger::{Goal, Intent};
 use crate::restart::{self, Restarts};
@@ -70,6 +72,10 @@ pub(crate) struct Slot {
     pub(crate) layer: Layer,
     /// Of a stack: what the policies of its services say of those that ended.
     pub(crate) services: ServiceEnds,
+    /// Its health, while it runs.
+    pub(crate) health: HealthWatch,
+    /// True if the present run was there when this life looked for the first time.
+    pub(crate) found: bool,
     /// Since when it is paused or stuck, and what was done about that.
     pub(crate) standstill: Standstill,
     /// No verb before this moment.
@@ -258,6 +264,8 @@ impl Slot {
             self.end = None;
             self.running_since.get_or_insert(now);
         } else if let Some(since) = self.running_since.take() {
+            self.found = false;
+            self.health = HealthWatch::default();
             let ran = now.since(since);
             self.last_run_ms = Some(ran);
             if ran >= reset_ms {
@@ -278,6 +286,7 @@ impl Slot {
                     && seen.epoch == *epoch
                     && seen.revision == *revision
                     && seen.services == self.services
+                    && self.health.knows(seen.health.as_ref())
             }
             View::Unknown | View::Absent | View::There { .. } => false,
         };
@@ -292,6 +301,7 @@ impl Slot {
     /// ran under this decision, and whether its end is its own doing or that of the fence.
     pub(crate) fn conclude(&mut self, intent: &Intent, leave: Leave) {
         let first = !std::mem::replace(&mut self.met, true);
+        self.found |= first && self.view.is_alive();
         let View::There { epoch, state, .. } = &self.view else {
             self.ran |= first && (intent.restarts > 0 || intent.started);
             return;
@@ -395,6 +405,11 @@ impl Slot {
             | Next::Remove { .. }
             | Next::Complete => next,
         }
+    }
+
+    /// Verdict of its checks, while it runs as it should.
+    pub(crate) fn health(&self, intent: &Intent, state: &State) -> Option<Health> {
+        (*state == State::Running).then(|| self.health.verdict(intent)).flatten()
     }
 
     /// The other revision that runs on although this one was given up.

@@ -349,12 +349,16 @@ impl Agent {
         let hidden = slot.may_hide(intent, self.watch.blind());
         slot.elsewhere.retain(|kind| self.watch.blind().contains(kind));
         let services = there.as_ref().map(|seen| seen.services.clone()).unwrap_or_default();
+        let health = there.as_ref().and_then(|seen| seen.health.clone());
         let view = match there {
             Some(seen) => View::from(seen),
             None if hidden => View::Unknown,
             None => View::Absent,
         };
-        let news = first || view != slot.view || services != slot.services;
+        let news = first
+            || view != slot.view
+            || services != slot.services
+            || !slot.health.knows(health.as_ref());
         slot.services = services;
         if view == View::Unknown {
             slot.view = view;
@@ -363,6 +367,7 @@ impl Agent {
         let ran = slot.ran;
         let spec = intent.and_then(|intent| intent.spec.as_deref());
         slot.see(view, now.mono, self.settings.row_reset_ms(spec));
+        slot.health.see_image(health);
         let Some(intent) = intent else {
             self.adopt(workload, effects);
             return true;

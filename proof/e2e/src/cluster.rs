@@ -251,6 +251,7 @@ fn container(image: &str, compute: Compute) -> Spec {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     }
 }
 
@@ -267,6 +268,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        checks_health: true,
         signals: true,
         missing: BTreeMap::new(),
     }

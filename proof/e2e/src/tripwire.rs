@@ -22,9 +22,10 @@ use persys_model::command::Command;
 use persys_model::id::WorkloadId;
 use persys_model::link::{Beat, BeatAnswer, Registration, RegistrationAnswer};
 use persys_model::spec::Spec;
+use persys_model::spec::health::Check;
 use persys_model::time::Millis;
 use persys_model::token::{CommitSeq, Term};
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen};
 use persys_node::ledger::{Ledger, LedgerChange};
 use persys_runtime::runtime::{Health, Progress, Thing};
 use persys_runtime::{Error, Refresh, Runtime, Start};
@@ -148,6 +149,14 @@ impl Runtime for Wired<dyn Runtime> {
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
         self.tripwire.around("start", self.inner.start(start)).await
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        self.inner.fresh_health(start).await
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        self.inner.probe(workload, check).await
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

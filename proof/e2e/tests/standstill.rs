@@ -37,6 +37,7 @@ async fn running() -> (Cluster, Sim, Vec<String>) {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     };
     let ask = Ask::Apply {
         workload: workload("web"),

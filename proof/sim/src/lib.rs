@@ -20,6 +20,7 @@ mod cover;
 mod demo;
 mod drive;
 mod fault;
+mod health;
 mod host;
 mod nemesis;
 mod net;

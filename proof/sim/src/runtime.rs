@@ -40,6 +40,7 @@ impl Thing {
             revision: self.revision.clone(),
             state: self.state.clone(),
             services: ServiceEnds::default(),
+            health: None,
         }
     }
 

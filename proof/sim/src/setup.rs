@@ -127,6 +127,7 @@ impl Setup {
             labels,
             fence: true,
             pauses: true,
+            checks_health: true,
             signals: true,
             missing: std::collections::BTreeMap::new(),
         };
@@ -138,6 +139,7 @@ impl Setup {
             incarnation: Arc::from(CONTRACT_LIFE),
             fence: false,
             pauses: false,
+            checks_health: false,
             signals: false,
             ..ours
         }

@@ -11,7 +11,7 @@ use persys_cluster::input::Ask;
 use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::id::WorkloadId;
 use persys_model::token::Epoch;
-use persys_node::effects::Run;
+use persys_node::effects::{Probing, Run};
 use persys_node::input::{Input, LedgerSeq, LookId, Observation, Outcome, VerbId};
 use persys_node::ledger::LedgerChange;
 
@@ -107,6 +107,12 @@ pub(crate) enum Event {
         life: Life,
         look: LookId,
         observation: Observation,
+    },
+    /// A health check of an agent has its answer.
+    Probed {
+        node: usize,
+        life: Life,
+        probing: Probing,
     },
     Stirred {
         node: usize,
@@ -372,6 +378,7 @@ impl Sim {
             Event::ObserveDone { node, life, look, observation } => {
                 self.observe_done(node, life, look, observation);
             }
+            Event::Probed { node, life, probing } => self.probe_done(node, life, probing),
             Event::Stirred { node, workload } => {
                 self.agent_input(node, Input::Stirred(Some(workload)));
             }
@@ -446,6 +453,7 @@ impl Sim {
             | Event::UpTimeout { node, .. }
             | Event::LedgerWrite { node, .. }
             | Event::ObserveDone { node, .. }
+            | Event::Probed { node, .. }
             | Event::Stirred { node, .. }
             | Event::VerbDone { node, .. } => self.hosts.get(*node)?.agent.as_ref()?.paused_until,
             Event::ContractTick { node, .. }

@@ -7,12 +7,14 @@ use persys_model::id::VolumeName;
 use persys_model::labels::{Constraint, Rule};
 use persys_model::resources::{Compute, Disk, Resources};
 use persys_model::spec::container::{Limits, Port, RestartPolicy};
+use persys_model::spec::health::HealthChecks;
 use persys_model::spec::vm::CloudInit;
 use persys_model::spec::volume::{AccessMode, ManagedVolume, VolumeDriver};
 use persys_model::spec::{
     Class, ContainerSpec, Kind, OnNodeLoss, Placement, Protocol, Spec, Strategy, VmSpec,
 };
 
+use crate::health::checks;
 use crate::rng::Rng;
 use crate::runtime::image;
 
@@ -137,6 +139,10 @@ impl Recipe {
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
             stop_grace_ms: None,
+            health: match self.shape {
+                Shape::Job => HealthChecks::default(),
+                _ => checks(self.compute.cpu_millicores),
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use persys_model::spec::draft::{
 };
 
 use super::at::{At, reading};
-use super::packed;
+use super::{health, packed};
 use crate::control::v1 as wire;
 use crate::control::v1::workload_spec::Workload;
 
@@ -69,6 +69,7 @@ pub(super) fn draft(spec: wire::WorkloadSpec) -> Draft {
         placement: spec.placement.map(placement).unwrap_or_default(),
         secrets: spec.secrets.into_iter().map(secret).collect(),
         stop_grace: spec.stop_grace,
+        health: health::draft(spec.health),
         ..Draft::default()
     };
     match spec.workload {

@@ -21,6 +21,7 @@ pub mod contract;
 pub mod draft;
 mod endpoint;
 pub mod failure;
+mod health;
 pub mod held;
 mod leaf;
 pub mod packed;

@@ -77,6 +77,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         fence_available: facts.fence,
         can_pause: facts.pauses,
         can_signal: facts.signals,
+        checks_health: facts.checks_health,
         term: registration.term.0,
     }
 }
@@ -146,6 +147,7 @@ fn ours(
         labels,
         fence: request.fence_available,
         pauses: request.can_pause,
+        checks_health: request.checks_health,
         signals: request.can_signal,
         missing,
     };

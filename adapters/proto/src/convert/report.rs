@@ -14,7 +14,7 @@ use persys_model::volume::order_id;
 
 use super::at::{At, reading};
 use super::leaf::{name, word};
-use super::{failure, time};
+use super::{failure, health, time};
 use crate::agent::v1 as agent;
 use crate::control::v1 as wire;
 
@@ -38,6 +38,8 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
         standstill: standstill_of(&report.state).to_owned(),
         running_revision_id: report.runs.as_ref().map(ToString::to_string).unwrap_or_default(),
+        health: health::word(report.health.as_ref()),
+        health_detail: report.health.as_ref().map(|one| one.detail.to_string()).unwrap_or_default(),
     }
 }
 
@@ -60,6 +62,7 @@ pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report>
         trouble: trouble?.map(|reason| Failure::new(reason, &report.trouble)),
         // What is no revision says nothing of what runs.
         runs: RevisionId::new(&report.running_revision_id).ok(),
+        health: health::read(&report.health, &report.health_detail),
     })
 }
 

@@ -23,6 +23,7 @@ use persys_model::spec::{
 
 use super::at::{At, reading};
 use super::draft::draft;
+use super::health;
 use super::leaf::{or_empty, revealed, signed, small, texts, words};
 use crate::control::v1 as wire;
 use crate::control::v1::workload_spec::Workload;
@@ -51,6 +52,7 @@ pub fn to_wire(spec: &Spec) -> wire::WorkloadSpec {
             Kind::Container(_) | Kind::Vm(_) => spec.secrets.iter().map(secret).collect(),
         },
         stop_grace: spec.stop_grace_ms.map(grace).unwrap_or_default(),
+        health: health::to_wire(&spec.health),
     }
 }
 

@@ -165,6 +165,7 @@ fn control_apply_request() {
         metadata: map(&[("k", "v")]),
         secrets: Vec::new(),
         stop_grace: String::new(),
+        health: None,
         placement: Some(control::PlacementRules {
             constraints: vec![control::Constraint {
                 key: "zone".into(),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use persys_model::spec::draft::{
-    BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft, DiskDraft, Draft,
-    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, SecretDraft,
-    TolerationDraft, VmDraft, VolumeDraft,
+    BindDraft, CheckDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft,
+    DiskDraft, Draft, Fetched, HealthDraft, HttpDraft, LimitsDraft, NetworkDraft, PlacementDraft,
+    PortDraft, ResourcesDraft, SecretDraft, TcpDraft, TolerationDraft, VmDraft, VolumeDraft,
 };
 
 use crate::random::Random;
@@ -35,7 +35,28 @@ pub(crate) fn draft(r: &mut Random) -> Draft {
         placement: placement(r),
         secrets: if kind == 1 { Vec::new() } else { secrets(r, kind) },
         stop_grace: r.word(&["", "0s", "30s", "1m30s", "2h"]),
+        health: health(r, kind),
     }
+}
+
+fn health(r: &mut Random, kind: usize) -> HealthDraft {
+    if kind == 1 || r.one_in(2) {
+        return HealthDraft::default();
+    }
+    let mut check = CheckDraft {
+        interval: r.word(&["", "1500ms", "1m"]),
+        timeout: r.word(&["", "1s"]),
+        start_period: r.word(&["", "0s", "2h"]),
+        retries: r.pick(&[0, 1, 1000]),
+        ..CheckDraft::default()
+    };
+    match r.below(4) {
+        0 => check.http = Some(HttpDraft { port: 65_535, path: r.word(&["", "/up?x=1"]) }),
+        1 => check.tcp = Some(TcpDraft { port: 1 }),
+        2 if kind == 0 => check.exec = vec!["test".into(), "-f".into(), "/a b".into()],
+        _ => check = CheckDraft { disable: true, ..CheckDraft::default() },
+    }
+    HealthDraft { ready: Some(check) }
 }
 
 fn secrets(r: &mut Random, kind: usize) -> Vec<SecretDraft> {

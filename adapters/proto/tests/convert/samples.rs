@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::health::Health;
 use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Registration, Usage};
@@ -45,6 +46,12 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         progress: r.next(),
         trouble: r.one_in(2).then(|| failure(r)),
         runs: r.one_in(2).then(|| RevisionId::fixed("r-before")),
+        health: match r.below(4) {
+            0 => None,
+            1 => Some(Health::starting()),
+            2 => Some(Health::healthy()),
+            _ => Some(Health::unhealthy("GET /: status 503")),
+        },
     }
 }
 
@@ -99,6 +106,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         labels: [(Arc::from("zone"), Arc::from("é b"))].into(),
         fence: r.one_in(2),
         pauses: r.one_in(2),
+        checks_health: r.one_in(2),
         signals: r.one_in(2),
         missing: WorkloadType::ALL
             .into_iter()

@@ -144,6 +144,7 @@ fn assignment(phase: Phase) -> Assignment {
         former: BTreeMap::new(),
         data_on: None,
         update: None,
+        health: None,
     }
 }
 
@@ -237,6 +238,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         progress: 0,
         trouble: None,
         runs: None,
+        health: None,
     };
     let status = |phase, epoch| {
         let assignment = Assignment { place: Some(place.clone()), ..assignment(phase) };

@@ -249,6 +249,7 @@ mod tests {
                 number: String::new(),
             },
             state: Existing::Running,
+            health: None,
         };
         let order = |names: &[&str]| -> Vec<Vec<String>> {
             let pieces: Vec<_> = names.iter().map(|name| piece(name)).collect();

@@ -30,9 +30,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_compose::{Document, Verdict};
 use persys_model::id::WorkloadId;
+use persys_model::spec::health::Check;
 use persys_model::spec::{ComposeSpec, Kind, Spec};
 use persys_model::volume::VolumeKey;
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen};
 
 use crate::docker::Docker;
 use crate::error::Error;
@@ -122,6 +123,17 @@ impl Runtime for Compose {
     async fn start(&self, start: &Start) -> Result<(), Error> {
         let _turn = self.turns.take(&start.workload).await;
         self.bring_up(start).await
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        // Whoever cannot be asked now is asked with the next list.
+        let pieces = self.pieces(Some(&start.workload)).await.ok()?;
+        observe::health(&pieces)
+    }
+
+    async fn probe(&self, _workload: &WorkloadId, _check: &Check) -> ProbeOutcome {
+        // A spec that asks for it is refused when it is checked: the services have checks of their own.
+        ProbeOutcome::Unknown
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

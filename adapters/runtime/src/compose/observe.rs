@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bollard::models::{ContainerInspectResponse, ContainerSummary};
+use persys_model::health::HealthState;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::token::Epoch;
-use persys_node::input::{Existing, Seen, ServiceEnds};
+use persys_node::input::{Existing, ImageHealth, Seen, ServiceEnds};
 
 use crate::docker::identity;
 use crate::docker::observe::{addresses, existing, moment, published, summary_existing};
@@ -41,6 +42,8 @@ pub(super) struct Piece {
     pub(super) id: String,
     pub(super) mark: Mark,
     pub(super) state: Existing,
+    /// Verdict of its checks; `None` where it has none.
+    pub(super) health: Option<ImageHealth>,
 }
 
 impl Compose {
@@ -55,10 +58,11 @@ impl Compose {
         for summary in self.docker.summaries(labels, true).await? {
             let Some(mark) = self.mark_of(&summary) else { continue };
             let Some(id) = summary.id.clone() else { continue };
+            let health = self.docker.listed_health(&summary).await?;
             if let Some(state) = summary_existing(&summary) {
-                pieces.push(Piece { id, mark, state });
+                pieces.push(Piece { id, mark, state, health });
             } else if let Some(state) = self.state_of(&id).await? {
-                pieces.push(Piece { id, mark, state });
+                pieces.push(Piece { id, mark, state, health });
             }
         }
         if of.is_none() {
@@ -142,6 +146,7 @@ fn add_piece(
         id: piece.id.clone(),
         state: piece.state.clone(),
         one_shot: shape.is_some_and(|shape| shape.one_shot),
+        health: piece.running_health().cloned(),
     });
     let Some(raw) = raw else { return };
     let state = raw.state.unwrap_or_default();
@@ -163,6 +168,28 @@ fn seen(workload: WorkloadId, record: &Record, pieces: &[Piece]) -> Seen {
         revision: revision.unwrap_or_else(|| RevisionId::fixed(NO_REVISION)),
         state: judge(record, pieces).0,
         services: ends(record, pieces),
+        health: health(pieces),
+    }
+}
+
+/// A stack is as healthy as its worst service; services without a check do not count.
+pub(super) fn health(pieces: &[Piece]) -> Option<ImageHealth> {
+    let verdicts = || pieces.iter().filter_map(|piece| Some((piece, piece.running_health()?)));
+    let worst = [HealthState::Unhealthy, HealthState::Starting, HealthState::Healthy];
+    let state =
+        worst.into_iter().find(|state| verdicts().any(|(_, health)| health.state == *state))?;
+    let of_it: Vec<_> = verdicts().filter(|(_, health)| health.state == state).collect();
+    let mut names: Vec<&str> = of_it.iter().map(|(piece, _)| piece.mark.service.as_str()).collect();
+    names.dedup();
+    let detail = of_it.first().map(|(_, health)| Arc::clone(&health.detail)).unwrap_or_default();
+    let blamed = if state == HealthState::Unhealthy { names.join(", ") } else { String::new() };
+    Some(ImageHealth { state, blamed: Arc::from(blamed), detail })
+}
+
+impl Piece {
+    /// Its verdict, while it runs.
+    fn running_health(&self) -> Option<&ImageHealth> {
+        self.health.as_ref().filter(|_| self.state == Existing::Running)
     }
 }
 
@@ -301,7 +328,7 @@ mod tests {
             service: service.to_owned(),
             number: String::new(),
         };
-        Piece { id: format!("id-{service}"), mark, state }
+        Piece { id: format!("id-{service}"), mark, state, health: None }
     }
 
     #[test]

@@ -157,6 +157,7 @@ mod tests {
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
             stop_grace_ms: None,
+            health: persys_model::spec::health::HealthChecks::default(),
         };
         Start {
             workload: WorkloadId::fixed("web"),

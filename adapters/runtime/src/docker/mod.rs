@@ -6,7 +6,7 @@
 //! - [`lifecycle`]: start, stop, remove.
 //! - [`earlier`]: containers of an earlier installation; [`adopted`] remembers those taken over.
 //! - [`pull`]: fetching images; [`image`] reads their names, [`logins`] credentials.
-//! - [`observe`]: inspect, list, health.
+//! - [`observe`]: inspect, list, health; [`health`]: the checks that Docker runs.
 //! - [`cgroup`]: what a container uses, from the kernel; [`layers`]: what it writes into its own layer.
 //! - [`exclusive`]: what a watchdog must know.
 //! - [`streams`]: logs, exec, usage, evidence; [`wakeups`]: events.
@@ -36,22 +36,26 @@ mod adopted;
 mod cgroup;
 mod earlier;
 mod exclusive;
+mod health;
 mod holder;
 mod layers;
 mod lifecycle;
 mod logins;
 mod shape;
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use persys_model::id::WorkloadId;
+use persys_model::spec::health::Check;
 use persys_model::spec::{ContainerSpec, Kind, Spec};
-use persys_node::input::{Existing, Observation, Seen};
+use persys_node::input::{Existing, ImageHealth, Observation, ProbeOutcome, Seen};
 
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::probe;
 use crate::runtime::{Health, Owner, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use settings::Settings;
@@ -69,6 +73,8 @@ pub struct Docker {
     client: Arc<OnceLock<bollard::Docker>>,
     quota: Arc<layers::Quota>,
     probes: Arc<stuck::Probes>,
+    /// Images that were looked at last, and whether each has a check of its own.
+    checked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl Docker {
@@ -78,8 +84,8 @@ impl Docker {
     pub fn new(owner: Owner, settings: Settings, clock: Clock) -> Self {
         let adopted = adopted::AdoptedTable::open(settings.adopted.clone());
         let (settings, client) = (Arc::new(settings), Arc::default());
-        let (quota, probes) = (Arc::default(), Arc::default());
-        Self { owner, settings, clock, adopted, client, quota, probes }
+        let (quota, probes, checked) = (Arc::default(), Arc::default(), Arc::default());
+        Self { owner, settings, clock, adopted, client, quota, probes, checked }
     }
 
     /// Where the daemon is.
@@ -116,6 +122,15 @@ impl Runtime for Docker {
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
         self.make_and_start(start, container_of(&start.spec)?).await
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        let container = container_of(&start.spec).ok()?;
+        self.first_verdict(start, &container.image).await
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        probe::ask(self.look_at(workload).await, check).await
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use persys_model::id::WorkloadId;
 use persys_model::spec::{HostPort, Protocol};
-use persys_node::input::{Existing, Seen, ServiceEnds};
+use persys_node::input::{Existing, ImageHealth, Seen, ServiceEnds};
 
 use crate::error::Error;
 use crate::found::Found;
@@ -19,6 +19,7 @@ use crate::runtime::{Health, Published, Thing};
 
 use super::Docker;
 use super::call::{self, Reply};
+use super::health;
 use super::identity::{self, Mark};
 
 /// One of our containers.
@@ -98,8 +99,9 @@ impl Docker {
             let Some(mark) = self.mark_of(&summary) else { continue };
             if let Some(existing) = summary_existing(&summary) {
                 running.extend(summary.id.clone().filter(|_| existing == Existing::Running));
+                let health = self.listed_health(&summary).await?;
                 ids.insert(mark.workload.clone(), summary.id);
-                all.push(seen(mark, existing));
+                all.push(seen(mark, existing, health));
             } else if let Some(ours) = self.ours(&mark.workload).await? {
                 // Only a container that is about to go, or a Docker with other words, needs this.
                 all.push(ours.seen);
@@ -183,18 +185,21 @@ fn ours_of(mark: Mark, raw: ContainerInspectResponse) -> Result<Ours, Error> {
     let state = raw.state.as_ref().ok_or_else(|| unreadable("no state"))?;
     let existing = existing(state).ok_or_else(|| unreadable("a state we do not know"))?;
     let id = raw.id.clone().ok_or_else(|| unreadable("no id"))?;
-    Ok(Ours { id, seen: seen(mark, existing), raw })
+    let health = health::inspected(&raw);
+    Ok(Ours { id, seen: seen(mark, existing, health), raw })
 }
 
 fn bare_name(raw: &ContainerInspectResponse) -> Option<&str> {
     raw.name.as_deref().map(|name| name.trim_start_matches('/'))
 }
 
-fn seen(mark: Mark, state: Existing) -> Seen {
+/// What does not run has no health.
+fn seen(mark: Mark, state: Existing, health: Option<ImageHealth>) -> Seen {
     Seen {
         workload: mark.workload,
         epoch: mark.epoch,
         revision: mark.revision,
+        health: health.filter(|_| state == Existing::Running),
         state,
         services: ServiceEnds::default(),
     }

@@ -45,7 +45,10 @@ impl Docker {
         let name = with_tag(image);
         let call = client.inspect_image(&name);
         match call::ask("prepare", self.settings.deadlines.ask, call).await? {
-            Reply::Yes(_) => Ok(true),
+            Reply::Yes(found) => {
+                self.note_image(&name, &found);
+                Ok(true)
+            }
             Reply::No(_) => Ok(false),
         }
     }

@@ -17,8 +17,8 @@ use persys_model::spec::{ContainerSpec, Protocol};
 use crate::error::Error;
 use crate::runtime::{Owner, Start};
 
-use super::identity;
 use super::settings::Settings;
+use super::{health, identity};
 
 /// The stretch of time a CPU quota is counted over, in microseconds.
 const CPU_PERIOD_US: i64 = 100_000;
@@ -48,6 +48,7 @@ pub(super) fn body(
         labels: Some(identity::labels_for(owner, start, users)),
         exposed_ports: Some(container.ports.iter().copied().map(port_key).collect()),
         stop_timeout: start.spec.stop_grace_ms.map(seconds),
+        healthcheck: health::config(&start.spec),
         host_config: Some(host_config(settings, start, container)?),
         ..ContainerCreateBody::default()
     })
@@ -209,6 +210,7 @@ mod tests {
                 metadata: BTreeMap::new(),
                 secrets: Vec::new(),
                 stop_grace_ms: None,
+                health: persys_model::spec::health::HealthChecks::default(),
             }),
             volumes: BTreeMap::new(),
             secrets: Arc::default(),

@@ -24,8 +24,8 @@ use crate::inside::{Wakeup, Wakeups};
 use super::{Docker, call, identity};
 
 /// What can change how a container is.
-const EVENTS: [&str; 8] =
-    ["create", "start", "die", "oom", "pause", "unpause", "destroy", "rename"];
+const EVENTS: [&str; 9] =
+    ["create", "start", "die", "oom", "pause", "unpause", "destroy", "rename", "health_status"];
 /// Events after which lists are right at once.
 const SHOWN: [&str; 3] = ["create", "start", "destroy"];
 /// The first wait after a lost connection; each further one is twice as long.

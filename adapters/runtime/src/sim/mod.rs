@@ -1,8 +1,8 @@
 //! A runtime in memory: for tests, and for rehearsing a cluster without Docker.
 //!
 //! It keeps the same contract as the others. What an image does is said by its name ([`script`]):
-//! `fail:IMAGE_NOT_FOUND` fails with that reason, `exit:3` ends at once with that code, everything
-//! else runs until it is stopped. A command inside it repeats its arguments; `exit 3` ends with that
+//! `fail:IMAGE_NOT_FOUND` fails with that reason, `exit:3` ends at once with that code, `checked:1` has a
+//! health check, everything else runs until it is stopped. A command inside it repeats its arguments; `exit 3` ends with that
 //! code, and `cat` repeats what is typed.
 
 pub mod script;
@@ -14,9 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use persys_model::health::HealthState;
 use persys_model::id::WorkloadId;
+use persys_model::spec::health::Check;
 use persys_model::spec::{Kind, Spec};
-use persys_node::input::{Existing, Observation, Seen, ServiceEnds};
+use persys_node::input::{Existing, ImageHealth, Observation, ProbeOutcome, Seen, ServiceEnds};
 use tokio::sync::broadcast;
 
 use crate::clock::Clock;
@@ -66,6 +68,8 @@ struct State {
     held: BTreeMap<WorkloadId, String>,
     /// What workloads wrote into layers of their own.
     layers: BTreeMap<WorkloadId, u64>,
+    /// Workloads whose checks fail, and why.
+    ill: BTreeMap<WorkloadId, String>,
     /// Names taken by others, and by whom.
     foreign: BTreeMap<WorkloadId, String>,
 }
@@ -146,6 +150,26 @@ impl Sim {
         self.lock().layers.insert(workload.clone(), bytes);
     }
 
+    /// Lets the checks of a workload fail, for this reason, or pass again. Where its image has a check the
+    /// runtime tells the verdict; a check of the spec is answered so.
+    pub fn set_ill(&self, workload: &WorkloadId, why: Option<&str>) {
+        let mut state = self.lock();
+        match why {
+            Some(why) => state.ill.insert(workload.clone(), why.to_owned()),
+            None => state.ill.remove(workload),
+        };
+        if let Some(made) = state.ours.get_mut(workload)
+            && let Some(health) = &mut made.seen.health
+        {
+            *health = match why {
+                Some(why) => ImageHealth::of_one(HealthState::Unhealthy, why),
+                None => ImageHealth::of_one(HealthState::Healthy, ""),
+            };
+        }
+        drop(state);
+        self.hint(Wakeup::Workload(workload.clone()));
+    }
+
     /// Makes it fail to stop or remove a workload, for this reason, or lets it go again.
     pub fn hold(&self, workload: &WorkloadId, why: Option<&str>) {
         let mut state = self.lock();
@@ -221,6 +245,7 @@ impl Sim {
                 revision: start.revision.clone(),
                 state: Existing::Created,
                 services: ServiceEnds::default(),
+                health: None,
             },
             spec: Arc::clone(&start.spec),
             id: state.count,
@@ -259,8 +284,10 @@ impl Sim {
         made.print(format!("{} in revision {} is simulated", start.workload, start.revision));
         made.seen.state = match script {
             Script::Exit(code) => Existing::Exited { code },
-            Script::Fail(_) | Script::Run => Existing::Running,
+            Script::Fail(_) | Script::Run | Script::Checked => Existing::Running,
         };
+        let checked = script == Script::Checked && !start.spec.health.silences_runtime();
+        made.seen.health = checked.then(|| ImageHealth::of_one(HealthState::Starting, ""));
         Ok(())
     }
 }
@@ -343,6 +370,22 @@ impl Runtime for Sim {
         self.set_going(start, script)?;
         self.hint(Wakeup::Workload(start.workload.clone()));
         Ok(())
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        let state = self.lock();
+        state.ours.get(&start.workload).and_then(|made| made.seen.health.clone())
+    }
+
+    async fn probe(&self, workload: &WorkloadId, _check: &Check) -> ProbeOutcome {
+        let Ok(state) = self.answering() else { return ProbeOutcome::Unknown };
+        match state.ours.get(workload) {
+            Some(made) if made.seen.state == Existing::Running => match state.ill.get(workload) {
+                Some(why) => ProbeOutcome::Failed(Arc::from(why.as_str())),
+                None => ProbeOutcome::Passed,
+            },
+            Some(_) | None => ProbeOutcome::Unknown,
+        }
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

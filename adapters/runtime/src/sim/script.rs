@@ -14,6 +14,8 @@ pub enum Script {
     Exit(i32),
     /// Fails with this reason.
     Fail(FailureReason),
+    /// Runs until it is stopped, and has a health check of its own.
+    Checked,
 }
 
 impl Script {
@@ -32,6 +34,7 @@ impl Script {
 
     fn of_image(image: &str) -> Self {
         match image.split_once(':') {
+            Some(("checked", _)) => Self::Checked,
             Some(("exit", code)) => code.parse().map_or(Self::Run, Self::Exit),
             Some(("fail", code)) => FailureReason::ALL
                 .into_iter()
@@ -47,7 +50,7 @@ impl Script {
             Self::Fail(FailureReason::ImageNotFound | FailureReason::ImagePullFailed) => {
                 self.error(spec)
             }
-            Self::Fail(_) | Self::Exit(_) | Self::Run => None,
+            Self::Fail(_) | Self::Exit(_) | Self::Run | Self::Checked => None,
         }
     }
 
@@ -88,6 +91,7 @@ mod tests {
     #[test]
     fn the_name_says_what_happens() {
         assert_eq!(Script::of_image("exit:3"), Script::Exit(3));
+        assert_eq!(Script::of_image("checked:1"), Script::Checked);
         assert_eq!(
             Script::of_image("fail:IMAGE_NOT_FOUND"),
             Script::Fail(FailureReason::ImageNotFound)

@@ -200,6 +200,7 @@ mod tests {
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
             stop_grace_ms: Some(90_000),
+            health: persys_model::spec::health::HealthChecks::default(),
         };
         Start {
             workload: WorkloadId::fixed("web"),

@@ -8,7 +8,7 @@
 //!   ours; [`image`], [`qemu_img`]: what a disk says about itself.
 //! - `plan`: all that a machine needs, from libvirt and from the parts above; `lifecycle`: start,
 //!   stop, remove; `turns`: one verb at a time.
-//! - `observe`: inspect, list, health; `boot`: signs that a boot failed; `record`: what libvirt does not keep.
+//! - `observe`: inspect, list, health; `guest`: the agent in a guest; `boot`: signs that a boot failed; `record`: what libvirt does not keep.
 //! - `inside`: `console`, usage, evidence; `wakeups`: events.
 //! - `call`: what an answer of libvirt means.
 //!
@@ -33,6 +33,7 @@ pub mod xml;
 mod boot;
 mod call;
 mod console;
+mod guest;
 mod inside;
 mod lifecycle;
 mod observe;
@@ -48,12 +49,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use persys_libvirt::Client;
 use persys_model::id::WorkloadId;
+use persys_model::spec::health::Check;
 use persys_model::spec::{Kind, Spec, VmSpec};
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen};
 use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::probe;
 use crate::runtime::{Health, Owner, Progress, Refresh, Runtime, Start, Thing, observation};
 
 use disks::Disks;
@@ -71,6 +74,7 @@ pub struct Machines {
     host: Arc<OnceCell<plan::Found>>,
     turns: Arc<turns::Turns>,
     sampled: Arc<inside::Sampled>,
+    guests: guest::Guests,
 }
 
 impl Machines {
@@ -86,6 +90,7 @@ impl Machines {
             host: Arc::default(),
             turns: Arc::default(),
             sampled: Arc::default(),
+            guests: guest::Guests::default(),
         }
     }
 
@@ -119,6 +124,15 @@ impl Runtime for Machines {
 
     async fn start(&self, start: &Start) -> Result<(), Error> {
         self.make_and_start(start, machine_of(&start.spec)?).await
+    }
+
+    async fn fresh_health(&self, _start: &Start) -> Option<ImageHealth> {
+        // The agent in a guest, if there is one, is heard of when it has booted.
+        None
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        probe::ask(self.look_at(workload).await, check).await
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

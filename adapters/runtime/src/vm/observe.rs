@@ -48,6 +48,7 @@ impl Ours {
             revision: self.mark.revision.clone(),
             state: existing(self.state, &self.record),
             services: ServiceEnds::default(),
+            health: None,
         }
     }
 
@@ -188,7 +189,17 @@ impl Machines {
     }
 
     pub(super) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
-        Ok(self.all().await?.iter().map(Ours::seen).collect())
+        let all = self.all().await?;
+        self.guests.keep(&all);
+        let session = self.session().await?;
+        let looks = all.into_iter().map(|ours| self.checked(&session, ours));
+        Ok(stream::iter(looks).buffered(AT_A_TIME).collect().await)
+    }
+
+    /// One machine with the verdict of the agent in its guest.
+    async fn checked(&self, session: &Session, ours: Ours) -> Seen {
+        let health = self.guests.ping(session, &ours).await;
+        Seen { health, ..ours.seen() }
     }
 
     /// What a watchdog must know.

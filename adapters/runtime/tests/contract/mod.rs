@@ -76,6 +76,7 @@ pub(crate) fn spec(kind: impl Into<Kind>) -> Arc<Spec> {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     })
 }
 

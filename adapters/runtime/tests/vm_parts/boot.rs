@@ -37,6 +37,7 @@ fn start(place: &Place, vm: &VmSpec) -> Start {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     };
     Start {
         workload: WorkloadId::new(&place.name).unwrap(),

@@ -132,6 +132,7 @@ pub(crate) fn order(workload: &str, revision: &str, vm: VmSpec) -> Start {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     };
     Start {
         workload: WorkloadId::new(workload).unwrap(),

@@ -7,6 +7,7 @@ use persys_model::assignment::{
     Assignment, FormerCopy, Place, Reason, ReasonCode, Update, UpdateFailure, Version,
 };
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::health::{Health, HealthRecord, HealthState};
 use persys_model::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use persys_model::phase::Phase;
 use persys_model::time::WallMillis;
@@ -35,6 +36,8 @@ pub(crate) struct AssignmentShape {
     data_on: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     update: Option<UpdateShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    health: Option<HealthShape>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,11 +130,23 @@ struct UpdateFailureShape {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct HealthShape {
+    state: HealthStateShape,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    detail: Arc<str>,
+    since_ms: u64,
+    epoch: u64,
+    #[serde(default)]
+    restarts: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct FormerShape {
     epoch: u64,
     reserved: ResourcesShape,
 }
 
+mirror!(HealthStateShape of HealthState { Starting, Healthy, Unhealthy });
 mirror!(PhaseShape of Phase {
     Pending, Starting, Running, Paused, Unresponsive, Restarting, Stopping, Stopped, Completed, Backoff, Failed, Deleting,
 });
@@ -149,7 +164,7 @@ impl Record for Assignment {
     type Shape = AssignmentShape;
 
     fn shape(&self) -> AssignmentShape {
-        let Self { workload, phase, reason, place, former, data_on, update } = self;
+        let Self { workload, phase, reason, place, former, data_on, update, health } = self;
         let former = former.iter().map(|(node, copy)| (Arc::from(node.as_str()), copy.into()));
         AssignmentShape {
             v: VERSION,
@@ -161,6 +176,7 @@ impl Record for Assignment {
             former: former.collect(),
             data_on: data_on.as_ref().map(|node| Arc::from(node.as_str())),
             update: update.as_ref().map(UpdateShape::from),
+            health: health.as_deref().map(HealthShape::from),
         }
     }
 
@@ -183,6 +199,7 @@ impl Record for Assignment {
             former,
             data_on: shape.data_on.map(|node| name("data_on", &node, NodeId::new)).transpose()?,
             update: shape.update.map(UpdateShape::read).transpose()?,
+            health: shape.health.map(|health| Box::new(health.into())),
         })
     }
 
@@ -253,6 +270,25 @@ impl From<FailureShape> for Failure {
     fn from(FailureShape { reason, message, program_ended }: FailureShape) -> Self {
         let stage = if program_ended { FailureStage::Run } else { FailureStage::Start };
         Self { reason: reason.into(), stage, message }
+    }
+}
+
+impl From<&HealthRecord> for HealthShape {
+    fn from(HealthRecord { health, since, epoch, restarts }: &HealthRecord) -> Self {
+        Self {
+            state: health.state.into(),
+            detail: Arc::clone(&health.detail),
+            since_ms: since.0,
+            epoch: epoch.0,
+            restarts: *restarts,
+        }
+    }
+}
+
+impl From<HealthShape> for HealthRecord {
+    fn from(HealthShape { state, detail, since_ms, epoch, restarts }: HealthShape) -> Self {
+        let health = Health { state: state.into(), detail };
+        Self { health, since: WallMillis(since_ms), epoch: Epoch(epoch), restarts }
     }
 }
 

@@ -12,7 +12,7 @@ use persys_model::token::{Epoch, EventSeq};
 use persys_model::volume::VolumeKey;
 use serde::{Deserialize, Serialize};
 
-use super::assignment::{CodeShape, PhaseShape};
+use super::assignment::{CodeShape, HealthStateShape, PhaseShape};
 use super::drift::DriftKindShape;
 use super::node::ConditionShape;
 use super::spec::volume::DriverShape;
@@ -76,6 +76,12 @@ enum HappeningShape {
     SecretChanged {
         id: Arc<str>,
         node: Arc<str>,
+        message: Arc<str>,
+    },
+    Health {
+        id: Arc<str>,
+        node: Arc<str>,
+        to: HealthStateShape,
         message: Arc<str>,
     },
     NodeChanged {
@@ -258,6 +264,12 @@ impl From<&Happening> for HappeningShape {
                 node: text(node.as_str()),
                 message: Arc::clone(message),
             },
+            Happening::Health { id, node, to, message } => Self::Health {
+                id: text(id.as_str()),
+                node: text(node.as_str()),
+                to: (*to).into(),
+                message: Arc::clone(message),
+            },
             Happening::NodeChanged { id, what } => {
                 Self::NodeChanged { id: text(id.as_str()), what: (*what).into() }
             }
@@ -335,6 +347,12 @@ impl HappeningShape {
             Self::SecretChanged { id, node, message } => {
                 Happening::SecretChanged { id: workload_id(&id)?, node: node_id(&node)?, message }
             }
+            Self::Health { id, node, to, message } => Happening::Health {
+                id: workload_id(&id)?,
+                node: node_id(&node)?,
+                to: to.into(),
+                message,
+            },
             Self::NodeChanged { id, what } => {
                 Happening::NodeChanged { id: node_id(&id)?, what: what.into() }
             }

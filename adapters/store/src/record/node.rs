@@ -47,6 +47,8 @@ pub(crate) struct NodeShape {
     #[serde(default, skip_serializing_if = "is_false")]
     pauses: bool,
     #[serde(default, skip_serializing_if = "is_false")]
+    checks_health: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
     signals: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingShape>,
@@ -95,6 +97,7 @@ impl Record for Node {
             labels: agent_labels,
             fence,
             pauses,
+            checks_health,
             signals,
             missing,
         } = facts;
@@ -119,6 +122,7 @@ impl Record for Node {
             drain: drain.clone(),
             fence: *fence,
             pauses: *pauses,
+            checks_health: *checks_health,
             signals: *signals,
             missing: missing
                 .iter()
@@ -147,6 +151,7 @@ impl Record for Node {
             labels: shape.agent_labels,
             fence: shape.fence,
             pauses: shape.pauses,
+            checks_health: shape.checks_health,
             signals: shape.signals,
             missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };

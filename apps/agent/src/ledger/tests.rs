@@ -36,6 +36,7 @@ fn intent(epoch: u64, goal: Goal) -> Intent {
         metadata: [(Arc::from("team"), Arc::from("a"))].into(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     };
     Intent {
         epoch: Epoch(epoch),

@@ -17,7 +17,7 @@ use persys_model::failure::FailureReason;
 use persys_model::inventory::{Held, State};
 use persys_model::spec::WorkloadType;
 use persys_node::agent::{Agent, Collected};
-use persys_node::input::{Input, Observation, Outcome};
+use persys_node::input::{Input, Observation, Outcome, ProbeOutcome};
 use persys_proto::convert::report::word_of;
 
 use crate::history::History;
@@ -195,6 +195,15 @@ impl Metrics {
         }
     }
 
+    /// A health check was run.
+    pub(crate) fn probed(&self, outcome: &ProbeOutcome, took: Duration) {
+        let outcome = match outcome {
+            ProbeOutcome::Passed => "completed",
+            ProbeOutcome::Failed(_) | ProbeOutcome::Unknown => "failed",
+        };
+        self.work.operations.took(["probe", outcome], took);
+    }
+
     /// The runtimes were asked what there is.
     pub(crate) fn observed(&self, seen: &Observation, took: Duration) {
         let outcome = match seen {
@@ -331,7 +340,7 @@ impl Work {
         let removes = operation == "remove";
         let task = if removes { "delete_workload" } else { "apply_workload" };
         let status = match outcome {
-            Outcome::Done => "completed",
+            Outcome::Done | Outcome::Started(_) => "completed",
             Outcome::Failed(_) | Outcome::Kept(..) | Outcome::Unknown => "failed",
         };
         if removes { &self.delete } else { &self.apply }.observe(took.as_secs_f64());
@@ -339,7 +348,7 @@ impl Work {
         self.executions.inc([task, status]);
         self.latency.took([task, status], took);
         let code = match outcome {
-            Outcome::Done => {
+            Outcome::Done | Outcome::Started(_) => {
                 match operation {
                     "start" => drop(self.created.inc()),
                     "remove" => drop(self.deleted.inc()),

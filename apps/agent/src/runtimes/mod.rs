@@ -14,8 +14,9 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use persys_model::id::WorkloadId;
+use persys_model::spec::health::Check;
 use persys_model::spec::{Spec, WorkloadType};
-use persys_node::input::{Observation, Seen};
+use persys_node::input::{ImageHealth, Observation, ProbeOutcome, Seen};
 use persys_runtime::compose::Compose;
 use persys_runtime::docker::Docker;
 use persys_runtime::inside::{
@@ -358,6 +359,21 @@ impl Runtime for Runtimes {
         let part = self.part_of(&start.spec)?;
         part.memory.begins(&start.workload);
         part.runtime.start(start).await
+    }
+
+    async fn fresh_health(&self, start: &Start) -> Option<ImageHealth> {
+        self.part_of(&start.spec).ok()?.runtime.fresh_health(start).await
+    }
+
+    async fn probe(&self, workload: &WorkloadId, check: &Check) -> ProbeOutcome {
+        for part in &self.parts {
+            match part.about(workload, part.runtime.inspect(workload).await) {
+                Ok(Some(_)) => return part.runtime.probe(workload, check).await,
+                Ok(None) => {}
+                Err(_) => return ProbeOutcome::Unknown,
+            }
+        }
+        ProbeOutcome::Unknown
     }
 
     async fn pause(&self, workload: &WorkloadId) -> Result<(), Error> {

@@ -18,6 +18,7 @@ fn start(name: &'static str, kind: Kind) -> Start {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     };
     Start {
         workload: WorkloadId::fixed(name),

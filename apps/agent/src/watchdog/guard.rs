@@ -256,6 +256,7 @@ mod tests {
                     metadata: BTreeMap::new(),
                     secrets: Vec::new(),
                     stop_grace_ms: None,
+                    health: persys_model::spec::health::HealthChecks::default(),
                 };
                 let start = Start {
                     workload: WorkloadId::new(name).unwrap(),

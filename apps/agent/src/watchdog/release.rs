@@ -68,6 +68,7 @@ mod tests {
                 metadata: BTreeMap::new(),
                 secrets: Vec::new(),
                 stop_grace_ms: None,
+                health: persys_model::spec::health::HealthChecks::default(),
             })
         });
         let intent = Intent {

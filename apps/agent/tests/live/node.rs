@@ -105,6 +105,7 @@ pub(crate) fn of_kind(kind: Kind, class: Class) -> Arc<Spec> {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     })
 }
 

@@ -21,6 +21,7 @@ fn order(epoch: u64) -> Order {
         metadata: [].into(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     });
     let revision = RevisionId::new(&format!("rev-{epoch}")).unwrap();
     Order::Apply(Apply { revision, run: true, pause: false, spec, secrets: Arc::default() })

@@ -90,6 +90,7 @@ impl Lives {
             | Happening::NodeTrouble { .. }
             | Happening::WorkloadDelayed { .. }
             | Happening::SecretChanged { .. }
+            | Happening::Health { .. }
             | Happening::NodeChanged { .. }
             | Happening::MassFailureBrake { .. }
             | Happening::Drift { .. }
@@ -148,6 +149,7 @@ fn kind(what: &Happening) -> &'static str {
         Happening::Workload { .. } => "workload",
         Happening::WorkloadDelayed { .. } => "workload_delayed",
         Happening::SecretChanged { .. } => "secret_changed",
+        Happening::Health { .. } => "health",
         Happening::NodeTrouble { .. } => "node_trouble",
         Happening::NodeRegistered { .. } => "node_registered",
         Happening::NodeCondition { .. } => "node_condition",

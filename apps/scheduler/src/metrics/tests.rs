@@ -36,6 +36,7 @@ fn node(nth: usize) -> Arc<Node> {
             labels: BTreeMap::new(),
             fence: true,
             pauses: true,
+            checks_health: true,
             signals: true,
             missing: BTreeMap::new(),
         },
@@ -88,6 +89,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
         }),
         former: BTreeMap::new(),
         update: None,
+        health: None,
         data_on: None,
     })
 }
@@ -103,6 +105,7 @@ fn cluster(nodes: usize, workloads: usize) -> World {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     });
     let workloads: Vec<_> = (0..workloads).map(|nth| workload(nth, &spec)).collect();
     let places = workloads.iter().zip(nodes.iter().cycle());

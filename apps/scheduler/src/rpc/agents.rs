@@ -297,6 +297,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             labels,
             fence: false,
             pauses: false,
+            checks_health: false,
             signals: false,
             missing: BTreeMap::new(),
         },

@@ -21,6 +21,7 @@ fn spec(namespace: &str, kind: impl Into<Kind>) -> Spec {
         metadata: BTreeMap::from([(Arc::from(NAMESPACE_KEY), Arc::from(namespace))]),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     }
 }
 

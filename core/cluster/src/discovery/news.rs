@@ -157,6 +157,7 @@ impl Touched {
             // enter or leave shadow some wait for their nodes, and have no event of their own yet.
             Happening::ModeChanged { .. } | Happening::Shadow { .. } => self.whole = true,
             Happening::MassFailureBrake { .. }
+            | Happening::Health { .. }
             | Happening::NodeTrouble { .. }
             | Happening::WorkloadDelayed { .. }
             | Happening::SecretChanged { .. }

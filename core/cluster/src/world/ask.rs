@@ -100,6 +100,7 @@ impl World {
                 former: BTreeMap::new(),
                 data_on,
                 update: None,
+                health: None,
             },
         );
         self.happen(Happening::Workload {

@@ -173,6 +173,7 @@ fn imagined(id: &WorkloadId, spec: &Arc<Spec>, slot: Option<&WorkloadSlot>) -> W
         former: BTreeMap::new(),
         data_on: spec.adopt_on(),
         update: None,
+        health: None,
     };
     let revision = slot.map(|slot| slot.workload.revision.clone());
     WorkloadSlot {

@@ -20,6 +20,7 @@ mod drift;
 mod drift_view;
 mod entries;
 mod foresee;
+mod health;
 mod history;
 mod journal;
 mod judge;

@@ -370,8 +370,16 @@ impl World {
             history: History::of_one(self.revision_origin(None)),
         };
         let (name, place, update, former) = (id.clone(), Some(place), None, BTreeMap::new());
-        let assignment =
-            Assignment { workload: name, phase, reason, place, former, data_on, update };
+        let assignment = Assignment {
+            workload: name,
+            phase,
+            reason,
+            place,
+            former,
+            data_on,
+            update,
+            health: None,
+        };
         let revision = Some(workload.revision.clone());
         let index = self.insert_workload(workload, assignment);
         self.account(index);

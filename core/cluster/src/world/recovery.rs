@@ -418,6 +418,7 @@ impl World {
             former,
             data_on,
             update: None,
+            health: None,
         };
         let at = self.insert_workload(workload, assignment);
         self.account(at);

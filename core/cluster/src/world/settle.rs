@@ -45,6 +45,11 @@ impl World {
 
     /// Settles one workload in the open unit.
     pub(super) fn settle(&mut self, at: WorkloadIndex) {
+        self.settle_phase(at);
+        self.follow_health(at);
+    }
+
+    fn settle_phase(&mut self, at: WorkloadIndex) {
         let mut tried = Tried::default();
         for _ in 0..MOST_ACTIONS {
             let Some(slot) = self.workloads.get_mut(at.0) else { return };

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::failure::FailureReason;
+use persys_model::health::HealthState;
 use persys_model::node::{Condition, total_gib};
 use persys_model::phase::Phase;
 use persys_model::resources::Compute;
@@ -33,6 +34,8 @@ pub struct Tally {
     pub phases: BTreeMap<Phase, u64>,
     /// Workloads by the state of their update, those that have one.
     pub updates: BTreeMap<UpdateState, u64>,
+    /// Workloads by their health, those that are checked.
+    pub health: BTreeMap<HealthState, u64>,
     /// Workloads by what should become of them.
     pub desired: BTreeMap<Desired, u64>,
     /// Workloads that are pending, by why.
@@ -107,6 +110,9 @@ impl Tally {
         let assignment = &slot.assignment;
         more(&mut self.phases, assignment.phase);
         more(&mut self.desired, slot.workload.desired);
+        if let Some(known) = &assignment.health {
+            more(&mut self.health, known.health.state);
+        }
         self.left_behind = self.left_behind.saturating_add(count(assignment.former.len()));
         let reason = &assignment.reason;
         match (assignment.phase, &reason.failure) {

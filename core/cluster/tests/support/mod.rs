@@ -63,6 +63,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        checks_health: true,
         signals: true,
         missing: BTreeMap::new(),
     }
@@ -81,6 +82,7 @@ pub fn container(cpu: u64, memory: u64) -> Spec {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     }
 }
 
@@ -475,6 +477,7 @@ impl Cluster {
                     progress: 0,
                     trouble: None,
                     runs,
+                    health: None,
                 };
                 agent.held.insert(
                     workload.clone(),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use super::compose::{ComposeSource, ComposeSpec};
 use super::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
+use super::health::{Check, HealthChecks, Probe, Ready};
 use super::secret::Secret;
 use super::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, Login, NicModel, VmDisk, VmNetwork, VmSpec,
@@ -113,7 +114,7 @@ impl Fold {
     }
 
     fn spec(&mut self, spec: &Spec) {
-        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms } = spec;
+        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms, health } = spec;
         match kind {
             Kind::Container(container) => {
                 self.tag(1);
@@ -148,6 +149,38 @@ impl Fold {
             self.flag(cpu);
             self.flag(memory);
         }
+        let HealthChecks { ready } = health;
+        if let Some(ready) = ready {
+            self.length(usize::MAX - 2);
+            self.ready(ready);
+        }
+    }
+
+    fn ready(&mut self, ready: &Ready) {
+        let check = match ready {
+            Ready::Disabled => return self.tag(0),
+            Ready::Check(check) => check,
+        };
+        let Check { probe, interval_ms, timeout_ms, start_period_ms, retries } = &**check;
+        match probe {
+            Probe::Http { port, path } => {
+                self.tag(1);
+                self.number(*port);
+                self.text(path);
+            }
+            Probe::Tcp { port } => {
+                self.tag(2);
+                self.number(*port);
+            }
+            Probe::Exec(words) => {
+                self.tag(3);
+                self.words(words);
+            }
+        }
+        self.number(*interval_ms);
+        self.number(*timeout_ms);
+        self.number(*start_period_ms);
+        self.number(*retries);
     }
 
     fn secret(&mut self, SecretUse { secret, seen }: &SecretUse) {

@@ -46,6 +46,52 @@ pub struct Draft {
     pub secrets: Vec<SecretDraft>,
     /// Time a copy has to end by itself, such as `30s`; empty means the usual.
     pub stop_grace: String,
+    /// Health checks.
+    pub health: HealthDraft,
+}
+
+/// `HealthChecks`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HealthDraft {
+    /// Whether it does its work.
+    pub ready: Option<CheckDraft>,
+}
+
+/// `HealthCheck`: exactly one of `http`, `tcp` and `exec`, or `disable`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckDraft {
+    /// A request.
+    pub http: Option<HttpDraft>,
+    /// A connection.
+    pub tcp: Option<TcpDraft>,
+    /// A command inside.
+    pub exec: Vec<String>,
+    /// Time between two checks, such as `5s`; empty means the usual.
+    pub interval: String,
+    /// Time a check may take.
+    pub timeout: String,
+    /// Time after a start in which failures do not count.
+    pub start_period: String,
+    /// Failures in a row that make it unhealthy; 0 means the usual.
+    pub retries: i32,
+    /// True to have no check, not even that of the image.
+    pub disable: bool,
+}
+
+/// `HttpCheck`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HttpDraft {
+    /// A port inside.
+    pub port: i32,
+    /// Path and query; empty means `/`.
+    pub path: String,
+}
+
+/// `TcpCheck`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpDraft {
+    /// A port inside.
+    pub port: i32,
 }
 
 /// `SecretUse`: names only, no values.

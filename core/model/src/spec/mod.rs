@@ -9,6 +9,7 @@ pub mod compose;
 pub mod container;
 pub mod draft;
 pub mod fill;
+pub mod health;
 pub mod secret;
 pub mod shadow;
 pub mod vm;
@@ -22,6 +23,7 @@ use crate::labels::{Constraint, Toleration};
 use crate::resources::Resources;
 use crate::secret::{SecretUse, Signal};
 
+use health::HealthChecks;
 use volume::{ManagedVolume, VolumeDriver};
 
 pub use compose::ComposeSpec;
@@ -44,6 +46,8 @@ pub struct Spec {
     /// Time in milliseconds a copy has to end by itself when it is stopped or removed, if the user
     /// gave one. In a stack it counts for services that name none of their own.
     pub stop_grace_ms: Option<u64>,
+    /// Its health checks.
+    pub health: HealthChecks,
 }
 
 /// The key of the metadata that says in which namespace a workload is.

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod data;
+mod health;
 mod orders;
 mod partial;
 mod props;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order};
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::health::HealthState;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
@@ -18,8 +19,8 @@ use super::rig::{facts, id, in_place, spec};
 use crate::agent::Agent;
 use crate::effects::{Effects, Upward, Verb};
 use crate::input::{
-    Existing, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen, ServiceEnds, Used,
-    VerbId,
+    Existing, ImageHealth, Input, LedgerSeq, LookId, Observation, Outcome, RequestId, Seen,
+    ServiceEnds, Used, VerbId,
 };
 use crate::ledger::{Goal, Ledger, LedgerChange};
 use crate::settings::AgentSettings;
@@ -89,6 +90,14 @@ fn content(kind: u8) -> Arc<Spec> {
     }
 }
 
+fn verdict(number: u64) -> HealthState {
+    match number % 3 {
+        0 => HealthState::Starting,
+        1 => HealthState::Healthy,
+        _ => HealthState::Unhealthy,
+    }
+}
+
 fn things(list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
     let seen = list.into_iter().map(|(at, epoch, rev, state)| Seen {
         workload: workload(at),
@@ -102,6 +111,7 @@ fn things(list: Vec<(usize, u64, usize, u8)>) -> Vec<Seen> {
             _ => Existing::Exited { code: i32::from(rev == 0) },
         },
         services: ServiceEnds::default(),
+        health: (rev == 1).then(|| ImageHealth::of_one(verdict(epoch), "no")),
     });
     seen.collect()
 }

@@ -38,6 +38,7 @@ pub(super) fn facts() -> NodeFacts {
         labels: BTreeMap::new(),
         fence: true,
         pauses: true,
+        checks_health: true,
         signals: true,
         missing: BTreeMap::new(),
     }
@@ -56,6 +57,7 @@ pub(super) fn spec(restart: RestartPolicy, class: Class) -> Arc<Spec> {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     })
 }
 
@@ -121,6 +123,7 @@ pub(super) fn seen(epoch: u64, revision: &'static str, state: Existing) -> Seen 
         revision: RevisionId::fixed(revision),
         state,
         services: crate::input::ServiceEnds::default(),
+        health: None,
     }
 }
 

@@ -156,6 +156,7 @@ impl Cluster {
             metadata: BTreeMap::new(),
             secrets: Vec::new(),
             stop_grace_ms: None,
+            health: persys_model::spec::health::HealthChecks::default(),
         };
         let mut cluster = Self {
             world,
@@ -195,6 +196,7 @@ impl Cluster {
             labels: BTreeMap::new(),
             fence: true,
             pauses: true,
+            checks_health: true,
             signals: true,
             missing: BTreeMap::new(),
         };
@@ -256,6 +258,7 @@ impl Cluster {
             progress: 0,
             trouble: None,
             runs: None,
+            health: None,
         };
         let answer = Answer::Accepted;
         self.commit(Input::Answered { node, session, workload, epoch, answer, task: None });

@@ -129,6 +129,7 @@ impl One {
             labels: BTreeMap::new(),
             fence: false,
             pauses: true,
+            checks_health: true,
             signals: true,
             missing: BTreeMap::new(),
         };

@@ -286,6 +286,11 @@ impl Sim {
                 if let Some(thing) = thing.filter(|thing| thing.state != wanted) {
                     return Some(format!("is {phase:?}, in truth {:?}", thing.state));
                 }
+                if phase == Phase::Running
+                    && let Some(why) = self.wrong_health(assignment)
+                {
+                    return Some(why);
+                }
                 // The revision before runs on only where the wanted one cannot.
                 (is_update_failed(assignment) && is_sound(workload))
                     .then(|| "gave up an update that can be done".to_owned())

@@ -110,6 +110,9 @@ impl Sim {
         for run in effects.verbs {
             self.verb_given(node, life, run);
         }
+        for probing in effects.probes {
+            self.probe_begun(node, life, probing);
+        }
         for (request, answer) in effects.answers {
             self.agent_answers(node, request, answer);
         }
@@ -278,8 +281,9 @@ impl Sim {
         if hangs {
             self.cover.hit("runtime: observation late");
         }
-        let (observation, takes) = if host.runtime.answers(self.now) {
-            (host.runtime.observe(), self.timing.between(1, 40))
+        let answers = host.runtime.answers(self.now);
+        let (observation, takes) = if answers {
+            (self.observed(node), self.timing.between(1, 40))
         } else {
             self.cover.hit("runtime: observation unknown");
             (Observation::Unknown, 500)

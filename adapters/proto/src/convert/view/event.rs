@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::ReasonCode;
 use persys_model::event::{Event, Happening, NodeChange, NodePart};
+use persys_model::health::HealthState;
 use persys_model::id::{NamespaceName, NodeId, WorkloadId};
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
@@ -56,6 +57,12 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         Happening::SecretChanged { id, node, message } => {
             "SecretChanged".clone_into(&mut view.r#type);
             about(&mut view, Some(id), Some(node), message);
+        }
+        Happening::Health { id, node, to, message } => {
+            health_type(*to).clone_into(&mut view.r#type);
+            let text = if message.is_empty() { to.text() } else { message };
+            about(&mut view, Some(id), Some(node), text);
+            view.details = details([("health", to.word())]);
         }
         Happening::NodeChanged { id, what } => {
             let (kind, reason) = change(*what);
@@ -234,6 +241,15 @@ fn trouble(part: NodePart, why: Option<&str>) -> String {
         (NodePart::Orders, None) => "orders are delivered again".to_owned(),
         (NodePart::Runtime(kind), Some(why)) => format!("{} cannot be run: {why}", kind.word()),
         (NodePart::Runtime(kind), None) => format!("{} can be run again", kind.word()),
+    }
+}
+
+/// The type of an event about a verdict.
+fn health_type(to: HealthState) -> &'static str {
+    match to {
+        HealthState::Starting => "WorkloadHealthStarting",
+        HealthState::Healthy => "WorkloadHealthy",
+        HealthState::Unhealthy => "WorkloadUnhealthy",
     }
 }
 

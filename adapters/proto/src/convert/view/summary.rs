@@ -4,6 +4,7 @@
 //! what rests or has completed is in the total alone.
 
 use persys_cluster::world::{NodeView, WorkloadView};
+use persys_model::health::HealthState;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
 use persys_model::time::WallMillis;
@@ -33,6 +34,10 @@ pub fn to_wire<'a>(
         more(&mut summary.total_workloads);
         if view.shadow {
             more(&mut summary.shadow_workloads);
+        }
+        let health = view.assignment.health.as_ref().map(|known| known.health.state);
+        if health == Some(HealthState::Unhealthy) {
+            more(&mut summary.unhealthy_workloads);
         }
         match view.assignment.phase {
             _ if view.workload.desired == Desired::Deleted => more(&mut summary.deleted_workloads),

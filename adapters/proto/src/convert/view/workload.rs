@@ -22,6 +22,7 @@ pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wir
     let place = assignment.place.as_ref();
     let next_at = view.retry.and_then(|retry| retry.next_at).map(timestamp);
     let failure = assignment.reason.failure.as_ref();
+    let health = assignment.health.as_deref();
     wire::WorkloadView {
         workload_id: workload.id.to_string(),
         r#type: workload.spec.workload_type().word().to_owned(),
@@ -67,6 +68,9 @@ pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wir
             (_, number) if number != workload.history.number() => number,
             _ => 0,
         },
+        health: health.map(|one| one.health.state.word().to_owned()).unwrap_or_default(),
+        health_message: health.map(|one| one.health.detail.to_string()).unwrap_or_default(),
+        health_since: health.map(|one| timestamp(one.since)),
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }

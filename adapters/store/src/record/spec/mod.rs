@@ -4,6 +4,7 @@
 
 mod compose;
 mod container;
+mod health;
 mod placement;
 mod secret;
 mod vm;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::compose::ComposeShape;
 use self::container::ContainerShape;
+use self::health::HealthShape;
 use self::placement::PlacementShape;
 use self::secret::SecretShape;
 use self::vm::VmShape;
@@ -37,6 +39,8 @@ pub(crate) struct SpecShape {
     secrets: Vec<SecretShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stop_grace_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "HealthShape::is_empty")]
+    health: HealthShape,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -49,7 +53,7 @@ enum KindShape {
 
 impl From<&Spec> for SpecShape {
     fn from(spec: &Spec) -> Self {
-        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms } = spec;
+        let Spec { kind, resources, placement, metadata, secrets, stop_grace_ms, health } = spec;
         let kind = match kind {
             Kind::Container(container) => KindShape::Container(Box::new(container.into())),
             Kind::Compose(compose) => KindShape::Compose(Box::new(compose.into())),
@@ -62,6 +66,7 @@ impl From<&Spec> for SpecShape {
             metadata: metadata.clone(),
             secrets: secrets.iter().map(SecretShape::from).collect(),
             stop_grace_ms: *stop_grace_ms,
+            health: health.into(),
         }
     }
 }
@@ -81,6 +86,7 @@ impl SpecShape {
             metadata: self.metadata,
             secrets: secrets?,
             stop_grace_ms: self.stop_grace_ms,
+            health: self.health.into(),
         })
     }
 }

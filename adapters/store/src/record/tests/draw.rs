@@ -11,6 +11,7 @@ use persys_model::audit::{AuditHash, AuditHead};
 use persys_model::drift::{Drift, DriftKind};
 use persys_model::event::{Author, Event, Happening, NodeChange, NodePart};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::health::{Health, HealthRecord, HealthState};
 use persys_model::id::{
     DriverName, NamespaceName, NodeId, PoolName, SecretName, VolumeName, WorkloadId,
 };
@@ -117,6 +118,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 labels,
                 fence,
                 pauses: fence,
+                checks_health: fence,
                 signals: fence,
                 missing,
             }
@@ -218,16 +220,31 @@ pub(super) fn assignment() -> impl Strategy<Value = Assignment> {
         btree_map(node_id(), former, 0..3),
         of(node_id()),
         of(update()),
+        of(health()),
     )
-        .prop_map(|(workload, phase, reason, place, former, data_on, update)| Assignment {
-            workload,
-            phase,
-            reason,
-            place,
-            former,
-            data_on,
-            update,
+        .prop_map(|(workload, phase, reason, place, former, data_on, update, health)| {
+            Assignment {
+                workload,
+                phase,
+                reason,
+                place,
+                former,
+                data_on,
+                update,
+                health: health.map(Box::new),
+            }
         })
+}
+
+fn health() -> impl Strategy<Value = HealthRecord> {
+    (select(HealthState::ALL.to_vec()), text(), any::<(u64, u64, u32)>()).prop_map(
+        |(state, detail, (since, epoch, restarts))| HealthRecord {
+            health: Health { state, detail },
+            since: WallMillis(since),
+            epoch: Epoch(epoch),
+            restarts,
+        },
+    )
 }
 
 pub(super) fn retry() -> impl Strategy<Value = Retry> {
@@ -366,6 +383,8 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(id, node, message)| Happening::WorkloadDelayed { id, node, message }),
         (workload_id(), node_id(), text())
             .prop_map(|(id, node, message)| Happening::SecretChanged { id, node, message }),
+        (workload_id(), node_id(), select(HealthState::ALL.to_vec()), text())
+            .prop_map(|(id, node, to, message)| Happening::Health { id, node, to, message }),
         any::<(usize, usize, bool)>()
             .prop_map(|(silent, total, on)| { Happening::MassFailureBrake { silent, total, on } }),
         (node_id(), workload_id(), drift_kind(), any::<bool>())

@@ -10,6 +10,7 @@ use persys_model::labels::{Constraint, Rule, Toleration};
 use persys_model::secret::{SecretSeen, SecretUse, Signal};
 use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::container::{Bind, Limits, Open, Port, RestartPolicy, Swap};
+use persys_model::spec::health::{Check, HealthChecks, Probe, Ready};
 use persys_model::spec::secret::Secret;
 use persys_model::spec::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, Login, NicModel, VmDisk, VmNetwork,
@@ -247,16 +248,31 @@ pub(super) fn spec() -> impl Strategy<Value = Spec> {
         compose().prop_map(Kind::Compose),
         vm().prop_map(Kind::Vm),
     ];
-    (kind, resources(), placement(), texts(), vec(used(), 0..3), of(any::<u64>())).prop_map(
-        |(kind, resources, placement, metadata, secrets, stop_grace_ms)| Spec {
+    let rest = (vec(used(), 0..3), of(any::<u64>()), health());
+    (kind, resources(), placement(), texts(), rest).prop_map(
+        |(kind, resources, placement, metadata, (secrets, stop_grace_ms, health))| Spec {
             kind,
             resources,
             placement,
             metadata,
             secrets,
             stop_grace_ms,
+            health,
         },
     )
+}
+
+fn health() -> impl Strategy<Value = HealthChecks> {
+    let probe = prop_oneof![
+        (any::<u16>(), text()).prop_map(|(port, path)| Probe::Http { port, path }),
+        any::<u16>().prop_map(|port| Probe::Tcp { port }),
+        vec(text(), 0..3).prop_map(Probe::Exec),
+    ];
+    let check = (probe, any::<(u64, u64, u64, u32)>()).prop_map(|(probe, numbers)| {
+        let (interval_ms, timeout_ms, start_period_ms, retries) = numbers;
+        Ready::Check(Arc::new(Check { probe, interval_ms, timeout_ms, start_period_ms, retries }))
+    });
+    of(prop_oneof![Just(Ready::Disabled), check]).prop_map(|ready| HealthChecks { ready })
 }
 
 fn used() -> impl Strategy<Value = SecretUse> {

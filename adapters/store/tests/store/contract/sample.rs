@@ -95,6 +95,7 @@ pub fn node(number: u64) -> Arc<Node> {
             labels: BTreeMap::new(),
             fence: false,
             pauses: true,
+            checks_health: true,
             signals: true,
             missing: BTreeMap::new(),
         },
@@ -128,6 +129,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
             metadata: BTreeMap::from([(Arc::from("team"), Arc::from("web"))]),
             secrets: Vec::new(),
             stop_grace_ms: None,
+            health: persys_model::spec::health::HealthChecks::default(),
         }),
         revision: RevisionId::fixed("r1"),
         generation: Generation(1),
@@ -139,6 +141,7 @@ pub fn workload(number: u64) -> Arc<Workload> {
 pub fn assignment(number: u64) -> Arc<Assignment> {
     Arc::new(Assignment {
         update: None,
+        health: None,
         workload: workload_id(number),
         phase: Phase::Running,
         reason: Reason {

@@ -10,6 +10,7 @@ use persys_cluster::record::Snapshot;
 use persys_cluster::world::World;
 use persys_model::command::{Command, Order};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::health::Health;
 use persys_model::id::{NodeId, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Inventory, Report, State, Tombstone};
 use persys_model::labels::{Constraint, Rule, Taint, TaintEffect};
@@ -34,6 +35,8 @@ pub(super) struct Rig {
     joined: Option<RegistrationAnswer>,
     /// What was told to watchers.
     pub(super) events: Vec<Arc<Event>>,
+    /// What nodes say of the health of what runs.
+    health: Option<Health>,
 }
 
 fn node(id: &str) -> NodeId {
@@ -57,6 +60,7 @@ pub(super) fn facts(id: &str) -> NodeFacts {
         labels: BTreeMap::new(),
         fence: false,
         pauses: true,
+        checks_health: true,
         signals: true,
         missing: BTreeMap::new(),
     }
@@ -74,6 +78,7 @@ pub(super) fn container(memory: u64) -> Spec {
         metadata: BTreeMap::new(),
         secrets: Vec::new(),
         stop_grace_ms: None,
+        health: persys_model::spec::health::HealthChecks::default(),
     }
 }
 
@@ -91,7 +96,8 @@ impl Rig {
             World::open(settings, Term(1), Snapshot::default(), None, Arc::from("t"), now);
         world.set_leads_until(Millis(u64::MAX));
         let (sessions, commands) = (BTreeMap::new(), Vec::new());
-        let mut rig = Self { world, now, sessions, commands, joined: None, events: Vec::new() };
+        let (joined, events, health) = (None, Vec::new(), None);
+        let mut rig = Self { world, now, sessions, commands, joined, events, health };
         rig.absorb(effects);
         for facts in nodes {
             let id = facts.id.clone();
@@ -179,11 +185,18 @@ impl Rig {
         self.report(state, None, Some(RevisionId::fixed(runs)));
     }
 
+    /// The node says that it runs, and what its checks say.
+    pub(super) fn say_health(&mut self, health: Health) {
+        self.health = Some(health);
+        self.report(State::Running, None, None);
+    }
+
     fn report(&mut self, state: State, trouble: Option<Failure>, runs: Option<RevisionId>) {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
         let (workload, epoch, restarts, confirmed, progress) = (web(), place.epoch, 3, true, 0);
+        let health = self.health.clone();
         let report =
-            Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs };
+            Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs, health };
         self.beat(&place.node, vec![report], Vec::new());
     }
 

@@ -19,6 +19,13 @@ pub const COMMAND_WORD_BYTES: usize = 32 * 1024;
 /// Bytes of all words: Linux's limit for one argument.
 pub const COMMAND_TOTAL_BYTES: usize = 128 * 1024;
 
+/// Words of a check that is a command.
+pub const CHECK_WORDS: usize = 64;
+/// Bytes of all its words: a short script.
+pub const CHECK_BYTES: usize = 4 * 1024;
+/// Failures in a row of a check; whoever means more means no check.
+pub const CHECK_RETRIES: i64 = 1_000;
+
 /// Labels of a container, and entries of metadata.
 pub const LABEL_ENTRIES: usize = 64;
 /// Bytes of a key, the same as for labels of nodes.

@@ -11,6 +11,7 @@ mod container;
 mod decode;
 mod disk;
 mod git;
+mod health;
 mod image;
 pub mod limits;
 mod network;
@@ -164,9 +165,10 @@ fn spec(at: &At<'_>, draft: &Draft) -> Option<Spec> {
     let (mut kind, services) = kind?;
     let resources = resources::reserved(&resources, asked?, &mut kind, services);
     let secrets = secrets::secrets(&at.field("secrets"), &draft.secrets, &kind);
+    let health = health::health(&at.field("health"), &draft.health, &kind);
     let (resources, placement) = (resources?, placement?);
     let (metadata, secrets, stop_grace_ms) = (metadata?, secrets?, stop_grace?);
-    Some(Spec { kind, resources, placement, metadata, secrets, stop_grace_ms })
+    Some(Spec { kind, resources, placement, metadata, secrets, stop_grace_ms, health: health? })
 }
 
 /// The time a copy has to end by itself, as Compose writes it: `90s`, `1m30s`. Docker counts whole

@@ -6,8 +6,8 @@
 
 use super::*;
 use crate::spec::draft::{
-    BindDraft, CloudInitDraft, ConstraintDraft, LimitsDraft, PlacementDraft, PortDraft,
-    ResourcesDraft, SecretDraft, TolerationDraft, VolumeDraft,
+    BindDraft, CheckDraft, CloudInitDraft, ConstraintDraft, HealthDraft, HttpDraft, LimitsDraft,
+    PlacementDraft, PortDraft, ResourcesDraft, SecretDraft, TcpDraft, TolerationDraft, VolumeDraft,
 };
 
 fn full_container() -> Draft {
@@ -30,6 +30,8 @@ fn full_container() -> Draft {
         vec![ConstraintDraft { key: "k".into(), operator: "in".into(), values: vec!["x".into()] }];
     draft.placement.tolerations =
         vec![TolerationDraft { key: "k".into(), ..TolerationDraft::default() }];
+    let http = Some(HttpDraft { port: 80, path: String::new() });
+    draft.health.ready = Some(CheckDraft { http, ..CheckDraft::default() });
     draft
 }
 
@@ -38,6 +40,10 @@ fn two_disks() -> Draft {
     let disk = |path: &str| DiskDraft { path: path.into(), ..DiskDraft::default() };
     vm(&mut draft).disks = vec![disk("/a"), disk("/b"), DiskDraft::default()];
     draft
+}
+
+fn ready(draft: &mut Draft, change: fn(&mut CheckDraft)) {
+    change(draft.health.ready.as_mut().unwrap());
 }
 
 type Change = (&'static str, fn(&mut Draft));
@@ -84,6 +90,17 @@ const SHARED: &[Change] = &[
     ("no cpu limit", |d| container(d).resources.cpu_unlimited = true),
     ("no memory limit", |d| container(d).resources.memory_unlimited = true),
     ("stop grace", |d| d.stop_grace = "30s".into()),
+    ("check http port", |d| ready(d, |c| c.http.as_mut().unwrap().port = 81)),
+    ("check http path", |d| ready(d, |c| c.http.as_mut().unwrap().path = "/up".into())),
+    ("check tcp port", |d| {
+        ready(d, |c| (c.http, c.tcp) = (None, Some(TcpDraft { port: 80 })));
+    }),
+    ("check exec", |d| ready(d, |c| (c.http, c.exec) = (None, vec!["a".into()]))),
+    ("check interval", |d| ready(d, |c| c.interval = "7s".into())),
+    ("check timeout", |d| ready(d, |c| c.timeout = "7s".into())),
+    ("check start period", |d| ready(d, |c| c.start_period = "7s".into())),
+    ("check retries", |d| ready(d, |c| c.retries = 7)),
+    ("check disable", |d| ready(d, |c| (c.http, c.disable) = (None, true))),
     ("volume name", |d| container(d).managed_volumes[0].name = "w".into()),
     ("volume driver", |d| container(d).managed_volumes[0].driver = "ceph-rbd".into()),
     ("volume size", |d| container(d).managed_volumes[0].size_gb = 1),
@@ -207,12 +224,17 @@ fn every_field_has_a_row() {
         SecretDraft { name, env, path, mode, uid, gid, signal }
         Draft {
             workload_type, resources, container, compose, vm, metadata, placement, secrets,
-            stop_grace
+            stop_grace, health
         }
+        HealthDraft { ready }
+        CheckDraft { http, tcp, exec, interval, timeout, start_period, retries, disable }
+        HttpDraft { port, path }
+        TcpDraft { port }
     };
     // Lists and parts have no row of their own, but the rows of what is in them.
     let parts = ["constraints", "tolerations", "volumes", "ports", "resources", "managed_volumes"];
-    let whole = ["resources", "container", "placement", "secrets"];
+    let whole =
+        ["resources", "container", "placement", "secrets", "health", "ready", "http", "tcp"];
     assert_eq!(SHARED.len(), shared - parts.len() - whole.len());
     let compose = fields! {
         ComposeDraft {

@@ -5,8 +5,8 @@
 
 use super::super::super::draft::{
     BindDraft, CloudInitDraft, ComposeDraft, ConstraintDraft, ContainerDraft, DiskDraft, Draft,
-    Fetched, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft, Texts,
-    TolerationDraft, VmDraft, VolumeDraft,
+    Fetched, HealthDraft, LimitsDraft, NetworkDraft, PlacementDraft, PortDraft, ResourcesDraft,
+    Texts, TolerationDraft, VmDraft, VolumeDraft,
 };
 
 /// Put where secrets belong; must never be printed.
@@ -248,6 +248,7 @@ impl Generator {
             placement: self.placement(),
             secrets: Vec::new(),
             stop_grace: self.text(&["", "30s", "1m30s", "0s"]),
+            health: HealthDraft::default(),
         }
     }
 
