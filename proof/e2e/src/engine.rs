@@ -21,7 +21,8 @@ pub const IMAGE: &str = "persys-test/busybox:1";
 /// By this label `hack/docker-down` finds what a broken test left. Keys that start with `persys.` are
 /// not for users.
 pub const LABEL: (&str, &str) = ("test.persys", "live");
-const CLUSTER: &str = "persys.cluster";
+/// The label that names the cluster a container belongs to.
+pub const CLUSTER: &str = "persys.cluster";
 const WORKLOAD: &str = "persys.workload_id";
 
 /// A Docker daemon.

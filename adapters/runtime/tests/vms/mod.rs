@@ -2,6 +2,7 @@
 
 mod bench;
 mod daemon;
+mod health;
 mod keeps;
 mod life;
 mod outage;

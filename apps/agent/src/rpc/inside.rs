@@ -160,12 +160,15 @@ fn service_status(service: ServiceStatus) -> api::ServiceStatus {
         Existing::Stuck { .. } => ("not responding", 0),
         Existing::Exited { code } => ("exited", code),
     };
+    let health = service.health.as_ref();
     api::ServiceStatus {
         name: service.name,
         runtime_id: service.id,
         state: state.to_owned(),
         exit_code,
         one_shot: service.one_shot,
+        health: health.map(|one| one.state.word().to_owned()).unwrap_or_default(),
+        health_message: health.map(|one| one.detail.to_string()).unwrap_or_default(),
     }
 }
 

@@ -72,6 +72,30 @@ pub(crate) struct Run {
     /// When to start it again.
     #[arg(long, value_enum, default_value = "on-failure", value_name = "POLICY")]
     pub(crate) restart: Restarts,
+    /// Health check: a command inside that has to end with 0. It is given to `sh -c`.
+    #[arg(long, value_name = "COMMAND", help_heading = "Health")]
+    pub(crate) health_cmd: Option<String>,
+    /// Health check: a GET to a port inside, as 8080 or 8080/path.
+    #[arg(long, value_name = "PORT[/PATH]", help_heading = "Health")]
+    pub(crate) health_http: Option<String>,
+    /// Health check: a connection to a port inside.
+    #[arg(long, value_name = "PORT", help_heading = "Health")]
+    pub(crate) health_tcp: Option<u16>,
+    /// Time between two checks (5s).
+    #[arg(long, value_name = "TIME", help_heading = "Health")]
+    pub(crate) health_interval: Option<String>,
+    /// Time a check may take (3s).
+    #[arg(long, value_name = "TIME", help_heading = "Health")]
+    pub(crate) health_timeout: Option<String>,
+    /// Time after a start in which failures do not count (60s); the first success ends it.
+    #[arg(long, value_name = "TIME", help_heading = "Health")]
+    pub(crate) health_start_period: Option<String>,
+    /// Failures in a row that make it unhealthy (3).
+    #[arg(long, value_name = "COUNT", help_heading = "Health")]
+    pub(crate) health_retries: Option<i32>,
+    /// No health check, not even that of the image.
+    #[arg(long, help_heading = "Health")]
+    pub(crate) no_healthcheck: bool,
     /// Label on the container.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,

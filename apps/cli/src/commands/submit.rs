@@ -413,7 +413,11 @@ async fn unhealthy(
     let id = &view.workload_id;
     let reason = show::workload::reason(view);
     let went_back = view.update_state == "UpdateFailed";
-    let what = if went_back { "was not updated" } else { "does not become healthy" };
+    let what = match (went_back, view.health.as_str()) {
+        (true, _) => "was not updated",
+        (false, "Unhealthy") => "runs and is unhealthy",
+        (false, _) => "does not become healthy",
+    };
     let mut problem = Problem::new(format!("{id} {what}")).code(UNHEALTHY);
     let reason = if went_back { view.update_message.clone() } else { reason };
     let reason = if reason.is_empty() { why.summary.clone() } else { reason };

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::control::v1::{
-    ApplyWorkloadRequest, Constraint, ContainerSpec, ManagedVolumeSpec, PlacementRules, Port,
-    ResourceLimits, ResourceRequirements, SecretUse, VolumeMount, WorkloadSpec,
+    ApplyWorkloadRequest, Constraint, ContainerSpec, HealthCheck, HealthChecks, HttpCheck,
+    ManagedVolumeSpec, PlacementRules, Port, ResourceLimits, ResourceRequirements, SecretUse,
+    TcpCheck, VolumeMount, WorkloadSpec,
 };
 use persys_proto::convert::draft;
 
@@ -76,6 +77,7 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
             placement: (!constraints.is_empty())
                 .then(|| PlacementRules { constraints, ..PlacementRules::default() }),
             secrets,
+            health: health(run, &mut faults),
             ..WorkloadSpec::default()
         }),
         ..ApplyWorkloadRequest::default()
@@ -91,6 +93,35 @@ pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, 
     Err(Problem::faults("nothing was sent: the options have faults", &faults)
         .code(USAGE)
         .next("persys run --help"))
+}
+
+/// The health check that the options ask for, if any of them is given.
+fn health(run: &Run, faults: &mut Faults) -> Option<HealthChecks> {
+    let text = |option: &Option<String>| option.clone().unwrap_or_default();
+    let http = run.health_http.as_ref().and_then(|text| {
+        let (port, path) = text
+            .split_once('/')
+            .map_or((text.as_str(), None), |(port, path)| (port, Some(format!("/{path}"))));
+        match port.parse() {
+            Ok(port) => Some(HttpCheck { port, path: path.unwrap_or_default() }),
+            Err(_) => {
+                faults.push("--health-http", format!("\"{port}\" is not a port"));
+                None
+            }
+        }
+    });
+    let shell = |command: &String| vec!["sh".to_owned(), "-c".to_owned(), command.clone()];
+    let check = HealthCheck {
+        http,
+        tcp: run.health_tcp.map(|port| TcpCheck { port: port.into() }),
+        exec: run.health_cmd.as_ref().map(shell).unwrap_or_default(),
+        interval: text(&run.health_interval),
+        timeout: text(&run.health_timeout),
+        start_period: text(&run.health_start_period),
+        retries: run.health_retries.unwrap_or_default(),
+        disable: run.no_healthcheck,
+    };
+    (check != HealthCheck::default()).then_some(HealthChecks { ready: Some(check) })
 }
 
 /// The option behind a field of a spec, for the person who typed it.
@@ -112,6 +143,14 @@ fn option_of(path: &str) -> String {
         ("spec.resources.disk_gb", "--disk"),
         ("spec.placement.constraints", "--constraint"),
         ("spec.secrets", "--secret"),
+        ("spec.health.ready.http", "--health-http"),
+        ("spec.health.ready.tcp", "--health-tcp"),
+        ("spec.health.ready.exec", "--health-cmd"),
+        ("spec.health.ready.interval", "--health-interval"),
+        ("spec.health.ready.timeout", "--health-timeout"),
+        ("spec.health.ready.start_period", "--health-start-period"),
+        ("spec.health.ready.retries", "--health-retries"),
+        ("spec.health.ready.disable", "--no-healthcheck"),
     ];
     let found = OPTIONS.iter().find(|(field, _)| path.starts_with(field));
     match found {

@@ -2,7 +2,7 @@
 
 use persys_model::fault::Faults;
 use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::control::v1::{ApplyWorkloadRequest, ComposeSpec, SecretUse, WorkloadSpec};
+use persys_proto::control::v1::{ApplyWorkloadRequest, ComposeSpec, WorkloadSpec};
 use persys_proto::json;
 use serde_json::{Map, Value};
 
@@ -213,18 +213,13 @@ fn bare(
         }
     };
     let mut body = object.clone();
-    let secrets = body.remove("secrets").map_or(Ok(Vec::new()), secrets)?;
+    let around = ["secrets", "health"].into_iter();
+    let around = around.filter_map(|key| Some((key.to_owned(), body.remove(key)?))).collect();
+    let WorkloadSpec { secrets, health, .. } = json::read(SPEC, "", &Value::Object(around))?;
     let inner = body::read(kind, "", &Value::Object(body))?;
-    let spec = WorkloadSpec { r#type: kind.to_owned(), secrets, ..inner };
+    let spec = WorkloadSpec { r#type: kind.to_owned(), secrets, health, ..inner };
     let request = ApplyWorkloadRequest { spec: Some(spec), ..ApplyWorkloadRequest::default() };
     Ok((request, format!("spec.{kind}")))
-}
-
-/// The secrets beside a body.
-fn secrets(value: Value) -> Result<Vec<SecretUse>, Faults> {
-    let around = Map::from_iter([("secrets".to_owned(), value)]);
-    let spec = json::read::<WorkloadSpec>(SPEC, "", &Value::Object(around))?;
-    Ok(spec.secrets)
 }
 
 /// What was said beside the file fills in what it leaves out; where both speak they must agree.

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use persys_model::health::HealthState;
 use persys_proto::compute::v1::{DescribeResponse, ServiceStatus};
 use persys_proto::control::v1::workload_spec::Workload;
 use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
@@ -9,7 +10,7 @@ use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
 use super::link::link;
 use super::moment::{age, clock};
 use super::table::pairs;
-use super::workload::{reason, status, update};
+use super::workload::{health, reason, status, update};
 
 /// The workload as text.
 pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
@@ -38,6 +39,7 @@ pub(crate) fn text(found: &DescribeResponse, now: SystemTime) -> String {
         ("revision", revision(view.revision_number, &view.revision_id)),
         ("running", revision(view.running_revision_number, &view.running_revision_id)),
         ("update", update_text(&view)),
+        ("health", health_text(&view, now)),
         ("tries", tries),
         ("next try", next_try),
         ("created", clock(view.created_at.as_ref())),
@@ -83,6 +85,16 @@ fn update_text(view: &WorkloadView) -> String {
     }
 }
 
+/// The verdict of its checks with the output of the last failed one.
+fn health_text(view: &WorkloadView, now: SystemTime) -> String {
+    let Some(word) = health(view) else { return String::new() };
+    let since = age(view.health_since.as_ref(), now);
+    match view.health_message.as_str() {
+        "" => format!("{word} ({since})"),
+        message => format!("{word} ({since}): {message}"),
+    }
+}
+
 /// When the node accepted the order, while the order is carried out; empty otherwise.
 fn admitted(view: &WorkloadView) -> String {
     if !["Scheduled", "Stopping", "Deleting"].contains(&view.status.as_str())
@@ -105,7 +117,13 @@ fn services(services: &[ServiceStatus]) -> String {
             ("exited", code) => format!("exited with code {code}"),
             (state, _) => state.to_owned(),
         };
-        format!("{} {state}", service.name)
+        let health = HealthState::ALL.into_iter().find(|one| one.word() == service.health);
+        let health = match (health, service.health_message.lines().next()) {
+            (None, _) => String::new(),
+            (Some(health), None) => format!(" ({})", health.text()),
+            (Some(health), Some(message)) => format!(" ({}: {message})", health.text()),
+        };
+        format!("{} {state}{health}", service.name)
     };
     services.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use persys_model::assignment::UpdateState;
+use persys_model::health::HealthState;
 use persys_proto::control::v1::WorkloadView;
 
 use super::moment::age;
@@ -17,6 +18,9 @@ pub(crate) fn status(view: &WorkloadView) -> String {
     if view.uncertain {
         status.push_str(" (node silent)");
     }
+    if let Some(health) = health(view) {
+        status.extend([format!(" ({health})")]);
+    }
     if let Some(update) = update(view) {
         status.extend([format!(" ({update})")]);
     }
@@ -24,9 +28,16 @@ pub(crate) fn status(view: &WorkloadView) -> String {
         status.push_str(" (shadow)");
     }
     if view.restarts > 0 && ["Running", "Restarting"].contains(&view.status.as_str()) {
-        status.extend([format!(" ({} restarts)", view.restarts)]);
+        let times = if view.restarts == 1 { "restart" } else { "restarts" };
+        status.extend([format!(" ({} {times})", view.restarts)]);
     }
     status
+}
+
+/// The verdict of its health checks, as it stands beside the status.
+pub(crate) fn health(view: &WorkloadView) -> Option<&'static str> {
+    let all = HealthState::ALL.into_iter();
+    all.filter(|state| state.word() == view.health).map(HealthState::text).next()
 }
 
 /// The state of its update, as it stands beside the status.
@@ -40,7 +51,12 @@ pub(crate) fn reason(view: &WorkloadView) -> String {
     let reason = view.reason.as_ref();
     let message = reason.map(|reason| reason.message.as_str()).unwrap_or_default();
     let failed = view.update_state == "UpdateFailed" && view.status == "Running";
-    let message = if failed { view.update_message.as_str() } else { message };
+    let unhealthy = view.health == HealthState::Unhealthy.word() && view.status == "Running";
+    let message = match (failed, unhealthy) {
+        (true, _) => view.update_message.as_str(),
+        (false, true) => view.health_message.lines().next().unwrap_or_default(),
+        (false, false) => message,
+    };
     let text = if view.why.is_empty() { message } else { view.why.as_str() };
     let settled = ["Running", "Stopped", "Completed"].contains(&view.status.as_str());
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();

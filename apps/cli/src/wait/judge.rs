@@ -48,6 +48,7 @@ pub(crate) fn unmoved(before: &WorkloadView, after: &WorkloadView, age: Duration
         view.status == "Running"
             && view.desired_state == "Running"
             && view.running_revision_id.is_empty()
+            && ["", "Healthy"].contains(&view.health.as_str())
             && !view.uncertain
     };
     steady(before)
@@ -118,6 +119,8 @@ impl Judge {
             "Completed" => Verdict::Done,
             "Failed" => Verdict::Unhealthy,
             "Running" if restarts >= FAILURES => Verdict::Unhealthy,
+            "Running" if view.health == "Unhealthy" => Verdict::Unhealthy,
+            "Running" if view.health == "Starting" => Verdict::Wait,
             "Running" if held >= STEADY => Verdict::Done,
             "Restarting" if restarts >= FAILURES => Verdict::Unhealthy,
             "RetryPending" if u32::try_from(view.retry_attempts).is_ok_and(|n| n >= FAILURES) => {
@@ -188,6 +191,7 @@ mod tests {
             WorkloadView { status: "Restarting".to_owned(), ..before.clone() },
             WorkloadView { desired_state: "Stopped".to_owned(), ..before.clone() },
             WorkloadView { uncertain: true, ..before.clone() },
+            WorkloadView { health: "Unhealthy".to_owned(), ..before.clone() },
         ] {
             assert!(!unmoved(&before, &after, at(9)), "{after:?}");
         }
@@ -227,6 +231,17 @@ mod tests {
         );
         let tried = WorkloadView { retry_attempts: 2, ..view("RetryPending") };
         assert_eq!(Judge::new(Goal::Running).look(Some(&tried), at(0)), Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn what_is_checked_has_to_pass() {
+        let health = |word: &str| WorkloadView { health: word.to_owned(), ..view("Running") };
+        let mut judge = Judge::new(Goal::Running);
+        for seconds in [0, 1, 60] {
+            assert_eq!(judge.look(Some(&health("Starting")), at(seconds)), Verdict::Wait);
+        }
+        assert_eq!(judge.clone().look(Some(&health("Healthy")), at(61)), Verdict::Done);
+        assert_eq!(judge.look(Some(&health("Unhealthy")), at(61)), Verdict::Unhealthy);
     }
 
     #[test]

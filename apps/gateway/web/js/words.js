@@ -93,9 +93,12 @@ export const STATES = [
 // States of an update, as they stand beside the status; the same words as in the command line.
 export const UPDATES = { Updating: 'updating', UpdateFailed: 'update failed', RolledBack: 'rolled back' };
 
+// Verdicts of health checks, as they stand beside the status; the same words as in the command line.
+export const HEALTH = { Starting: 'starting', Healthy: 'healthy', Unhealthy: 'unhealthy' };
+
 export function workloadStatus(view) {
   const restarts = view.restarts > 0 && ['Running', 'Restarting'].includes(view.status);
-  return { word: view.status || 'Unknown', notes: [view.uncertain && 'node silent', UPDATES[view.update_state], view.shadow && 'shadow', restarts && count(view.restarts, 'restart')].filter(Boolean) };
+  return { word: view.status || 'Unknown', notes: [view.uncertain && 'node silent', HEALTH[view.health], UPDATES[view.update_state], view.shadow && 'shadow', restarts && count(view.restarts, 'restart')].filter(Boolean) };
 }
 
 const SETTLED = ['Running', 'Stopped', 'Completed'];
@@ -107,7 +110,9 @@ export function settled(view) {
 export function reason(view) {
   // Only the first line: what was left of a failure is shown where there is room for it.
   const failed = view.update_state === 'UpdateFailed' && view.status === 'Running';
-  const message = failed ? view.update_message : (view.reason?.message ?? '').split('\n')[0];
+  const unhealthy = view.health === 'Unhealthy' && view.status === 'Running';
+  const told = unhealthy ? view.health_message : view.reason?.message;
+  const message = failed ? view.update_message : (told ?? '').split('\n')[0];
   const text = view.why || message;
   const failure = view.failure_reason ?? '';
   if (!failure && !text) return settled(view) ? '' : (view.reason?.code ?? '');

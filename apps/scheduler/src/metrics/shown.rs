@@ -5,6 +5,7 @@ use persys_metrics::{Amounts, Families, Gauge, Gauges};
 use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::drift::DriftKind;
 use persys_model::failure::FailureReason;
+use persys_model::health::HealthState;
 use persys_model::mode::Mode;
 use persys_model::node::Condition;
 use persys_model::phase::Phase;
@@ -77,6 +78,7 @@ pub(super) struct Shown {
     workloads: Gauges<1>,
     desired: Gauges<1>,
     updates: Gauges<1>,
+    health: Gauges<1>,
     pending: Gauges<1>,
     pending_for: Gauge,
     failed: Gauges<1>,
@@ -132,6 +134,11 @@ impl Shown {
                 ["desired_state"],
             ),
             updates: updates(all),
+            health: all.gauges(
+                "workloads_health",
+                "Running workloads with a health check, by its verdict",
+                ["health"],
+            ),
             pending: all.gauges("workloads_pending", "Workloads that wait, by why", ["reason"]),
             pending_for: all.gauge(
                 "workloads_pending_oldest_seconds",
@@ -238,6 +245,9 @@ impl Shown {
         }
         for state in UpdateState::ALL {
             self.updates.set([state.word()], tally.updates.get(&state).copied().unwrap_or(0));
+        }
+        for state in HealthState::ALL {
+            self.health.set([state.word()], tally.health.get(&state).copied().unwrap_or(0));
         }
         for code in ReasonCode::ALL {
             self.pending.set([code.word()], tally.pending.get(&code).copied().unwrap_or(0));

@@ -201,6 +201,7 @@ fn what_is_shown_before_anything_happened_is_what_dashboards_expect() {
         ("workloads_status", "status", "pending running stopped failed deleted updating unknown"),
         ("workloads_desired_state", "desired_state", "running stopped deleted unknown"),
         ("workloads_update_state", "state", "Updating UpdateFailed RolledBack"),
+        ("workloads_health", "health", "Starting Healthy Unhealthy"),
         (
             "state_store_writes_total",
             "category",

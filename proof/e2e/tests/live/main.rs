@@ -16,6 +16,8 @@ mod frozen;
 #[cfg(test)]
 mod healing;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod idle;
 #[cfg(test)]
 mod lifecycle;

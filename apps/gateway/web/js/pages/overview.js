@@ -65,6 +65,9 @@ function alarms() {
   for (const one of state.workloads.data.filter((workload) => workload.update_state === 'UpdateFailed' && workload.status !== 'Failed')) {
     found.push({ tone: 'warn', title: `${one.workload_id} was not updated`, text: reason(one), to: link('workloads', one.workload_id, 'history') });
   }
+  for (const one of state.workloads.data.filter((workload) => workload.health === 'Unhealthy')) {
+    found.push({ tone: 'bad', title: `${one.workload_id} is unhealthy`, text: reason(one), to: link('workloads', one.workload_id) });
+  }
   const drifts = state.drifts.data.filter((drift) => !drift.ignored);
   if (drifts.length > 0) found.push({ tone: 'warn', title: `${count(drifts.length, 'difference')} between what is recorded and what nodes have`, text: '', to: link('drift') });
   return found;

@@ -1,4 +1,4 @@
-//! One table: the state of an update on every surface there is. A new state is a new row, and the test
+//! Tables: the state of an update, and the health of a workload, on every surface there is. A new state is a new row, and the test
 //! fails until each surface has a word for it.
 
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use persys_cluster::input::{Ask, Rollback};
 use persys_model::assignment::{ReasonCode, UpdateState};
 use persys_model::event::Happening;
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::health::{Health, HealthState};
 use persys_model::id::RevisionId;
 use persys_model::inventory::State;
 use persys_model::spec::{Kind, Spec};
@@ -124,6 +125,71 @@ fn every_state_of_an_update_has_one_word_on_every_surface() {
         assert!(manual.contains(&documented), "{documented} is not in the manual");
         assert!(manual.contains(&format!("`{}` |\n", row.event.word())), "{:?}", row.event);
         let drawn = format!("{}: '{}'", state.word(), row.text);
+        assert!(dashboard.contains(&drawn), "{drawn} is not in the dashboard");
+    }
+}
+
+/// One verdict of health checks on every surface.
+struct HealthRow {
+    health: Health,
+    /// The text in lists, on the command line and the dashboard.
+    text: &'static str,
+    /// Part of the summary or of a fact of `why`.
+    why: &'static str,
+    /// Type of the event that tells of it; there is none for what has only begun.
+    event: Option<&'static str>,
+}
+
+#[test]
+fn every_health_has_one_word_on_every_surface() {
+    let table = [
+        HealthRow {
+            health: Health::starting(),
+            text: "starting",
+            why: "its health check has not passed yet",
+            event: None,
+        },
+        HealthRow {
+            health: Health::healthy(),
+            text: "healthy",
+            why: "health: healthy since",
+            event: Some("WorkloadHealthy"),
+        },
+        HealthRow {
+            health: Health::unhealthy("GET / on port 80: status 503\nmore of it"),
+            text: "unhealthy",
+            why: "web runs on n1 and is unhealthy, since 0s: GET / on port 80: status 503",
+            event: Some("WorkloadUnhealthy"),
+        },
+    ];
+    let listed: Vec<_> = table.iter().map(|row| row.health.state).collect();
+    assert_eq!(listed, HealthState::ALL, "a verdict without a row, or the other way round");
+    let manual = include_str!("../../../../../docs/health.md");
+    let dashboard = include_str!("../../../../gateway/web/js/words.js");
+    for HealthRow { health, text, why: said, event: wanted } in table {
+        let mut rig = Rig::new(vec![facts("n1")]);
+        apply(&mut rig, "app:1", "r1");
+        rig.say_health(health.clone());
+        let (state, word) = (health.state, health.state.word());
+        let told = shown::to_wire(&rig.world.workload(&web()).unwrap(), 5, None);
+        assert_eq!((told.health.as_str(), told.status.as_str()), (word, "Running"));
+        assert_eq!(told.health_message, *health.detail);
+        assert!(told.health_since.is_some());
+        assert_eq!(state.text(), text, "lists and details");
+        let why = rig.why();
+        let found = |line: &String| line.contains(said);
+        assert!(found(&why.summary) || why.facts.iter().any(found), "{state:?}: {why:#?}");
+        let rest = why.evidence.iter().any(|line| line == "more of it");
+        assert_eq!(rest, state == HealthState::Unhealthy, "{why:#?}");
+        assert_eq!(rig.world.tally().health.get(&state), Some(&1), "metrics");
+        let tells = |what: &Happening| matches!(what, Happening::Health { .. });
+        let events: Vec<_> = rig.events.iter().filter(|one| tells(&one.what)).collect();
+        let events: Vec<_> = events.into_iter().map(|one| event::to_wire(one).r#type).collect();
+        assert_eq!(events, Vec::from_iter(wanted.map(str::to_owned)), "{state:?}");
+        let documented = format!("| `{word}` | {text} |");
+        assert!(manual.contains(&documented), "{documented} is not in the manual");
+        assert!(wanted.is_none_or(|kind| manual.contains(&format!("`{kind}` |\n"))));
+        let drawn = format!("{word}: '{text}'");
         assert!(dashboard.contains(&drawn), "{drawn} is not in the dashboard");
     }
 }

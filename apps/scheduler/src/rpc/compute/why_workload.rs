@@ -5,6 +5,7 @@ use persys_cluster::placement::{Explanation, Reason as Filter};
 use persys_cluster::world::{Judged, WorkloadView, World};
 use persys_model::assignment::{Place, ReasonCode, UpdateState};
 use persys_model::failure::{Failure, FailureStage};
+use persys_model::health::HealthState;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::mode::Mode;
@@ -34,6 +35,7 @@ pub(super) fn explain(
     let asked = Asked { world, view, judged: judged.as_ref(), attempts, now, zones };
     let summary = asked.summary();
     let mut left = evidence(asked.trouble().or(view.assignment.reason.failure.as_ref()));
+    left.extend(asked.check_output());
     // The same sentence stands once on a page.
     left.retain(|line| !summary.contains(line.trim()));
     let mut why = api::WhyResponse {
@@ -124,7 +126,7 @@ impl Asked<'_> {
                 Some(state @ (UpdateState::Updating | UpdateState::UpdateFailed)) => {
                     format!("{id} runs{on}; {}: {}", state.text(), self.view.update_message())
                 }
-                Some(UpdateState::RolledBack) | None => format!("{id} runs{on}, since {since}"),
+                Some(UpdateState::RolledBack) | None => self.running(&since),
             },
             Phase::Paused => self.paused(&since),
             Phase::Unresponsive => {
@@ -142,6 +144,42 @@ impl Asked<'_> {
             Phase::Failed => format!("{id} failed: {reason}"),
             Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
         }
+    }
+
+    /// What runs as it should, and what its checks say of it.
+    fn running(&self, since: &str) -> String {
+        let (id, on) = (self.id(), self.on());
+        let Some(known) = &self.view.assignment.health else {
+            return format!("{id} runs{on}, since {since}");
+        };
+        let turned = ago(known.since, self.now);
+        match known.health.state {
+            HealthState::Healthy => format!("{id} runs{on}, since {since}"),
+            HealthState::Starting => {
+                format!("{id} runs{on}, since {since}; its health check has not passed yet")
+            }
+            HealthState::Unhealthy => format!(
+                "{id} runs{on} and is unhealthy, since {turned}: {}",
+                first_line(&known.health.detail)
+            ),
+        }
+    }
+
+    /// The verdict of its checks, or the reason there is none.
+    fn health_facts(&self) -> Option<String> {
+        if let Some(why) = self.world.unchecked(self.id()) {
+            return Some(why);
+        }
+        let known = self.view.assignment.health.as_ref()?;
+        let (word, since) = (known.health.state.text(), rfc3339(known.since));
+        Some(format!("health: {word} since {since} ({} ago)", ago(known.since, self.now)))
+    }
+
+    /// The rest of a failed check's output, which the summary has no room for.
+    fn check_output(&self) -> Vec<String> {
+        let health = self.view.assignment.health.as_ref().map(|known| &known.health);
+        let lines = health.into_iter().flat_map(|health| health.detail.lines().skip(1));
+        lines.map(str::to_owned).collect()
     }
 
     fn paused(&self, since: &str) -> String {
@@ -278,6 +316,7 @@ impl Asked<'_> {
         let number = workload.history.number();
         facts.push(format!("wanted: {desired}, in revision {number} ({revision})"));
         facts.extend(self.update_fact());
+        facts.extend(self.health_facts());
         facts.extend(self.shadow_facts());
         facts.extend(self.place_facts());
         facts.extend(self.secret_facts());
@@ -428,6 +467,12 @@ impl Asked<'_> {
         facts
     }
 
+    /// True if its checks fail.
+    fn is_unhealthy(&self) -> bool {
+        let health = self.view.assignment.health.as_ref();
+        health.is_some_and(|known| known.health.state == HealthState::Unhealthy)
+    }
+
     /// True if its program ran, ended, and is not started again by its restart policy.
     fn is_over(&self) -> bool {
         let reason = &self.view.assignment.reason;
@@ -457,6 +502,9 @@ impl Asked<'_> {
             Phase::Starting => node().into_iter().chain([watch()]).collect(),
             Phase::Running if self.view.update_state() == Some(UpdateState::UpdateFailed) => {
                 vec![of("diff"), of("rollback"), of("retry")]
+            }
+            Phase::Running if self.is_unhealthy() => {
+                vec![of("logs"), format!("persys exec -it {id} -- sh"), of("restart")]
             }
             Phase::Running => vec![of("logs"), of("get")],
             Phase::Paused => vec![of("resume"), of("stop")],

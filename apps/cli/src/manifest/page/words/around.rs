@@ -75,6 +75,11 @@ pub(super) fn spec() -> Vec<Field> {
             "`10s`; a VM: `60s`",
             "Time a copy has to end by itself, in whole seconds, such as `30s` or `1m30s`, up to a day. In a stack it counts for services without a `stop_grace_period`",
         ),
+        field(
+            "health",
+            "the `HEALTHCHECK` of the image",
+            "Checks of whether it does its work; see [health.md](health.md). The services of a stack have theirs in its file",
+        ),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 mod around;
 mod container;
+mod health;
 mod machine;
 
 /// One field.
@@ -27,6 +28,10 @@ pub(super) fn words(message: &str) -> Vec<Field> {
         "Constraint" => around::constraint(),
         "Toleration" => around::toleration(),
         "SecretUse" => around::secret(),
+        "HealthChecks" => health::checks(),
+        "HealthCheck" => health::check(),
+        "HttpCheck" => health::http(),
+        "TcpCheck" => health::tcp(),
         "ContainerSpec" => container::container(),
         "Port" => container::port(),
         "VolumeMount" => container::mount(),
