@@ -170,6 +170,8 @@ pub struct ServiceStatus {
     pub state: Existing,
     /// Whether it may end: to have ended well is then to be done.
     pub one_shot: bool,
+    /// Its number among the containers of its service, from 1; 0 is not known.
+    pub number: u32,
 }
 
 /// A port of a workload as published on the node.

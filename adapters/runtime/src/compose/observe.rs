@@ -142,6 +142,7 @@ fn add_piece(
         id: piece.id.clone(),
         state: piece.state.clone(),
         one_shot: shape.is_some_and(|shape| shape.one_shot),
+        number: piece.mark.number.parse().unwrap_or_default(),
     });
     let Some(raw) = raw else { return };
     let state = raw.state.unwrap_or_default();

@@ -166,6 +166,7 @@ fn service_status(service: ServiceStatus) -> api::ServiceStatus {
         state: state.to_owned(),
         exit_code,
         one_shot: service.one_shot,
+        number: service.number,
     }
 }
 

@@ -99,13 +99,17 @@ fn admitted(view: &WorkloadView) -> String {
 
 /// How each container of a stack is, a line each.
 fn services(services: &[ServiceStatus]) -> String {
+    let several = |name: &str| services.iter().filter(|other| other.name == name).count() > 1;
     let line = |service: &ServiceStatus| {
         let state = match (service.state.as_str(), service.exit_code) {
             ("exited", 0) if service.one_shot => "done".to_owned(),
             ("exited", code) => format!("exited with code {code}"),
             (state, _) => state.to_owned(),
         };
-        format!("{} {state}", service.name)
+        match service.number {
+            number @ 1.. if several(&service.name) => format!("{}-{number} {state}", service.name),
+            _ => format!("{} {state}", service.name),
+        }
     };
     services.iter().map(line).collect::<Vec<_>>().join("\n")
 }
