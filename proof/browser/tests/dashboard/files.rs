@@ -77,6 +77,17 @@ async fn chooses_and_drops(tab: &Tab, folder: &Path) {
     tab.sees("h1", "picked").await;
     tab.sees(".head .badge", "Running").await;
 
+    let project = folder.join("project");
+    fs::create_dir_all(project.join("conf")).expect("a folder");
+    let text = "name: whole\nservices:\n  web:\n    image: web\n    volumes: ['./conf:/etc/web']\n";
+    fs::write(project.join("compose.yaml"), text).expect("a file");
+    fs::write(project.join("conf/web.ini"), "word=1\n").expect("a file");
+    tab.go_within("#/apply").await;
+    tab.choose("#folder", &[project]).await;
+    tab.sees("form.apply", "compose.yaml with 1 file beside it: conf/web.ini").await;
+    tab.click_on(SUBMIT).await;
+    tab.sees("h1", "whole").await;
+
     tab.go_within("#/apply").await;
     tab.sees("form.apply", "drop them here").await;
     let drop = "const held = new DataTransfer();

@@ -15,7 +15,10 @@ const EXAMPLES = {
   'Compose file': 'name: shop\nservices:\n  web:\n    image: nginx:1.27\n    ports:\n      - "8081:80"\n',
   Machine: 'name: box\nspec:\n  type: vm\n  vm:\n    vcpus: 2\n    memory_mb: 2048\n    os_image: debian-12\n    disk_gb: 20\n',
 };
-const MOST_BYTES = 4 * 1024 * 1024;
+// The gateway takes bodies of 4 MiB, and base64 is a third longer than what it holds.
+const MOST_BYTES = 2 * 1024 * 1024;
+// Parts of a folder that no project mounts.
+const LEFT_OUT = /(^|\/)(\.git|node_modules)\//;
 // Names under which a Compose project or a spec is usually found.
 const USUAL = /^(compose|docker-compose|persys)\.(ya?ml|json)$/;
 const MANIFEST = /\.(ya?ml|json)$/i;
@@ -42,7 +45,8 @@ function fields() {
   const examples = Object.entries(EXAMPLES);
   return h('form', { class: `apply ${form.over ? 'over' : ''}`, onsubmit: submit, ondragover: (event) => hover(event, true), ondragleave: (event) => hover(event, false), ondrop: drop },
     h('div', { class: 'filters', key: 'sources' },
-      h('label', { class: 'button file', key: 'file' }, 'Choose files', h('input', { id: 'file', type: 'file', multiple: true, 'aria-label': 'Choose files', onchange: (event) => take([...event.target.files]).then(() => { event.target.value = ''; }, () => {}) })),
+      picker('file', 'Choose files', { multiple: true }),
+      picker('folder', 'Choose folder', { webkitdirectory: true }),
       h('span', { class: 'muted', key: 'or' }, 'or drop them here, or start from'),
       examples.map(([title, text]) => h('button', { key: title, type: 'button', class: 'button small', onclick: () => set({ ...EMPTY(), name: form.name, text }) }, title))),
     form.from && h('p', { class: 'muted', key: 'from' }, chosen()),
@@ -50,6 +54,20 @@ function fields() {
     h('label', { class: 'field', key: 'text' }, h('span', null, 'Spec, manifest or Compose file ', h('span', { class: 'muted' }, '(YAML or JSON)')), h('textarea', { id: 'manifest', class: 'code', rows: 18, spellcheck: 'false', value: form.text, oninput: (event) => set({ text: event.target.value, edited: true }) })),
     form.problem && h('div', { key: 'problem', id: 'problem' }, problemNotice(form.problem)),
     h('div', { class: 'dialog-actions', key: 'actions' }, h('button', { type: 'submit', class: 'button primary', disabled: form.busy }, form.busy ? 'Applying' : 'Apply')));
+}
+
+function picker(id, text, way) {
+  const onchange = (event) => {
+    const { target } = event;
+    // The same file can be chosen again, after it was mended.
+    take([...target.files]).finally(() => { target.value = ''; });
+  };
+  return h('label', { class: 'button file', key: id }, text, h('input', { id, type: 'file', 'aria-label': text, ...way, onchange }));
+}
+
+// The path of a file from the folder it was chosen with.
+function pathOf(file) {
+  return file.webkitRelativePath ? file.webkitRelativePath.split('/').slice(1).join('/') : file.name;
 }
 
 function chosen() {
@@ -72,17 +90,20 @@ function drop(event) {
 }
 
 // The first that looks like a Compose file or a spec is the one to apply; the others stand beside it.
-async function take(files) {
+async function take(all) {
+  const files = all.map((file) => [pathOf(file), file]).filter(([path]) => !LEFT_OUT.test(`/${path}`));
   if (files.length === 0) return;
-  const size = files.reduce((sum, file) => sum + file.size, 0);
-  if (size > MOST_BYTES) {
-    set({ problem: new Error(`The files have ${bytes(size)}; at most ${bytes(MOST_BYTES)} can be sent. Type persys apply FILE where they are.`) });
-    return;
+  const size = files.reduce((sum, [, file]) => sum + file.size, 0);
+  try {
+    if (size > MOST_BYTES) throw new Error(`The files have ${bytes(size)}; at most ${bytes(MOST_BYTES)} can be sent. Type persys apply FILE where they are.`);
+    const main = files.find(([path]) => USUAL.test(path)) ?? files.find(([path]) => MANIFEST.test(path)) ?? files[0];
+    const beside = new Map();
+    for (const one of files) if (one !== main) beside.set(one[0], await base64(one[1]));
+    set({ text: await main[1].text(), from: main[0], edited: false, beside });
+  } catch (problem) {
+    // A folder that is dropped is a file that cannot be read.
+    set({ problem: problem.name === 'NotFoundError' || problem.name === 'NotReadableError' ? new Error('This cannot be read as a file. Use Choose folder for a folder.') : problem });
   }
-  const main = files.find((file) => USUAL.test(file.name)) ?? files.find((file) => MANIFEST.test(file.name)) ?? files[0];
-  const beside = new Map();
-  for (const file of files) if (file !== main) beside.set(file.name, await base64(file));
-  set({ text: await main.text(), from: main.name, edited: false, beside });
 }
 
 async function base64(file) {
