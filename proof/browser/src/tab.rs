@@ -214,6 +214,8 @@ impl Tab {
     pub async fn keep(&self, name: &str) {
         let folder = pictures();
         std::fs::create_dir_all(&folder).expect("a folder for pictures");
+        // Short messages of what was done before hide what is shown.
+        self.run("document.getElementById('toasts')?.replaceChildren()").await;
         let picture = self.client.screenshot().await.expect("a picture is taken");
         std::fs::write(folder.join(format!("{name}.png")), picture).expect("a picture is kept");
     }

@@ -58,12 +58,22 @@ function arrive() {
   if (moved && state.session) {
     lookNow();
     // Those who hear the page are told where they are.
-    requestAnimationFrame(() => requestAnimationFrame(() => {
-      focusTitle();
-      // On a narrow screen the menu scrolls.
-      document.querySelector('.menu [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
-    }));
+    afterDrawing(focusTitle);
     window.scrollTo(0, 0);
+  }
+  afterDrawing(showCurrent);
+}
+
+function afterDrawing(work) {
+  requestAnimationFrame(() => requestAnimationFrame(work));
+}
+
+// On a narrow screen the menu and the tabs scroll sideways; the current entry is in sight.
+function showCurrent() {
+  for (const entry of document.querySelectorAll('.menu [aria-current], .tabs [aria-current]')) {
+    const [row, own] = [entry.parentElement, entry.getBoundingClientRect()];
+    const around = row.getBoundingClientRect();
+    row.scrollLeft += own.left + own.width / 2 - (around.left + around.width / 2);
   }
 }
 

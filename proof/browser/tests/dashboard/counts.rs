@@ -90,7 +90,11 @@ async fn trouble(tab: &Tab) {
     ] {
         becomes(tab, id, word).await;
     }
-    tab.keep("counts-workloads").await;
+    for colours in ["dark", "light"] {
+        tab.prefers(colours).await;
+        assert_sound(tab, &format!("workloads in trouble, {colours}")).await;
+        tab.keep(&format!("counts-workloads-{colours}")).await;
+    }
 }
 
 /// Those of the overview: they agree with the menu beside them and with what is listed below them.

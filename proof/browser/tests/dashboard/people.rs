@@ -251,6 +251,8 @@ async fn looks_at_every_part(tab: &Tab, way: &str) {
     ] {
         tab.go_within(&hash).await;
         tab.sees(css, text).await;
+        let in_sight = "return [...document.querySelectorAll('.menu [aria-current], .tabs [aria-current]')].every((one) => one.getBoundingClientRect().right <= innerWidth + 1 && one.getBoundingClientRect().left >= -1)";
+        tab.until(in_sight, "the current entries of menu and tabs are in sight").await;
         let page = format!("{}-{way}", hash.trim_start_matches("#/").replace('/', "-"));
         assert_sound(tab, &page).await;
         tab.keep(&page).await;

@@ -50,6 +50,7 @@ export function tell(title, ...kids) {
 }
 
 const SHOWN_MS = 6000;
+const MOST_SHOWN = 3;
 
 // A short message that goes by itself; it is also said to those who hear the page.
 export function toast(text, tone = 'good') {
@@ -64,5 +65,6 @@ export function toast(text, tone = 'good') {
   item.setAttribute('role', tone === 'bad' ? 'alert' : 'status');
   item.textContent = text;
   stack.append(item);
+  while (stack.children.length > MOST_SHOWN) stack.firstChild.remove();
   setTimeout(() => item.remove(), tone === 'bad' ? SHOWN_MS * 2 : SHOWN_MS);
 }
