@@ -7,6 +7,7 @@
 pub mod convert;
 mod generated;
 pub mod json;
+pub mod manifest;
 mod secret;
 pub mod together;
 pub mod tunnel;

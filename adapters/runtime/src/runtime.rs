@@ -179,6 +179,8 @@ pub struct ServiceStatus {
     pub one_shot: bool,
     /// Verdict of its checks; `None` where it has none.
     pub health: Option<ImageHealth>,
+    /// Its number among the containers of its service, from 1; 0 is not known.
+    pub number: u32,
 }
 
 /// A port of a workload as published on the node.

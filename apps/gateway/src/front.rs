@@ -51,7 +51,8 @@ pub(crate) fn before(router: Router<Gateway>, gateway: &Gateway) -> Router {
 fn span_of(request: &Request) -> Option<Cow<'_, str>> {
     let route = request.extensions().get::<MatchedPath>()?.as_str();
     let first = route.split('/').nth(1).unwrap_or_default();
-    let quiet = ["", "livez", "readyz", "assets", "docs", "docs.css", "openapi.json"];
+    let quiet =
+        ["", "livez", "readyz", "assets", "favicon.ico", "docs", "docs.css", "openapi.json"];
     let named = !quiet.contains(&first) && !first.starts_with('{');
     named.then(|| Cow::Owned(format!("{} {route}", request.method())))
 }

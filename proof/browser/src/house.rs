@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use persys_agent::app as agent;
@@ -32,6 +33,8 @@ pub const ADMIN: &str = "alice";
 pub const VIEWER: &str = "vera";
 /// The node of the house.
 pub const NODE: &str = "n1";
+/// Houses of this process: each is a cluster of its own.
+static BUILT: AtomicUsize = AtomicUsize::new(0);
 const LIFETIME: Duration = Duration::from_hours(1);
 
 /// A cluster with its gateway.
@@ -40,7 +43,7 @@ pub struct House {
     /// Where everything is kept; it goes with the house.
     _folder: TempDir,
     /// Goes too, however the test ends.
-    _containers: Containers,
+    containers: Containers,
     scheduler: Option<scheduler::Running>,
     agent: agent::Running,
     gateway: gateway::Running,
@@ -50,7 +53,8 @@ impl House {
     /// Builds one that runs containers on Docker.
     pub async fn build() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let cluster = format!("browser-{}", std::process::id());
+        let nth = BUILT.fetch_add(1, Ordering::Relaxed);
+        let cluster = format!("browser-{}-{nth}", std::process::id());
         let certificates = Certificates::make(folder.path(), &cluster);
         let scheduler = start_scheduler(folder.path(), &cluster, &certificates).await;
         let_in(&scheduler).await;
@@ -58,7 +62,7 @@ impl House {
         let gateway = start_gateway(&cluster, &certificates, scheduler.grpc).await;
         let containers = Containers { cluster };
         let scheduler = Some(scheduler);
-        Self { _folder: folder, _containers: containers, scheduler, agent, gateway }
+        Self { _folder: folder, containers, scheduler, agent, gateway }
     }
 
     /// Where the dashboard is.
@@ -71,6 +75,14 @@ impl House {
         let name = Name::new(user).expect("a name");
         let caller = Caller::certified(Role::User, name, None);
         self.gateway.login_link(caller).expect("a link")
+    }
+
+    /// Lines of a list of Docker, `ps` or `volume ls`, about this cluster; `more` are further options.
+    pub fn docker(&self, list: &str, more: &[&str]) -> Vec<String> {
+        let filter = format!("label={CLUSTER}={}", self.containers.cluster);
+        let words = list.split(' ').chain(["--filter", &filter]).chain(more.iter().copied());
+        let listed = Command::new("docker").args(words).output().expect("docker runs");
+        String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect()
     }
 
     /// Ends the scheduler, as if its machine had gone.
@@ -98,11 +110,19 @@ impl Drop for Containers {
     fn drop(&mut self) {
         let filter = format!("label={CLUSTER}={}", self.cluster);
         let docker = |words: &[&str]| Command::new("docker").args(words).output();
-        let Ok(listed) = docker(&["ps", "-aq", "--filter", &filter]) else { return };
-        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-        for id in listed.lines() {
-            // What cannot be removed is no fault of the dashboard.
-            drop(docker(&["rm", "-f", "-v", id]));
+        for (list, remove) in [
+            ("ps -aq", "rm -f -v"),
+            ("network ls -q", "network rm"),
+            ("volume ls -q", "volume rm -f"),
+        ] {
+            let list: Vec<_> = list.split(' ').chain(["--filter", &filter]).collect();
+            let Ok(listed) = docker(&list) else { return };
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            for id in listed.lines() {
+                let words: Vec<_> = remove.split(' ').chain([id]).collect();
+                // What cannot be removed is no fault of the dashboard.
+                drop(docker(&words));
+            }
         }
     }
 }

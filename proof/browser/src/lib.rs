@@ -5,4 +5,5 @@
 
 pub mod house;
 pub mod looks;
+pub mod proxy;
 pub mod tab;

@@ -149,6 +149,38 @@ impl Tab {
         self.until(&script, css).await;
     }
 
+    /// Chooses files of this machine in a field for files.
+    pub async fn choose(&self, css: &str, paths: &[PathBuf]) {
+        self.sees_element(css).await;
+        let field = self.client.find(Locator::Css(css)).await.expect("a field for files");
+        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        field.send_keys(&paths.join("\n")).await.expect("files can be chosen");
+    }
+
+    /// Chooses an entry of a list.
+    pub async fn select(&self, css: &str, value: &str) {
+        self.sees_element(css).await;
+        let script = format!(
+            "const list = document.querySelector({}); list.value = {}; list.dispatchEvent(new Event('change', {{ bubbles: true }}))",
+            json!(css),
+            json!(value)
+        );
+        self.run(&script).await;
+    }
+
+    /// Calls the interface of the gateway as the page does, and tells the status.
+    pub async fn asks(&self, verb: &str, path: &str, body: Option<&Value>) -> Value {
+        let body = body.map_or(Value::Null, |body| json!(body.to_string()));
+        let script = format!(
+            "const done = arguments[arguments.length - 1];
+             const headers = {{ 'Content-Type': 'application/json' }};
+             fetch({}, {{ method: {}, headers, body: {body} ?? undefined }}).then((answer) => done(answer.status))",
+            json!(path),
+            json!(verb)
+        );
+        self.run_to_end(&script).await
+    }
+
     /// Types into whatever has the focus.
     pub async fn types(&self, text: &str) {
         let element = self.client.active_element().await.expect("something has the focus");
@@ -182,6 +214,8 @@ impl Tab {
     pub async fn keep(&self, name: &str) {
         let folder = pictures();
         std::fs::create_dir_all(&folder).expect("a folder for pictures");
+        // Short messages of what was done before hide what is shown.
+        self.run("document.getElementById('toasts')?.replaceChildren()").await;
         let picture = self.client.screenshot().await.expect("a picture is taken");
         std::fs::write(folder.join(format!("{name}.png")), picture).expect("a picture is kept");
     }

@@ -35,13 +35,20 @@ impl Compose {
     }
 }
 
-/// The containers of one service, or of all. A service that is not there is named with those that
-/// are.
+/// The containers of one service, one container given as `service-number`, or all. A service that is
+/// not there is named with those that are.
 fn of_service(pieces: Vec<Piece>, service: Option<&str>) -> Result<Vec<Piece>, Error> {
     let Some(wanted) = service else { return Ok(pieces) };
     let mut names: Vec<_> = pieces.iter().map(|piece| piece.mark.service.clone()).collect();
     names.dedup();
-    let chosen: Vec<_> = pieces.into_iter().filter(|p| p.mark.service == wanted).collect();
+    // A service may itself be named like a container of another one: the service is meant then.
+    let is_service = names.iter().any(|name| name == wanted);
+    let is_wanted = |piece: &Piece| {
+        let Piece { mark, .. } = piece;
+        let numbered = || wanted == format!("{}-{}", mark.service, mark.number);
+        mark.service == wanted || (!is_service && numbered())
+    };
+    let chosen: Vec<_> = pieces.into_iter().filter(is_wanted).collect();
     if chosen.is_empty() {
         let detail = format!("it has no service {wanted:?}; it has {}", names.join(", "));
         return Err(Error::Refused { verb: "look", detail });
@@ -224,7 +231,35 @@ impl Exclusive for Compose {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::names::Mark;
     use crate::inside::Source;
+
+    fn piece(service: &str, number: &str) -> Piece {
+        let mark = Mark {
+            workload: WorkloadId::fixed("shop"),
+            project: "persys-shop".to_owned(),
+            service: service.to_owned(),
+            number: number.to_owned(),
+        };
+        let (id, state) = (format!("{service}/{number}"), Existing::Running);
+        Piece { id, mark, state, health: None }
+    }
+
+    #[test]
+    fn one_container_of_a_service_is_named_by_its_number() {
+        let pieces =
+            || vec![piece("web", "1"), piece("web", "2"), piece("api", "1"), piece("api-1", "1")];
+        let chosen = |wanted| {
+            let found = of_service(pieces(), wanted).unwrap();
+            found.into_iter().map(|piece| piece.id).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(None).len(), 4);
+        assert_eq!(chosen(Some("web")), ["web/1", "web/2"]);
+        assert_eq!(chosen(Some("web-2")), ["web/2"]);
+        assert_eq!(chosen(Some("api-1")), ["api-1/1"], "the service of that name");
+        let refused = of_service(pieces(), Some("web-3")).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("no service \"web-3\""), "{refused}");
+    }
 
     #[tokio::test]
     async fn lines_are_whole_and_named() {

@@ -147,6 +147,7 @@ fn add_piece(
         state: piece.state.clone(),
         one_shot: shape.is_some_and(|shape| shape.one_shot),
         health: piece.running_health().cloned(),
+        number: piece.mark.number.parse().unwrap_or_default(),
     });
     let Some(raw) = raw else { return };
     let state = raw.state.unwrap_or_default();

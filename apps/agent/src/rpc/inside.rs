@@ -169,6 +169,7 @@ fn service_status(service: ServiceStatus) -> api::ServiceStatus {
         one_shot: service.one_shot,
         health: health.map(|one| one.state.word().to_owned()).unwrap_or_default(),
         health_message: health.map(|one| one.detail.to_string()).unwrap_or_default(),
+        number: service.number,
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use persys_proto::compute::v1 as api;
@@ -14,12 +15,16 @@ use persys_proto::compute::v1::exec_output::Output as Told;
 use persys_runtime::inside::{ExecCommand, Output, Session, SessionControl};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
 use tonic::{Status, Streaming};
 
 use super::inside::{Pieces, Sent, Service, channel, first_word, messages, refused};
 
 /// Most arguments, and most bytes of them.
 const ARGUMENTS: (usize, usize) = (256, 64 * 1024);
+/// Attempts to set the first size of a terminal, and the pause between them.
+const SIZE_TRIES: usize = 20;
+const SIZE_AGAIN: Duration = Duration::from_millis(25);
 
 type Typed = Pin<Box<dyn AsyncWrite + Send>>;
 
@@ -50,7 +55,7 @@ pub(super) async fn begin(
     let Session { output, input, control } = begun.map_err(|error| refused(&error))?;
     let control: Arc<dyn SessionControl> = Arc::from(control);
     if let Some(size) = size.filter(|_| terminal) {
-        resize(control.as_ref(), size).await;
+        resize_once_started(control.as_ref(), size).await;
     }
     let (to, pieces) = channel();
     tokio::spawn(carry(typed, input, output, control, to, permit));
@@ -128,9 +133,23 @@ async fn close(input: &mut Option<Typed>) {
     }
 }
 
+/// Sets the first size. Docker refuses it until the process has started, shortly after the session has.
+async fn resize_once_started(control: &dyn SessionControl, size: api::TerminalSize) {
+    for _ in 0..SIZE_TRIES {
+        if control.resize(cells(size.rows), cells(size.columns)).await.is_ok() {
+            return;
+        }
+        sleep(SIZE_AGAIN).await;
+    }
+    resize(control, size).await;
+}
+
+fn cells(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
 /// A terminal that cannot be sized is still a terminal.
 async fn resize(control: &dyn SessionControl, size: api::TerminalSize) {
-    let cells = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
     if let Err(error) = control.resize(cells(size.rows), cells(size.columns)).await {
         tracing::debug!(%error, "a terminal keeps its size");
     }

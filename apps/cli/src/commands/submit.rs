@@ -105,6 +105,7 @@ pub(super) fn load(shell: &Shell, apply: &Apply) -> Result<Vec<Wanted>, Problem>
         desired: None,
         env: manifest::compose::variables(&shell.world, &apply.env, &apply.env_file)?,
         profiles: apply.project.profiles.clone(),
+        ..Beside::default()
     };
     let mut wanted = manifest::load(&shell.world, &apply.named, &apply.files, &beside)?;
     for one in &mut wanted {

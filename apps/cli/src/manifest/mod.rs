@@ -4,21 +4,13 @@
 //!   text ──► documents ──► shape? ──► request ──► the same check as the scheduler's ──► Wanted
 //! ```
 //!
-//! A file may be written in our own shape (a name and a spec), as the bare spec of a container,
-//! stack or VM in either shape that clients use, as a manifest with `apiVersion` and `kind`, or be
-//! a Compose file as it is. Every key is known or named as unknown, and all faults of all
-//! documents are told at once.
+//! Shapes and their check are in `persys_proto::manifest`, which the gateway uses too.
 
-mod body;
 pub(crate) mod compose;
-mod described;
-mod fields;
-mod kind;
 pub(crate) mod options;
 #[cfg(test)]
 mod page;
 pub(crate) mod project;
-mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +21,8 @@ use std::path::{Path, PathBuf};
 use persys_compose::project::Project;
 use persys_model::fault::Faults;
 use persys_proto::control::v1::ApplyWorkloadRequest;
-use persys_proto::convert::draft;
-use serde_json::Value;
+use persys_proto::manifest::{self, Unread};
+pub(crate) use persys_proto::manifest::{Beside, yaml};
 
 use crate::problem::Problem;
 use crate::world::World;
@@ -39,19 +31,6 @@ use crate::world::World;
 pub(crate) const MOST_BYTES: u64 = 4 * 1024 * 1024;
 /// Documents of all files together.
 const MOST_DOCUMENTS: usize = 1000;
-
-/// What was said beside the file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Beside {
-    pub(crate) id: Option<String>,
-    pub(crate) kind: Option<String>,
-    pub(crate) revision: Option<String>,
-    pub(crate) desired: Option<String>,
-    /// Variables of a Compose file.
-    pub(crate) env: std::collections::BTreeMap<String, String>,
-    /// Profiles of a Compose file that are chosen.
-    pub(crate) profiles: Vec<String>,
-}
 
 /// One workload that is wanted.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,85 +151,26 @@ pub(crate) fn text(world: &World, path: &Path) -> Result<String, Problem> {
 
 /// All that one text wants, or everything that is wrong with it.
 pub(crate) fn read(name: &str, text: &str, beside: &Beside) -> Result<Vec<Wanted>, Problem> {
-    let documents = yaml(text)
-        .map_err(|why| Problem::new(format!("{name} is not well-formed YAML or JSON")).why(why))?;
-    let documents: Vec<Value> = documents.into_iter().filter(|value| !value.is_null()).collect();
-    if documents.is_empty() {
-        return Err(Problem::new(format!("{name} is empty")).next("persys init"));
-    }
-    let several = documents.len() > 1;
-    if several && beside.id.is_some() {
-        return Err(Problem::usage("--id is for one workload")
-            .why(format!("{name} has {} documents", documents.len())));
-    }
-    let mut faults = Faults::none();
-    let mut wanted = Vec::new();
-    for (nth, document) in documents.iter().enumerate() {
-        let text = (!several).then_some(text);
-        let prefix = if several { format!("document {}: ", nth + 1) } else { String::new() };
-        match one(document, text, beside) {
-            Ok(request) => {
-                let from = format!("{prefix}{name}");
-                wanted.push(Wanted { request, from, project: None });
-            }
-            Err(found) => {
-                for fault in found.listed() {
-                    let path = format!("{prefix}{}", fault.path);
-                    faults.push(path.trim_end_matches(": "), fault.problem.clone());
-                }
-            }
+    let requests = manifest::read(text, beside).map_err(|why| match why {
+        Unread::Malformed(why) => {
+            Problem::new(format!("{name} is not well-formed YAML or JSON")).why(why)
         }
-    }
-    if faults.is_empty() {
-        return Ok(wanted);
-    }
-    let what = format!("{name} has {}; nothing was sent", count(faults.count(), "fault"));
-    Err(Problem::faults(what, &faults))
+        Unread::Empty => Problem::new(format!("{name} is empty")).next("persys init"),
+        Unread::Several(documents) => Problem::usage("--id is for one workload")
+            .why(format!("{name} has {documents} documents")),
+        Unread::Faults(faults) => {
+            let what = format!("{name} has {}; nothing was sent", count(faults.count(), "fault"));
+            Problem::faults(what, &faults)
+        }
+    })?;
+    let wanted = |(request, prefix): (ApplyWorkloadRequest, String)| {
+        let from = format!("{prefix}{name}");
+        Wanted { request, from, project: None }
+    };
+    Ok(requests.into_iter().map(wanted).collect())
 }
 
 /// `1 fault`, `3 faults`.
 pub(crate) fn count(number: usize, word: &str) -> String {
     if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
-}
-
-fn one(
-    document: &Value,
-    text: Option<&str>,
-    beside: &Beside,
-) -> Result<ApplyWorkloadRequest, Faults> {
-    let (request, prefix) = shape::request(document, text, beside)?;
-    match draft::unfetched(request.clone()) {
-        Ok(()) => Ok(request),
-        Err(found) => Err(without_prefix(&found, &prefix)),
-    }
-}
-
-/// Paths as they stand in a file that holds only the inner part.
-fn without_prefix(found: &Faults, prefix: &str) -> Faults {
-    let mut faults = Faults::none();
-    for fault in found.listed() {
-        let path = match fault.path.strip_prefix(prefix) {
-            Some(rest) if !prefix.is_empty() => rest.trim_start_matches('.'),
-            Some(_) | None => fault.path.as_str(),
-        };
-        faults.push(path, fault.problem.clone());
-    }
-    faults
-}
-
-/// The documents of a text. A word is true or false only if it says so; a doubled key is an error.
-pub(crate) fn yaml(text: &str) -> Result<Vec<Value>, String> {
-    let options = serde_saphyr::options! {
-        strict_booleans: true,
-        with_snippet: false,
-    };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|why| {
-        let said = why.to_string();
-        match why.location() {
-            Some(location) if !said.contains("line") => {
-                format!("line {}: {said}", location.line())
-            }
-            Some(_) | None => said,
-        }
-    })
 }

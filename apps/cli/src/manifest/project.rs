@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 
 use persys_compose::ContentFile;
 use persys_compose::project::{self, Ask, Files, Found, Most, Project};
-use persys_model::fault::Faults;
-use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::control::v1::{ApplyWorkloadRequest, ComposeSpec, WorkloadSpec};
 
-use super::{Beside, Wanted, count, draft, name, text, without_prefix};
+use super::{Beside, Wanted, count, name, text};
 use crate::problem::Problem;
 use crate::world::World;
 
@@ -74,38 +71,10 @@ pub(super) fn wanted(
     let project = read(world, files, alone, beside)?;
     let names: Vec<_> = files.iter().map(|file| name(file)).collect();
     let from = names.join(", ");
-    let reading = &project.reading;
-    if reading.document.is_none() {
-        let refused = persys_compose::Verdict::Refused;
-        let all = reading.findings.iter().filter(|finding| finding.verdict == refused);
-        let mut faults = Faults::none();
-        for finding in all {
-            faults.push("", reading.sentence(finding));
-        }
-        let what = format!("{from} has {}; nothing was sent", count(faults.count(), "fault"));
-        return Err(Problem::faults(what, &faults));
-    }
-    let mut request = ApplyWorkloadRequest {
-        workload_id: project.name.clone(),
-        spec: Some(WorkloadSpec {
-            r#type: "compose".to_owned(),
-            workload: Some(Workload::Compose(ComposeSpec {
-                source_type: "inline".to_owned(),
-                inline_yaml: project.text.clone(),
-                env: project.variables.clone().into_iter().collect(),
-                ..ComposeSpec::default()
-            })),
-            ..WorkloadSpec::default()
-        }),
-        ..ApplyWorkloadRequest::default()
-    };
-    let fault = |found: &Faults| {
-        let found = without_prefix(found, "spec.compose.inline_yaml");
+    let request = persys_proto::manifest::of_project(&project, beside).map_err(|found| {
         let what = format!("{from} has {}; nothing was sent", count(found.count(), "fault"));
         Problem::faults(what, &found)
-    };
-    super::shape::add_beside(&mut request, beside).map_err(|found| fault(&found))?;
-    draft::unfetched(request.clone()).map_err(|found| fault(&found))?;
+    })?;
     Ok(Wanted { request, from, project: Some(Box::new(project)) })
 }
 

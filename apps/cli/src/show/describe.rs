@@ -111,6 +111,7 @@ fn admitted(view: &WorkloadView) -> String {
 
 /// How each container of a stack is, a line each.
 fn services(services: &[ServiceStatus]) -> String {
+    let several = |name: &str| services.iter().filter(|other| other.name == name).count() > 1;
     let line = |service: &ServiceStatus| {
         let state = match (service.state.as_str(), service.exit_code) {
             ("exited", 0) if service.one_shot => "done".to_owned(),
@@ -123,7 +124,12 @@ fn services(services: &[ServiceStatus]) -> String {
             (Some(health), None) => format!(" ({})", health.text()),
             (Some(health), Some(message)) => format!(" ({}: {message})", health.text()),
         };
-        format!("{} {state}{health}", service.name)
+        match service.number {
+            number @ 1.. if several(&service.name) => {
+                format!("{}-{number} {state}{health}", service.name)
+            }
+            _ => format!("{} {state}{health}", service.name),
+        }
     };
     services.iter().map(line).collect::<Vec<_>>().join("\n")
 }

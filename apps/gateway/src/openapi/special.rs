@@ -53,6 +53,7 @@ const ALONE: &[Route] = &[
     ("get", "/v1/clusters", &[], Gives::Json("200"), "Lists clusters and whether their schedulers answer"),
     ("get", "/v1/clusters/{cluster_id}", &[], Gives::Json("200"), "Shows a cluster"),
     ("get", "/v1/overview", &[], Gives::Json("200"), "Shows every cluster with how it stands; `partial` says that one did not answer"),
+    ("post", "/v1/manifests", &[], Gives::Json("200"), "Reads a spec, a manifest or a Compose file as `persys apply` does, and answers with the requests it means; nothing is applied"),
     ("get", "/v1/gateway/log-levels", &[], Gives::Json("200"), "Shows how much the log of the gateway tells"),
     ("post", "/v1/gateway/log-levels", &[], Gives::Json("200"), "Has the log of the gateway tell more or less for a while"),
     ("get", "/v1/session", &[], Gives::Json("200"), "Says who is asking, and which roles they hold"),
@@ -161,6 +162,20 @@ fn body(verb: &str, path: &str) -> Option<Value> {
     };
     match (verb, path) {
         ("post", "/v1/session") => Some(json!({"oneOf": [one("token"), one("link")]})),
+        ("post", "/v1/manifests") => Some(json!({
+            "type": "object",
+            "required": ["text"],
+            "properties": {
+                "text": {"type": "string"},
+                "name": {"type": "string", "maxLength": 128},
+                "files": {
+                    "type": "object",
+                    "additionalProperties": {"type": "string", "contentEncoding": "base64"},
+                },
+                "profiles": {"type": "array", "items": {"type": "string"}},
+            },
+            "additionalProperties": false,
+        })),
         ("post", "/v1/gateway/log-levels") => Some(json!({
             "type": "object",
             "properties": {

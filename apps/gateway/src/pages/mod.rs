@@ -16,6 +16,7 @@ use persys_model::hex::hex;
 
 /// The page all others are parts of.
 const START: &str = "index.html";
+const ICON: &str = "icon.svg";
 /// A browser keeps files and asks each time whether they are still the same.
 const KEEP: &str = "no-cache";
 
@@ -30,10 +31,16 @@ pub(crate) fn router() -> Router<Gateway> {
         .route("/", get(start))
         .route("/login", get(start))
         .route("/assets/{*path}", get(asset))
+        .route("/favicon.ico", get(icon))
 }
 
 async fn start(headers: HeaderMap) -> Response {
     file(START, &headers)
+}
+
+/// Browsers ask for it beside pages that name no icon, such as answers in JSON.
+async fn icon(headers: HeaderMap) -> Response {
+    file(ICON, &headers)
 }
 
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {

@@ -9,6 +9,7 @@
 //! | the same answer again | `shown.rs` |
 //! | which cluster is meant | `target.rs` |
 //! | clusters, all of them at once | `clusters.rs` |
+//! | files that people write | `manifest.rs` |
 //! | how much the log of the gateway tells | `levels.rs` |
 //! | output, commands and consoles of workloads | `logs.rs`, `terminal.rs` |
 
@@ -16,6 +17,7 @@ mod clusters;
 pub mod keys;
 mod levels;
 mod logs;
+mod manifest;
 pub mod message;
 pub mod question;
 pub mod row;
@@ -33,7 +35,7 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, get, on, post};
 use bytes::Bytes;
 
 use self::keys::{Given, Met, fingerprint};
@@ -82,6 +84,7 @@ pub(crate) fn router() -> Router<Gateway> {
         .route("/clusters/{cluster_id}", get(clusters::one))
         .route("/v1/clusters", get(clusters::list))
         .route("/v1/clusters/{cluster_id}", get(clusters::one))
+        .route("/v1/manifests", post(manifest::read))
         .route("/v1/overview", get(clusters::overview))
         .route("/v1/gateway/log-levels", get(levels::show).post(levels::change))
 }

@@ -31,12 +31,16 @@ export class Problem extends Error {
 
 const AWAY = {
   title: 'The gateway does not answer',
-  detail: 'This page cannot reach the gateway. What is shown may be old.',
-  next: 'It is tried again by itself.',
+  detail: 'This page cannot reach the gateway.',
+  next: 'The page reconnects by itself.',
 };
+// A read that takes longer will not be answered; a change may take its time.
+const READ_WITHIN_MS = 15000;
 
-// A response that is fine, or a Problem.
-export async function ask(path, { method = 'GET', body, signal, accept = 'application/json' } = {}) {
+// A response that is fine, or a Problem. `within` is the time in milliseconds it may take, 0 any time.
+export async function ask(path, { method = 'GET', body, signal, accept = 'application/json', within = method === 'GET' ? READ_WITHIN_MS : 0 } = {}) {
+  const limit = within > 0 ? AbortSignal.timeout(within) : null;
+  const either = AbortSignal.any([signal, limit].filter(Boolean));
   const headers = { Accept: accept };
   if (cluster) headers['X-Persys-Cluster-ID'] = cluster;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -45,17 +49,22 @@ export async function ask(path, { method = 'GET', body, signal, accept = 'applic
     response = await fetch(path, {
       method,
       headers,
-      signal,
+      signal: either,
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: 'same-origin',
       cache: 'no-store',
     });
   } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new Problem(AWAY);
+    throw silence(error, within);
   }
   if (!response.ok) throw await problemOf(response);
   return response;
+}
+
+function silence(error, within) {
+  if (error.name === 'AbortError') return error;
+  if (error.name === 'TimeoutError') return new Problem({ ...AWAY, detail: `The gateway did not answer within ${within / 1000} seconds.` });
+  return new Problem(AWAY);
 }
 
 async function problemOf(response) {
@@ -72,7 +81,8 @@ async function problemOf(response) {
 
 async function json(path, options) {
   const response = await ask(path, options);
-  return response.status === 204 ? {} : response.json();
+  // The time limit holds for the body, too.
+  return response.status === 204 ? {} : response.json().catch((error) => { throw silence(error, options?.within); });
 }
 
 const part = encodeURIComponent;
@@ -89,7 +99,7 @@ export const session = {
 };
 
 export const read = {
-  standing: () => json('/v1/standing'),
+  standing: (options) => json('/v1/standing', options),
   clusters: () => json('/clusters').then((answer) => (answer.clusters ?? []).map((one) => ({ ...one, by_default: one.id === answer.default_cluster_id }))),
   nodes: () => json('/nodes').then((answer) => answer.nodes ?? []),
   node: (id) => json(`/v1/nodes/${part(id)}`).then((answer) => answer.node),
@@ -114,6 +124,8 @@ export const act = {
   retry: (id) => post(`/v1/workloads/${part(id)}/retry`),
   rollback: (id, number) => post(`/v1/workloads/${part(id)}/rollback`, { number }),
   remove: (id, volumes = false) => drop(`/v1/workloads/${part(id)}${volumes ? '?volumes=true' : ''}`),
+  // The requests a file means; nothing is applied by this.
+  readManifest: (written) => post('/v1/manifests', written).then((answer) => answer.workloads ?? []),
   apply: (request) => post('/v1/workloads', request),
   drain: (id, reason) => post(`/v1/nodes/${part(id)}/drain`, { reason }),
   undrain: (id) => post(`/v1/nodes/${part(id)}/undrain`, {}),

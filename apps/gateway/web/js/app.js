@@ -1,9 +1,10 @@
 // Where it begins: is somebody logged in, what does the address ask for, and the frame around every page.
 
 import { session } from './api.js';
+import { alarms } from './counts.js';
 import { h, render } from './dom.js';
 import { help, listen } from './keys.js';
-import { end, lookNow, start } from './live.js';
+import { beatNow, end, lookNow, start } from './live.js';
 import { clusterId, clustersPage } from './pages/clusters.js';
 import { apply } from './pages/apply.js';
 import { disks } from './pages/disks.js';
@@ -18,7 +19,7 @@ import { head, notice, problemTitle } from './parts/frame.js';
 import { shape } from './parts/shape.js';
 import { go, link, route } from './router.js';
 import { changed, refresh, state, switchTo, watch } from './state.js';
-import { clock, nodeStatus } from './words.js';
+import { age, clock } from './words.js';
 
 const TICK_MS = 1000;
 const ASK_AGAIN_MS = 2000;
@@ -26,7 +27,7 @@ const ASK_AGAIN_MS = 2000;
 const lost = {
   title: () => 'Not found',
   wants: () => [],
-  view: () => [head('There is no such page'), notice('warn', 'The address leads nowhere', h('a', { href: '#/' }, 'To the overview'))],
+  view: () => [head('Page not found'), notice('warn', 'This page does not exist', h('a', { href: '#/' }, 'Go to the overview'))],
 };
 const clusters = clustersPage(chooseCluster);
 const PAGES = { '': overview, workloads, nodes, disks, drift, events, clusters, apply };
@@ -34,10 +35,10 @@ const PAGES_OF_ONE = { workloads: workload, nodes: node };
 
 const MENU = [
   ['', 'Overview', 'overview'],
-  ['workloads', 'Workloads', 'workloads', () => state.workloads.data.filter((one) => one.status === 'Failed').length],
-  ['nodes', 'Nodes', 'nodes', () => state.nodes.data.filter((one) => ['NotReady', 'Lost'].includes(nodeStatus(one))).length],
+  ['workloads', 'Workloads', 'workloads'],
+  ['nodes', 'Nodes', 'nodes'],
   ['disks', 'Disks', 'disks'],
-  ['drift', 'Drift', 'drift', () => state.drifts.data.filter((one) => !one.ignored).length],
+  ['drift', 'Drift', 'drift'],
   ['events', 'Events', 'events'],
   ['clusters', 'Clusters', 'clusters'],
   ['apply', 'Apply', 'apply'],
@@ -57,9 +58,27 @@ function arrive() {
   if (moved && state.session) {
     lookNow();
     // Those who hear the page are told where they are.
-    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById('title')?.focus({ preventScroll: true })));
+    afterDrawing(focusTitle);
     window.scrollTo(0, 0);
   }
+  afterDrawing(showCurrent);
+}
+
+function afterDrawing(work) {
+  requestAnimationFrame(() => requestAnimationFrame(work));
+}
+
+// On a narrow screen the menu and the tabs scroll sideways; the current entry is in sight.
+function showCurrent() {
+  for (const entry of document.querySelectorAll('.menu [aria-current], .tabs [aria-current]')) {
+    const [row, own] = [entry.parentElement, entry.getBoundingClientRect()];
+    const around = row.getBoundingClientRect();
+    row.scrollLeft += own.left + own.width / 2 - (around.left + around.width / 2);
+  }
+}
+
+function focusTitle() {
+  document.getElementById('title')?.focus({ preventScroll: true });
 }
 
 function draw() {
@@ -80,11 +99,12 @@ function loading() {
 }
 
 function side() {
+  const found = alarms();
   return h('header', { class: 'side', key: 'side' },
     h('a', { class: 'brand', href: '#/' }, h('img', { src: '/assets/icon.svg', alt: '', width: 26, height: 26 }), h('span', null, 'Persys')),
     clusterChoice(),
-    h('nav', { 'aria-label': 'Main', class: 'menu' }, MENU.map(([path, text, drawn, alarm]) => {
-      const number = alarm?.() ?? 0;
+    h('nav', { 'aria-label': 'Main', class: 'menu' }, MENU.map(([path, text, drawn]) => {
+      const number = found[path]?.length ?? 0;
       return h('a', { key: path, href: path ? link(path) : '#/', 'aria-current': (current.parts[0] ?? '') === path ? 'page' : undefined }, shape(drawn), h('span', null, text), number > 0 && h('span', { class: 'menu-alarm' }, number, h('span', { class: 'unseen' }, ' need attention')));
     })),
     h('div', { class: 'side-foot' },
@@ -107,19 +127,25 @@ function clusterChoice() {
     known.map((cluster) => h('option', { key: clusterId(cluster), value: clusterId(cluster) }, cluster.name || clusterId(cluster))));
 }
 
-const LINK = { live: ['good', 'disc', 'Live'], connecting: ['busy', 'half', 'Connecting'], away: ['bad', 'cross', 'Not connected'] };
+const LINK = {
+  live: ['good', 'disc', 'Live'],
+  connecting: ['busy', 'half', 'Connecting'],
+  behind: ['warn', 'turn', 'Events interrupted'],
+  away: ['bad', 'cross', 'Not connected'],
+};
 
 function connection() {
   const [tone, drawn, text] = LINK[state.link];
-  return h('p', { class: `connection ${tone}`, role: 'status', title: state.linkProblem?.message }, shape(drawn), text);
+  const since = { away: state.freshAt > 0 && `data from ${clock(state.freshAt)}`, behind: `since ${clock(state.linkSince)}` }[state.link];
+  return h('p', { class: `connection ${tone}`, role: 'status', title: state.linkProblem?.message }, shape(drawn), h('span', null, text), since && h('span', { class: 'connection-since' }, since));
 }
 
 // What concerns every page.
 function banner() {
   const standing = state.standing;
   if (state.link === 'away') {
-    const old = standing.at ? `Shown is what was known at ${clock(standing.at)}.` : '';
-    return h('div', { key: 'banner' }, notice('bad', problemTitle(state.linkProblem), state.linkProblem.message, `${old} It is tried again by itself.`.trim()));
+    const old = state.freshAt > 0 ? `The data on this page is from ${clock(state.freshAt)} (${age(state.freshAt)} old). ` : '';
+    return h('div', { key: 'banner' }, notice('bad', problemTitle(state.linkProblem), state.linkProblem.message, `${old}The page reconnects by itself.`));
   }
   const mode = standing.data?.mode;
   if (mode && mode !== 'normal' && current.parts.length > 0) return h('div', { key: 'banner' }, notice('bad', `The cluster is in mode ${mode}`, standing.data.reason));
@@ -165,12 +191,16 @@ function entered(found) {
 function begin() {
   start(() => current.page.wants());
   refresh('clusters');
-  refresh('drifts');
 }
 
 async function boot() {
   window.addEventListener('hashchange', arrive);
-  document.addEventListener('visibilitychange', () => !document.hidden && state.session && lookNow());
+  document.addEventListener('visibilitychange', () => !document.hidden && state.session && (beatNow(), lookNow()));
+  // The address after # says which page is shown, so the link cannot lead anywhere by itself.
+  document.querySelector('.skip').onclick = (event) => {
+    event.preventDefault();
+    focusTitle();
+  };
   watch(draw);
   listen(switchTheme);
   setInterval(changed, TICK_MS);

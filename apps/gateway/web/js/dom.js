@@ -10,7 +10,8 @@
 // Besides attributes and `on...` functions a description may have:
 //   key     which element among its siblings it is, when they change places
 //   style   an object of CSS properties
-//   mount   (element) => undefined | () => void: the element looks after its own inside from here on
+//   mount   (element) => undefined | () => void: the element looks after its own inside from here on;
+//           called when the element is in the page, so that it can be measured
 
 const SVG = 'http://www.w3.org/2000/svg';
 const AS_PROPERTY = new Set(['value', 'checked', 'disabled', 'selected', 'open']);
@@ -21,8 +22,12 @@ export function h(tag, props, ...kids) {
   return { tag, props: props ?? {}, kids: kids.flat(Infinity).filter(shown) };
 }
 
+// Elements to mount once the whole page is in place.
+const unmounted = [];
+
 export function render(root, description) {
   patchKids(root, [description].filter(shown));
+  for (let next = unmounted.shift(); next; next = unmounted.shift()) next[LEAVE] = next[MADE].props.mount(next);
 }
 
 function shown(kid) {
@@ -72,7 +77,7 @@ function make(kid, parent) {
   const element = svg ? document.createElementNS(SVG, kid.tag) : document.createElement(kid.tag);
   element[MADE] = { tag: kid.tag, props: {} };
   patch(element, kid);
-  if (kid.props.mount) element[LEAVE] = kid.props.mount(element);
+  if (kid.props.mount) unmounted.push(element);
   return element;
 }
 

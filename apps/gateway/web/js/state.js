@@ -13,9 +13,12 @@ export const state = {
   session: null,
   loggedOut: false,
   cluster: '',
-  // connecting, live, away
+  // connecting, live, behind, away: see live.js
   link: 'connecting',
+  linkSince: Date.now(),
   linkProblem: null,
+  // The last moment at which the cluster answered.
+  freshAt: 0,
   standing: part(),
   nodes: part([]),
   workloads: part([]),

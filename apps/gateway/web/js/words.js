@@ -3,7 +3,8 @@
 
 export function age(timestamp, now = Date.now()) {
   if (!timestamp) return '–';
-  const seconds = Math.max(0, Math.floor((now - Date.parse(timestamp)) / 1000));
+  const begun = typeof timestamp === 'number' ? timestamp : Date.parse(timestamp);
+  const seconds = Math.max(0, Math.floor((now - begun) / 1000));
   if (seconds < 120) return `${seconds}s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
   if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
@@ -77,6 +78,10 @@ const LOOKS = {
   Failed: ['bad', 'cross'],
   NotReady: ['bad', 'cross'],
   Lost: ['bad', 'cross'],
+  Provisioning: ['busy', 'half'],
+  Released: ['idle', 'ring'],
+  Error: ['bad', 'cross'],
+  Retained: ['idle', 'square'],
   Unknown: ['idle', 'ring'],
 };
 
@@ -87,18 +92,20 @@ export function look(status) {
 
 // In the order in which they deserve a look.
 export const STATES = [
-  'Failed', 'NotResponding', 'RetryPending', 'Restarting', 'Paused', 'Pending', 'Scheduled', 'Stopping', 'Deleting', 'Running', 'Completed', 'Stopped',
+  'Failed', 'NotResponding', 'Unknown', 'RetryPending', 'Restarting', 'Paused', 'Pending', 'Scheduled', 'Stopping', 'Deleting', 'Running', 'Completed', 'Stopped',
 ];
 
-// States of an update, as they stand beside the status; the same words as in the command line.
-export const UPDATES = { Updating: 'updating', UpdateFailed: 'update failed', RolledBack: 'rolled back' };
+// States of an update, as they stand beside the status; the same words as in the command line. A note is a
+// word, or a word and its tone.
+export const UPDATES = { Updating: ['updating', 'busy'], UpdateFailed: ['update failed', 'warn'], RolledBack: ['rolled back'] };
 
 // Verdicts of health checks, as they stand beside the status; the same words as in the command line.
-export const HEALTH = { Starting: 'starting', Healthy: 'healthy', Unhealthy: 'unhealthy' };
+export const HEALTH = { Starting: ['starting', 'busy'], Healthy: ['healthy'], Unhealthy: ['unhealthy', 'bad'] };
 
 export function workloadStatus(view) {
   const restarts = view.restarts > 0 && ['Running', 'Restarting'].includes(view.status);
-  return { word: view.status || 'Unknown', notes: [view.uncertain && 'node silent', HEALTH[view.health], UPDATES[view.update_state], view.shadow && 'shadow', restarts && count(view.restarts, 'restart')].filter(Boolean) };
+  const notes = [view.uncertain && ['node silent'], HEALTH[view.health], UPDATES[view.update_state], view.shadow && ['shadow'], restarts && [count(view.restarts, 'restart')]];
+  return { word: view.status || 'Unknown', notes: notes.filter(Boolean) };
 }
 
 const SETTLED = ['Running', 'Stopped', 'Completed'];
@@ -155,7 +162,7 @@ export function eventText(event) {
   return {
     what,
     why: plain ? '' : event.reason.split('\n')[0],
-    by: by ? `by ${by}${because ? `: ${because}` : ''}` : '',
+    by: by && !(event.reason ?? '').includes(by) ? `by ${by}${because ? `: ${because}` : ''}` : '',
   };
 }
 

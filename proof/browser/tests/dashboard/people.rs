@@ -71,7 +71,7 @@ async fn logs_in(house: &House, tab: &Tab) {
     assert_sound(tab, "login").await;
     tab.fill("#token", "persys_wrong").await;
     tab.press("Log in").await;
-    tab.sees(".notice.bad", "You are not let in").await;
+    tab.sees(".notice.bad", "Access denied").await;
     let link = house.link(ADMIN);
     tab.go(&link).await;
     tab.sees("h1", "Overview").await;
@@ -183,6 +183,12 @@ async fn learns_why_another_waits(tab: &Tab) {
 }
 
 async fn finds_the_way_by_keys(tab: &Tab) {
+    // The first stop of the Tab key leads past the menu, and stays on the page.
+    let skip = "const link = document.querySelector('.skip'); link.focus(); return document.activeElement === link";
+    assert_eq!(tab.run(skip).await, json!(true));
+    tab.enters().await;
+    tab.until("return document.activeElement.id === 'title'", "the title has the focus").await;
+    tab.sees("h1", "Overview").await;
     tab.types("gw").await;
     tab.sees("h1", "Workloads").await;
     tab.types("/").await;
@@ -217,6 +223,7 @@ async fn looks_on_a_phone_and_in_the_dark(tab: &Tab) {
                 assert_sound(tab, &page).await;
                 tab.keep(&page).await;
             }
+            looks_at_every_part(tab, &format!("{name}-{colours}")).await;
             tab.go_within(&format!("#/workloads/{HUGE}")).await;
             tab.sees(".why-summary", HUGE).await;
             assert_sound(tab, &format!("why-{name}-{colours}")).await;
@@ -228,6 +235,28 @@ async fn looks_on_a_phone_and_in_the_dark(tab: &Tab) {
     }
     tab.prefers("light").await;
     tab.on(Screen::LAPTOP).await;
+}
+
+/// The pages of one node and one workload.
+async fn looks_at_every_part(tab: &Tab, way: &str) {
+    for (hash, css, text) in [
+        ("#/nodes".to_owned(), "td .name", NODE),
+        (format!("#/nodes/{NODE}"), ".gauge", "reserved"),
+        (format!("#/workloads/{WEB}"), ".why-summary", WEB),
+        (format!("#/workloads/{WEB}/timeline"), ".timeline", "started"),
+        (format!("#/workloads/{WEB}/history"), "td", "present"),
+        (format!("#/workloads/{WEB}/logs"), ".log-line", "line"),
+        (format!("#/workloads/{WEB}/terminal"), ".log-state", "connected"),
+        (format!("#/workloads/{WEB}/usage"), ".graph", "Memory"),
+    ] {
+        tab.go_within(&hash).await;
+        tab.sees(css, text).await;
+        let in_sight = "return [...document.querySelectorAll('.menu [aria-current], .tabs [aria-current]')].every((one) => one.getBoundingClientRect().right <= innerWidth + 1 && one.getBoundingClientRect().left >= -1)";
+        tab.until(in_sight, "the current entries of menu and tabs are in sight").await;
+        let page = format!("{}-{way}", hash.trim_start_matches("#/").replace('/', "-"));
+        assert_sound(tab, &page).await;
+        tab.keep(&page).await;
+    }
 }
 
 /// Who may only look sees everything and nothing to press.

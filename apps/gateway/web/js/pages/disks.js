@@ -15,18 +15,18 @@ export const disks = {
   wants: () => ['disks'],
   view: () => [
     head('Disks', { under: state.disks.at > 0 && count(state.disks.data.length, 'disk') }),
-    panel('', { key: 'list' }, held(state.disks, (all) => (all.length === 0 ? empty('There are no disks', ['Make one with ', h('code', null, 'persys disk create'), ', or have a workload ask for a managed volume.']) : list(all)))),
+    panel('', { key: 'list' }, held(state.disks, (all) => (all.length === 0 ? empty('There are no disks', ['Create one with ', h('code', null, 'persys disk create'), ', or request a managed volume in a workload.']) : list(all)))),
   ],
 };
 
 function list(all) {
-  const columns = [{ name: 'Disk' }, { name: 'Phase' }, { name: 'Size', class: 'right' }, { name: 'Driver' }, { name: 'Node' }, { name: 'Used by' }, { name: 'Kept', class: 'extra' }, { name: 'Age', class: 'right' }, ...(mayChange() ? [{ name: 'Actions', class: 'right' }] : [])];
+  const columns = [{ name: 'Disk' }, { name: 'Phase' }, { name: 'Size', class: 'right' }, { name: 'Driver' }, { name: 'Node' }, { name: 'Used by' }, { name: 'Policy', class: 'extra' }, { name: 'Age', class: 'right' }, ...(mayChange() ? [{ name: 'Actions', class: 'right' }] : [])];
   return table('Disks', columns, all.map((disk) => ({
     key: disk.id,
     cells: [
-      [h('span', { class: 'name' }, disk.name || disk.id), disk.standalone && h('div', { class: 'tags' }, h('span', { class: 'tag' }, 'on its own'))],
+      [h('span', { class: 'name' }, disk.name || disk.id), disk.standalone && h('div', { class: 'tags' }, h('span', { class: 'tag' }, 'standalone'))],
       [badge(disk.phase || 'Unknown'), disk.last_error && h('p', { class: 'muted small' }, disk.last_error)],
-      gib(disk.size_gb),
+      Number(disk.size_gb) > 0 ? gib(disk.size_gb) : '–',
       disk.driver || '–',
       disk.node_id ? h('a', { href: link('nodes', disk.node_id) }, disk.node_id) : '–',
       users(disk.workload_refs ?? []),
@@ -42,11 +42,11 @@ function users(ids) {
 }
 
 function remove(disk) {
-  if (!disk.standalone || (disk.workload_refs ?? []).length > 0) return null;
+  if ((disk.workload_refs ?? []).length > 0) return null;
   const name = disk.name || disk.id;
   return h('button', { class: 'button small danger-quiet', type: 'button', onclick: async (event) => {
     const under = event.currentTarget;
-    if (await confirm({ title: `Delete disk ${name}?`, text: 'Its data is gone for good.', action: 'Delete', danger: true, name })) {
+    if (await confirm({ title: `Delete disk ${name}?`, text: 'Its data is deleted and cannot be restored.', action: 'Delete', danger: true, name })) {
       await perform(() => act.removeDisk(disk.id), `${name} is being deleted`, under);
     }
   } }, 'Delete');

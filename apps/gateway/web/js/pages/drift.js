@@ -1,4 +1,4 @@
-// Where what is recorded and what nodes have differ, and the operator's word on what nobody knows.
+// Differences between the record and the nodes, and the operator's decision about unknown workloads.
 
 import { act } from '../api.js';
 import { h } from '../dom.js';
@@ -10,9 +10,9 @@ import { state } from '../state.js';
 import { ago } from '../words.js';
 
 const KINDS = {
-  orphan_on_agent: 'Nobody knows it',
-  state_mismatch: 'Another state',
-  revision_mismatch: 'Another revision',
+  orphan_on_agent: 'Unknown workload',
+  state_mismatch: 'State differs',
+  revision_mismatch: 'Revision differs',
   missing_on_agent: 'Missing on its node',
 };
 
@@ -20,13 +20,13 @@ export const drift = {
   title: () => 'Drift',
   wants: () => ['drifts'],
   view: () => [
-    head('Drift', { under: 'What is recorded against what nodes really have', actions: mayOperate() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.checkDrift, 'all nodes are asked', event.currentTarget) }, 'Check now') }),
-    panel('', { key: 'list' }, held(state.drifts, (all) => (all.length === 0 ? empty('No difference', 'What is recorded is what the nodes have.') : list(all)))),
+    head('Drift', { under: 'Differences between the record and what nodes run', actions: mayOperate() && h('button', { class: 'button', type: 'button', onclick: (event) => perform(act.checkDrift, 'All nodes are being checked', event.currentTarget) }, 'Check now') }),
+    panel('', { key: 'list' }, held(state.drifts, (all) => (all.length === 0 ? empty('No differences', 'The nodes run what is recorded.') : list(all)))),
   ],
 };
 
 function list(all) {
-  const columns = [{ name: 'Workload' }, { name: 'Node' }, { name: 'Difference' }, { name: 'Recorded' }, { name: 'Found' }, { name: 'Being done' }, { name: 'Since', class: 'right' }, { name: 'Actions', class: 'right' }];
+  const columns = [{ name: 'Workload' }, { name: 'Node' }, { name: 'Difference' }, { name: 'Recorded' }, { name: 'Found' }, { name: 'Remedy' }, { name: 'Since', class: 'right' }, { name: 'Actions', class: 'right' }];
   return table('Differences', columns, all.map((one) => ({
     key: `${one.node_id}/${one.workload_id}/${one.kind}`,
     tone: one.ignored ? 'dimmed' : '',
@@ -47,10 +47,10 @@ function verdicts(one) {
   const say = (verdict, said) => (event) => perform(() => act.orphan(one, verdict), said, event.currentTarget);
   return [
     h('button', { key: 'adopt', class: 'button small', type: 'button', onclick: say('adopt', `${one.workload_id} is adopted`) }, 'Adopt'),
-    !one.ignored && h('button', { key: 'ignore', class: 'button small', type: 'button', onclick: say('ignore', `${one.workload_id} is left alone`) }, 'Ignore'),
+    !one.ignored && h('button', { key: 'ignore', class: 'button small', type: 'button', onclick: say('ignore', `${one.workload_id} is ignored`) }, 'Ignore'),
     h('button', { key: 'delete', class: 'button small danger-quiet', type: 'button', onclick: async (event) => {
       const under = event.currentTarget;
-      if (await confirm({ title: `Delete ${one.workload_id} on ${one.node_id}?`, text: 'Nobody knows what it is for. It is stopped and removed, with its data.', action: 'Delete', danger: true, name: one.workload_id })) {
+      if (await confirm({ title: `Delete ${one.workload_id} on ${one.node_id}?`, text: 'No record of it exists. It is stopped and removed, with its data.', action: 'Delete', danger: true, name: one.workload_id })) {
         await perform(() => act.orphan(one, 'delete'), `${one.workload_id} is being removed`, under);
       }
     } }, 'Delete'),

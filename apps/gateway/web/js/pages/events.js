@@ -13,12 +13,12 @@ export const events = {
   title: () => 'Events',
   wants: () => [],
   view: (_, query) => [
-    head('Events', { under: state.link === 'live' ? 'Live' : 'Not live at the moment' }),
+    head('Events', { under: state.link === 'live' ? 'New events appear by themselves' : 'New events do not arrive at the moment' }),
     panel('', { key: 'list' },
       h('div', { class: 'filters', key: 'filters', role: 'search' }, h('input', { id: 'search', type: 'search', placeholder: 'Search workload, node, event', 'aria-label': 'Search events', value: query.q ?? '', oninput: (event) => replace(linkWith(['events'], { q: event.target.value })) })),
       held(state.events, (all) => {
         const found = all.filter(matches(query.q ?? '')).slice(0, SHOWN);
-        return found.length === 0 ? empty(query.q ? 'Nothing matches' : 'Nothing happened yet') : timeline(found);
+        return found.length === 0 ? empty(query.q ? 'Nothing matches' : 'No events yet') : timeline(found);
       })),
   ],
 };

@@ -7,10 +7,10 @@ import { changed } from '../state.js';
 
 const form = { busy: false, problem: null };
 
-// What has to be said before anything was tried.
+// Notices shown before the first attempt.
 const SAID = {
-  gone: ['This link was used already, or is too old', 'Ask for a new one.'],
-  over: ['Your login is over', 'Log in again; you come back to where you were.'],
+  gone: ['This link was used already, or has expired', 'Ask for a new one.'],
+  over: ['Your session has ended', 'Log in again; you return to the same page.'],
 };
 
 // `word` is what the address says beside `login`. `entered` is called with the session once there is one.

@@ -1,5 +1,6 @@
 // All workloads: searched, filtered by state and kind. What is chosen is in the address.
 
+import { byStatus, workloadAlarm } from '../counts.js';
 import { h } from '../dom.js';
 import { mayChange } from '../parts/actions.js';
 import { workloadBadge } from '../parts/badge.js';
@@ -7,8 +8,10 @@ import { empty, head, held, panel, table } from '../parts/frame.js';
 import { shape } from '../parts/shape.js';
 import { link, linkWith, replace } from '../router.js';
 import { state } from '../state.js';
-import { age, bytes, count, look, percent, reason, STATES } from '../words.js';
+import { age, bytes, count, look, percent, reason } from '../words.js';
 
+// The filter for those that need attention, among the states.
+export const ATTENTION = 'attention';
 // More rows than anybody reads; a search narrows them.
 const MOST_ROWS = 200;
 
@@ -22,7 +25,7 @@ export const workloads = {
     }),
     panel('', { key: 'list' }, held(state.workloads, (all) => (all.length === 0
       ? empty('There are no workloads', ['Start one with ', h('code', null, 'persys run nginx --name web'), ', or ', h('a', { href: link('apply') }, 'paste a manifest or a Compose file'), '.'])
-      : [filters(all, query), list(all.filter(matches(query)), query)]))),
+      : [filters(all, query), list(all.filter(matches(query)), query, all.length)]))),
   ],
 };
 
@@ -30,24 +33,27 @@ function matches({ q = '', state: status = '', kind = '' }) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   return (one) => {
     const text = `${one.workload_id} ${one.assigned_node_id ?? ''} ${one.type} ${one.status}`.toLowerCase();
-    return (!status || one.status === status) && (!kind || one.type === kind) && words.every((word) => text.includes(word));
+    const fits = status === ATTENTION ? workloadAlarm(one) !== null : !status || (one.status || 'Unknown') === status;
+    return fits && (!kind || one.type === kind) && words.every((word) => text.includes(word));
   };
 }
 
 function filters(all, query) {
   const change = (part) => linkWith(['workloads'], { ...query, ...part });
-  const present = STATES.map((status) => [status, all.filter((one) => one.status === status).length]).filter(([, number]) => number > 0);
+  const troubled = all.filter(workloadAlarm).length;
+  const chip = (status, text, number, tone, drawn) => h('a', { key: status || 'all', class: `chip ${tone}`, href: change({ state: query.state === status ? '' : status }), 'aria-current': (query.state ?? '') === status ? 'true' : undefined },
+    drawn && shape(drawn), text, h('span', { class: 'chip-count' }, number));
   return h('div', { class: 'filters', key: 'filters', role: 'search' },
     h('input', { id: 'search', type: 'search', placeholder: 'Search name, node, kind', 'aria-label': 'Search workloads', value: query.q ?? '', autocomplete: 'off', spellcheck: 'false', oninput: (event) => replace(change({ q: event.target.value })) }),
     h('select', { 'aria-label': 'Kind', value: query.kind ?? '', onchange: (event) => replace(change({ kind: event.target.value })) },
       [['', 'All kinds'], ['container', 'Containers'], ['compose', 'Stacks'], ['vm', 'Machines']].map(([value, text]) => h('option', { key: value, value }, text))),
     h('div', { class: 'chips', role: 'group', 'aria-label': 'State' },
-      h('a', { key: 'all', class: 'chip', href: change({ state: '' }), 'aria-current': query.state ? undefined : 'true' }, 'All'),
-      present.map(([status, number]) => h('a', { key: status, class: `chip ${look(status).tone}`, href: change({ state: query.state === status ? '' : status }), 'aria-current': query.state === status ? 'true' : undefined },
-        shape(look(status).shape), status, h('span', { class: 'chip-count' }, number)))));
+      chip('', 'All', all.length, ''),
+      (troubled > 0 || query.state === ATTENTION) && chip(ATTENTION, 'Needs attention', troubled, 'bad', 'cross'),
+      byStatus(all).map(([status, number]) => chip(status, status, number, look(status).tone, look(status).shape))));
 }
 
-function list(found, query) {
+function list(found, query, total) {
   if (found.length === 0) {
     return h('div', { key: 'none' }, empty('Nothing matches', h('a', { href: link('workloads') }, query.state || query.q || query.kind ? 'Show all workloads' : 'Reload')));
   }
@@ -66,5 +72,6 @@ function list(found, query) {
         h('span', { class: 'clamp', title: reason(one) }, reason(one)),
       ],
     }))),
-    found.length > MOST_ROWS && h('p', { class: 'muted more' }, `${found.length - MOST_ROWS} more; a search narrows them.`));
+    found.length < total && h('p', { class: 'muted more', key: 'of' }, `${found.length} of ${total} match.`),
+    found.length > MOST_ROWS && h('p', { class: 'muted more', key: 'more' }, `${found.length - MOST_ROWS} more are not shown; search to narrow them down.`));
 }

@@ -5,7 +5,7 @@ import { look, nodeStatus, workloadStatus } from '../words.js';
 import { shape } from './shape.js';
 
 export function badge(word, notes = [], { tone, shape: drawn } = look(word)) {
-  return h('span', { class: `badge ${tone}` }, shape(drawn), h('span', null, word), notes.map((note) => h('span', { class: 'note' }, note)));
+  return h('span', { class: `badge ${tone}` }, shape(drawn), h('span', null, word), notes.map(([text, own = '']) => h('span', { class: `note ${own}` }, text)));
 }
 
 export function workloadBadge(view) {

@@ -1,4 +1,4 @@
-// How much of something is promised, and how much of it is really used.
+// A resource: the share that is reserved, and the share that is really used.
 
 import { h } from '../dom.js';
 import { percent } from '../words.js';
@@ -7,10 +7,10 @@ const HIGH = 0.9;
 const RAISED = 0.75;
 
 // `words` turns an amount into text, `unit` follows it. Used is left out where nobody measures it.
-export function bar({ label, total, reserved, used, words, unit = '' }) {
+export function bar({ label, total, reserved, used, words, unit = '', verb = 'reserved' }) {
   const share = total > 0 ? Math.min(1, reserved / total) : 0;
   const tone = share >= HIGH ? 'high' : share >= RAISED ? 'raised' : '';
-  const said = total > 0 ? `${words(reserved)} of ${words(total)}${unit} reserved` : 'none';
+  const said = total > 0 ? `${words(reserved)} of ${words(total)}${unit} ${verb}` : 'none';
   const usedShare = used === undefined || total <= 0 ? null : Math.min(1, used / total);
   const usedSaid = usedShare === null ? '' : `${words(used)} in use`;
   return h('div', { class: 'gauge' },

@@ -48,14 +48,14 @@ export function problemNotice(problem, at) {
   // Where every fault is named, the sentence that strings them together says nothing more.
   const faults = problem.faults ?? [];
   const said = faults.length === 0 ? problem.message : h('ul', { class: 'plain' }, faults.map((fault) => h('li', { key: fault.path + fault.problem }, fault.path && h('code', null, fault.path), ` ${fault.problem}`)));
-  return notice('bad', problemTitle(problem), said, problem.next, at ? `Shown is what was known at ${clock(at)}.` : '');
+  return notice('bad', problemTitle(problem), said, problem.next, at ? `The data shown is from ${clock(at)}.` : '');
 }
 
 export function problemTitle(problem) {
   if (problem.status === 0) return 'The gateway does not answer';
   if (problem.away) return 'The scheduler does not answer';
-  if (problem.loggedOut) return 'You are not let in';
-  return problem.forbidden ? 'Your role does not allow this' : problem.title || 'That did not work';
+  if (problem.loggedOut) return 'Access denied';
+  return problem.forbidden ? 'Your role does not allow this' : problem.title || 'The request failed';
 }
 
 // A part of the state: what is wrong with it, a placeholder while it is first read, or what `view` makes

@@ -12,7 +12,7 @@ export function graph({ label, points, words, least = 1 }) {
   return h('figure', { class: 'graph' },
     h('figcaption', null, h('span', null, label), h('span', { class: 'number' }, words(latest))),
     points.length < 2
-      ? h('p', { class: 'graph-wait' }, 'Drawn from the second measurement on.')
+      ? h('p', { class: 'graph-wait' }, 'Waiting for a second measurement.')
       : h('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${label}: now ${words(latest)}, at most ${words(top / 1.15)}` },
           [0.25, 0.5, 0.75].map((share) => h('line', { class: 'graph-grid', x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share })),
           h('path', { class: 'graph-area', d: `${path(points, top)} L${WIDTH} ${HEIGHT} L0 ${HEIGHT} Z` }),

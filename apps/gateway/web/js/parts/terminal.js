@@ -113,6 +113,7 @@ export class Terminal {
     const rows = Math.max(5, Math.floor(inner(this.host.clientHeight, 'paddingTop', 'paddingBottom') / line));
     if (rows === this.screen.rows && columns === this.screen.columns && this.lines.length > 0) return;
     this.screen.resize(rows, columns);
+    Object.assign(this.host.dataset, { rows, columns });
     this.resized(this.size);
     this.draw();
   }

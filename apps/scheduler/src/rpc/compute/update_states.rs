@@ -124,7 +124,7 @@ fn every_state_of_an_update_has_one_word_on_every_surface() {
         let documented = format!("| `{}` | {} |", state.word(), row.text);
         assert!(manual.contains(&documented), "{documented} is not in the manual");
         assert!(manual.contains(&format!("`{}` |\n", row.event.word())), "{:?}", row.event);
-        let drawn = format!("{}: '{}'", state.word(), row.text);
+        let drawn = format!("{}: ['{}'", state.word(), row.text);
         assert!(dashboard.contains(&drawn), "{drawn} is not in the dashboard");
     }
 }
@@ -189,7 +189,7 @@ fn every_health_has_one_word_on_every_surface() {
         let documented = format!("| `{word}` | {text} |");
         assert!(manual.contains(&documented), "{documented} is not in the manual");
         assert!(wanted.is_none_or(|kind| manual.contains(&format!("`{kind}` |\n"))));
-        let drawn = format!("{word}: '{text}'");
+        let drawn = format!("{word}: ['{text}'");
         assert!(dashboard.contains(&drawn), "{drawn} is not in the dashboard");
     }
 }

@@ -1,19 +1,20 @@
-// What is known of a workload: its spec, where it is reached, what its runtime says.
+// Details of a workload: its spec, its addresses, the state of its containers.
 
 import { h } from '../../dom.js';
 import { held, pairs } from '../../parts/frame.js';
 import { clock, gib, mib } from '../../words.js';
+import { serviceLines } from './services.js';
 
 export function details(view, part) {
   return held(part, (found) => pairs([
-    ['Wanted', view.desired_state],
+    ['Desired state', view.desired_state],
     ['Address', lines((found.addresses ?? []).map(address))],
     ['Revision', revision(view.revision_id, view.revision_number)],
-    ['Running', view.running_revision_id && revision(view.running_revision_id, view.running_revision_number)],
-    ['Tries', view.retry_attempts > 0 && `${view.retry_attempts} of ${view.retry_max_attempts}`],
+    ['Running revision', view.running_revision_id && revision(view.running_revision_id, view.running_revision_number)],
+    ['Attempts', view.retry_attempts > 0 && `${view.retry_attempts} of ${view.retry_max_attempts}`],
     ['Created', clock(view.created_at)],
-    ['Changed', clock(view.last_updated)],
-    ['Old copies', lines((found.former_copies ?? []).map((copy) => `${copy.node_id} (decision ${copy.epoch})`))],
+    ['Updated', clock(view.last_updated)],
+    ['Former copies', lines((found.former_copies ?? []).map((copy) => `${copy.node_id} (decision ${copy.epoch})`))],
     ...spec(found.spec ?? {}),
     ...(view.assigned_node_id ? inside(found) : []),
   ].filter(([, value]) => value)));
@@ -46,11 +47,16 @@ function spec(found) {
     ['Machine', found.vm && `${body.vcpus ?? 0} vCPUs, ${mib(body.memory_mb)}`],
     ['Source', body.git_repo && `${body.git_repo}${body.git_ref ? ` at ${body.git_ref}` : ''}`],
     ['Commit', body.git_commit && h('code', null, body.git_commit.slice(0, 12))],
-    ['Ports', lines((body.ports ?? body.found_ports ?? []).map((port) => `${port.host_port ? `${port.host_port}:` : ''}${port.container_port}/${port.protocol || 'tcp'}`))],
+    ['Ports', lines((body.ports ?? body.found_ports ?? []).map(port))],
     ['Env', lines(Object.entries(body.env ?? {}).map(([key, value]) => h('code', null, `${key}=${value}`)))],
     ['Volumes', lines([...(body.volumes ?? []).map((bind) => `${bind.host_path}:${bind.container_path}${bind.read_only ? ':ro' : ''}`), ...(body.managed_volumes ?? []).map((volume) => `${volume.name} at ${volume.mount_path}, ${gib(volume.size_gb)}`)])],
     ['Restart', body.restart_policy],
   ];
+}
+
+// A port may be published on the node, be open inside only, or be known by its published side alone.
+function port({ host_port: outside, container_port: inner, protocol }) {
+  return `${[outside, inner].filter(Boolean).join(':')}/${protocol || 'tcp'}`;
 }
 
 function words(argv) {
@@ -59,17 +65,12 @@ function words(argv) {
 
 function inside(found) {
   const now = found.inside;
-  if (!now) return [['Inside', found.inside_missing]];
+  if (!now) return [['Runtime', found.inside_missing]];
   return [
     ['Started', now.started_at && clock(now.started_at)],
     ['Finished', now.finished_at && clock(now.finished_at)],
-    ['Inner IP', (now.ip_addresses ?? []).join(', ')],
-    ['Services', lines((now.services ?? []).map((service) => `${service.name} ${serviceState(service)}`))],
+    ['Internal IP', (now.ip_addresses ?? []).join(', ')],
+    ['Services', lines(serviceLines(now.services))],
     ['Runtime id', now.runtime_id && h('code', null, now.runtime_id.slice(0, 20))],
   ];
-}
-
-function serviceState(service) {
-  if (service.state !== 'exited') return service.state;
-  return service.one_shot && !service.exit_code ? 'done' : `exited with code ${service.exit_code ?? 0}`;
 }

@@ -13,7 +13,7 @@ export function history(view, own) {
   const columns = [{ name: 'Number' }, { name: 'State' }, { name: 'Age', class: 'right' }, { name: 'By' }, { name: 'Revision' }, { name: 'Note', class: 'why' }, { name: '' }];
   return [
     panel('Revisions', { key: 'revisions' }, held(own.history, (all) => (all.length === 0
-      ? empty('Nothing is remembered of it')
+      ? empty('No revisions are recorded')
       : table('Revisions', columns, all.map((one, at) => ({
           key: one.number,
           cells: [

@@ -1,4 +1,4 @@
-// One workload: how it is and why, what it prints, a way inside.
+// One workload: its state and the reason, its output, a terminal.
 
 import { read } from '../../api.js';
 import { h } from '../../dom.js';
@@ -37,11 +37,11 @@ export const workload = {
     if (own.id === id) return;
     Object.assign(own, { id, seen: '', why: heldPart(), described: heldPart(), events: heldPart([]), history: heldPart([]), diff: null });
   },
-  view: ([, id, tab = '']) => {
+  view: ([, id, tab = ''], query) => {
     const view = state.workloads.data.find((one) => one.workload_id === id);
     const above = [h('a', { href: link('workloads') }, 'Workloads'), ' / '];
     if (!view) {
-      return [head(id, { above }), held(state.workloads, () => notice('warn', `There is no workload ${id}`, 'It was deleted, or never was.', h('a', { href: link('workloads') }, 'All workloads')))];
+      return [head(id, { above }), held(state.workloads, () => notice('warn', `There is no workload ${id}`, 'It was deleted, or never existed.', h('a', { href: link('workloads') }, 'All workloads')))];
     }
     follow(view);
     const tabs = TABS.filter(([, , applies]) => applies(view));
@@ -54,7 +54,7 @@ export const workload = {
       }),
       state.workloads.problem && h('div', { key: 'problem' }, problemNotice(state.workloads.problem, state.workloads.at)),
       h('nav', { class: 'tabs', key: 'tabs', 'aria-label': `Parts of ${id}` }, tabs.map(([path, text]) => h('a', { key: path, href: path ? link('workloads', id, path) : link('workloads', id), 'aria-current': path === name ? 'page' : undefined }, text))),
-      h('div', { key: `${id}/${name}`, class: 'tab-body' }, body(view, own)),
+      h('div', { key: `${id}/${name}`, class: 'tab-body' }, body(view, own, query)),
     ];
   },
 };
@@ -95,6 +95,6 @@ function recent(view, most) {
     const heard = state.events.data.filter((event) => event.workload_id === view.workload_id);
     const once = new Map([...read, ...heard].map((event) => [event.id, event]));
     const all = [...once.values()].sort(laterFirst).slice(0, most);
-    return all.length === 0 ? empty('Nothing is remembered of it') : timeline(all, { subject: false });
+    return all.length === 0 ? empty('No events are recorded') : timeline(all, { subject: false });
   });
 }

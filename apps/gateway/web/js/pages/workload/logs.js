@@ -1,9 +1,10 @@
-// What a workload prints, followed as it comes.
+// The output of a workload, followed live.
 
 import { streams } from '../../api.js';
 import { h } from '../../dom.js';
 import { panel } from '../../parts/frame.js';
 import { follow } from '../../stream.js';
+import { containers } from './services.js';
 
 const TAIL = 500;
 // Lines that are kept in the page.
@@ -12,8 +13,8 @@ const AGAIN_MS = 2000;
 const SLACK = 40;
 
 export function logs(view, own) {
-  const services = (own.described.data?.inside?.services ?? []).map((service) => service.name);
-  return panel('Logs', { class: 'log-panel' }, h('div', { key: view.workload_id, class: 'log-host', mount: (host) => mount(host, view.workload_id, services) }));
+  const services = containers(own, { whole: true }).map((one) => one.value);
+  return panel('Logs', { class: 'log-panel' }, h('div', { key: `${view.workload_id}/${services.join(' ')}`, class: 'log-host', mount: (host) => mount(host, view.workload_id, services) }));
 }
 
 // The log looks after itself: thousands of lines are not worth comparing with each change of the page.
@@ -69,7 +70,7 @@ async function run(view, id, signal) {
         open: () => (view.state.textContent = 'following'),
         on: (message) => show(view, message),
       });
-      view.state.textContent = 'ended; looking again';
+      view.state.textContent = 'ended; reconnecting';
     } catch (problem) {
       if (signal.aborted) return;
       if (problem.name !== 'AbortError') view.state.textContent = problem.message;

@@ -1,4 +1,4 @@
-// What a workload uses, since this page was opened.
+// Resource usage of a workload since this page was opened.
 
 import { h } from '../../dom.js';
 import { empty, panel } from '../../parts/frame.js';
@@ -8,7 +8,7 @@ import { bytes, clock, percent } from '../../words.js';
 
 export function usage(view) {
   const samples = state.usage.get(view.workload_id) ?? [];
-  if (samples.length === 0) return panel('Usage', {}, empty('Nothing is measured yet', 'Its node measures what runs every few seconds.'));
+  if (samples.length === 0) return panel('Usage', {}, empty('No measurements yet', 'Its node measures running workloads every few seconds.'));
   const perSecond = (number) => `${bytes(number)}/s`;
   const mebibyte = 1024 * 1024;
   return panel('Usage', { aside: h('span', { class: 'muted' }, `since ${clock(samples[0].collected_at)}`) }, h('div', { class: 'graphs' },

@@ -1,5 +1,4 @@
-// Why a workload is as it is: the answer first, then what it rests on, what was left of a failure, and
-// what would help.
+// The explanation of a workload's state: the answer first, then its evidence and suggestions.
 
 import { h } from '../../dom.js';
 import { held, panel } from '../../parts/frame.js';
@@ -11,12 +10,13 @@ const MOST_VERDICTS = 10;
 
 export function why(view, part) {
   const { tone } = look(view.status);
-  return panel(settled(view) ? 'How it is' : 'Why', { class: `why-panel ${tone}`, key: 'why' }, held(part, (said) => [
+  return panel(settled(view) ? 'Status' : 'Why', { class: `why-panel ${tone}`, key: 'why' }, held(part, (said) => [
     h('p', { class: 'why-summary', key: 'summary' }, said.summary),
     list('facts', '', said.facts),
-    view.retry_next_at && ['RetryPending'].includes(view.status) && h('p', { key: 'retry' }, `Try ${view.retry_attempts ?? 0} of ${view.retry_max_attempts ?? 0}; the next is at ${clock(view.retry_next_at)}.`),
+    view.retry_next_at && ['RetryPending'].includes(view.status) && h('p', { key: 'retry' }, `Attempt ${view.retry_attempts ?? 0} of ${view.retry_max_attempts ?? 0}; the next one is at ${clock(view.retry_next_at)}.`),
     evidence(said.evidence),
-    list('refusals', 'Refused by', (said.refusals ?? []).map((refusal) => `${count(refusal.nodes ?? 0, 'node')}: ${refusal.reason}`)),
+    // Where every node is listed with its reasons, a summary of them says nothing more.
+    !((said.verdicts ?? []).length <= MOST_VERDICTS && said.verdicts?.length > 0) && list('refusals', 'Refused by', (said.refusals ?? []).map((refusal) => `${count(refusal.nodes ?? 0, 'node')}: ${refusal.reason}`)),
     verdicts(said.verdicts),
     list('help', 'What would help', said.suggestions, 'help'),
     commands(said.next),
@@ -30,7 +30,7 @@ function list(key, title, texts = [], name = '') {
 
 function evidence(lines = []) {
   if (lines.length === 0) return null;
-  return h('div', { key: 'evidence' }, h('h3', null, 'Left of its last failure'), h('pre', { class: 'evidence', tabindex: 0, 'aria-label': 'Left of its last failure' }, lines.join('\n')));
+  return h('div', { key: 'evidence' }, h('h3', null, 'Last failure'), h('pre', { class: 'evidence', tabindex: 0, 'aria-label': 'Last failure' }, lines.join('\n')));
 }
 
 function verdicts(all = []) {

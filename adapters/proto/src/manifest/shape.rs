@@ -1,9 +1,9 @@
 //! Which shape a document has, and the request it means.
 
+use crate::control::v1::workload_spec::Workload;
+use crate::control::v1::{ApplyWorkloadRequest, ComposeSpec, WorkloadSpec};
+use crate::json;
 use persys_model::fault::Faults;
-use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::control::v1::{ApplyWorkloadRequest, ComposeSpec, WorkloadSpec};
-use persys_proto::json;
 use serde_json::{Map, Value};
 
 use super::{Beside, body, described, kind};
@@ -236,14 +236,14 @@ pub(super) fn add_beside(
             faults.push(option, format!("says {given:?}, but the file says {said:?}"));
         }
     };
-    fill("--id", &beside.id, &mut request.workload_id);
+    fill(beside.given.id(), &beside.id, &mut request.workload_id);
     fill("--revision", &beside.revision, &mut request.revision_id);
     fill("--desired-state", &beside.desired, &mut request.desired_state);
     if let Some(spec) = &mut request.spec {
         fill("--type", &beside.kind, &mut spec.r#type);
     }
     if request.workload_id.is_empty() {
-        faults.push("name", "is missing; write it in the file or say --id NAME");
+        faults.push("name", beside.given.name_missing());
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

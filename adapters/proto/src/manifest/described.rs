@@ -1,7 +1,7 @@
 //! A workload as `get -o yaml` shows it, applied again: its spec counts, its state does not.
 
+use crate::control::v1::ApplyWorkloadRequest;
 use persys_model::fault::Faults;
-use persys_proto::control::v1::ApplyWorkloadRequest;
 use serde_json::{Map, Value};
 
 use super::shape::{fault, whole};

@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use persys_model::fault::Faults;
-use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::control::v1::{
+use crate::control::v1::workload_spec::Workload;
+use crate::control::v1::{
     ApplyWorkloadRequest, ComposeSpec, Constraint, ContainerSpec, PlacementRules, Port,
     ResourceRequirements, VolumeMount, WorkloadSpec,
 };
+use persys_model::fault::Faults;
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
+use super::sizes;
 use super::{body, shape};
-use crate::sizes;
 
 /// The request such a manifest means.
 pub(super) fn manifest(object: &Map<String, Value>) -> Result<ApplyWorkloadRequest, Faults> {

@@ -3,13 +3,13 @@
 //! The control shape is tried first. What does not fit it is tried as the agent's; if that does not
 //! fit either, the faults of the shape that is nearer are told.
 
+use crate::agent::v1 as agent;
+use crate::control::v1::WorkloadSpec;
+use crate::control::v1::workload_spec::Workload;
+use crate::convert::{agent_draft, spec as convert};
+use crate::json;
 use persys_model::fault::Faults;
 use persys_model::spec::check::check_apply;
-use persys_proto::agent::v1 as agent;
-use persys_proto::control::v1::WorkloadSpec;
-use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::convert::{agent_draft, spec as convert};
-use persys_proto::json;
 use serde_json::Value;
 
 /// A spec with this body alone.
