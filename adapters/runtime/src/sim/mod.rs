@@ -2,7 +2,7 @@
 //!
 //! It keeps the same contract as the others. What an image does is said by its name ([`script`]):
 //! `fail:IMAGE_NOT_FOUND` fails with that reason, `exit:3` ends at once with that code, `checked:1` has a
-//! health check, everything else runs until it is stopped. A command inside it repeats its arguments; `exit 3` ends with that
+//! health check, `ill:1` one that fails, everything else runs until it is stopped. A command inside it repeats its arguments; `exit 3` ends with that
 //! code, and `cat` repeats what is typed.
 
 pub mod script;
@@ -284,10 +284,16 @@ impl Sim {
         made.print(format!("{} in revision {} is simulated", start.workload, start.revision));
         made.seen.state = match script {
             Script::Exit(code) => Existing::Exited { code },
-            Script::Fail(_) | Script::Run | Script::Checked => Existing::Running,
+            Script::Fail(_) | Script::Run | Script::Checked | Script::Ill => Existing::Running,
         };
-        let checked = script == Script::Checked && !start.spec.health.silences_runtime();
-        made.seen.health = checked.then(|| ImageHealth::of_one(HealthState::Starting, ""));
+        let health = match script {
+            Script::Checked => Some(ImageHealth::of_one(HealthState::Starting, "")),
+            Script::Ill => {
+                Some(ImageHealth::of_one(HealthState::Unhealthy, "as its name asks for"))
+            }
+            Script::Run | Script::Exit(_) | Script::Fail(_) => None,
+        };
+        made.seen.health = health.filter(|_| !start.spec.health.silences_runtime());
         Ok(())
     }
 }

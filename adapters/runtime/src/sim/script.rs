@@ -16,6 +16,8 @@ pub enum Script {
     Fail(FailureReason),
     /// Runs until it is stopped, and has a health check of its own.
     Checked,
+    /// The same, and its check fails.
+    Ill,
 }
 
 impl Script {
@@ -35,6 +37,7 @@ impl Script {
     fn of_image(image: &str) -> Self {
         match image.split_once(':') {
             Some(("checked", _)) => Self::Checked,
+            Some(("ill", _)) => Self::Ill,
             Some(("exit", code)) => code.parse().map_or(Self::Run, Self::Exit),
             Some(("fail", code)) => FailureReason::ALL
                 .into_iter()
@@ -50,7 +53,7 @@ impl Script {
             Self::Fail(FailureReason::ImageNotFound | FailureReason::ImagePullFailed) => {
                 self.error(spec)
             }
-            Self::Fail(_) | Self::Exit(_) | Self::Run | Self::Checked => None,
+            Self::Fail(_) | Self::Exit(_) | Self::Run | Self::Checked | Self::Ill => None,
         }
     }
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 const COUNTS: &str = include_str!("counts.js");
 /// Images of the simulated runtime do what they are called; see `persys_runtime::sim`.
-const WORKLOADS: [(&str, &str, u64); 8] = [
+const WORKLOADS: [(&str, &str, u64); 9] = [
+    ("ill", "ill:1", 64),
     ("runs", "web", 64),
     ("broken", "exit:3", 64),
     ("done", "exit:0", 64),
@@ -80,6 +81,7 @@ async fn trouble(tab: &Tab) {
     assert_eq!(tab.asks("POST", "/v1/workloads", Some(&update)).await, json!(200));
     for (id, word) in [
         ("runs", "Running"),
+        ("ill", "unhealthy"),
         ("broken", "Failed"),
         ("done", "Completed"),
         ("halted", "Stopped"),
@@ -100,7 +102,7 @@ async fn trouble(tab: &Tab) {
 /// Those of the overview: they agree with the menu beside them and with what is listed below them.
 async fn overview(tab: &Tab) -> Value {
     tab.go_within("#/").await;
-    tab.sees(".attention", "Needs attention (4)").await;
+    tab.sees(".attention", "Needs attention (5)").await;
     let counts = tab.run(COUNTS).await;
     let sum: u64 = counts["states"]
         .as_object()
@@ -113,11 +115,11 @@ async fn overview(tab: &Tab) -> Value {
         (json!(WORKLOADS.len()), &json!(WORKLOADS.len())),
         "{counts}"
     );
-    assert_eq!(counts["alarms"].as_array().map(Vec::len), Some(4), "{counts}");
+    assert_eq!(counts["alarms"].as_array().map(Vec::len), Some(5), "{counts}");
     let menu = &counts["menu"];
     let numbers = menu.as_object().into_iter().flatten().filter_map(|(_, one)| one.as_u64());
     assert_eq!(json!(numbers.sum::<u64>()), counts["attention"], "{counts}");
-    assert_eq!(menu["workloads"], json!(4), "{counts}");
+    assert_eq!(menu["workloads"], json!(5), "{counts}");
     assert_sound(tab, "overview-trouble").await;
     tab.keep("counts-overview").await;
     counts
@@ -170,6 +172,7 @@ async fn summary(tab: &Tab, overview: &Value) {
         fetch('/v1/summary').then((answer) => answer.json()).then(done)";
     let summary = tab.run_to_end(script).await;
     assert_eq!(summary["total_workloads"], overview["workloads"], "{summary}");
+    assert_eq!(summary["unhealthy_workloads"], json!(1), "{summary}");
     let states = &overview["states"];
     let sum = |words: &[&str]| words.iter().filter_map(|word| states[*word].as_u64()).sum::<u64>();
     for (field, words) in [
