@@ -466,7 +466,7 @@ impl Asked<'_> {
             Phase::Stopped => vec![of("start"), of("delete")],
             Phase::Completed => vec![of("logs"), of("restart"), of("delete")],
             Phase::Backoff | Phase::Failed => {
-                let back = self.world.rollback_target(id).map(|_| of("rollback"));
+                let back = self.world.rollback_targets(id).first().map(|_| of("rollback"));
                 [of("logs"), of("retry")].into_iter().chain(back).collect()
             }
         }
