@@ -175,6 +175,8 @@ pub struct ServiceStatus {
 /// A port of a workload as published on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Published {
+    /// Address of the node it is published on; `None` is every address.
+    pub address: Option<IpAddr>,
     /// On the node.
     pub host: HostPort,
     /// In the workload.

@@ -105,6 +105,7 @@ pub(crate) fn facts(
         fence,
         pauses: true,
         signals: true,
+        addresses: true,
         missing: runtimes.missing(),
     })
 }

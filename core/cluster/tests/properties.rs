@@ -444,7 +444,8 @@ fn spec(size: u8, class: u8) -> Spec {
     if let Kind::Container(container) = &mut spec.kind {
         container.managed_volumes = names.into_iter().map(volume).collect();
         if class == 3 {
-            let port = Port { host: Some(8080), container: 80, protocol: Protocol::Tcp };
+            let port =
+                Port { address: None, host: Some(8080), container: 80, protocol: Protocol::Tcp };
             container.ports.push(port);
         }
     }

@@ -268,6 +268,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         fence: true,
         pauses: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -128,6 +128,7 @@ impl Setup {
             fence: true,
             pauses: true,
             signals: true,
+            addresses: true,
             missing: std::collections::BTreeMap::new(),
         };
         if !self.contract.contains(&number) {
@@ -139,6 +140,7 @@ impl Setup {
             fence: false,
             pauses: false,
             signals: false,
+            addresses: false,
             ..ours
         }
     }

@@ -77,6 +77,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         fence_available: facts.fence,
         can_pause: facts.pauses,
         can_signal: facts.signals,
+        can_choose_address: facts.addresses,
         term: registration.term.0,
     }
 }
@@ -147,6 +148,7 @@ fn ours(
         fence: request.fence_available,
         pauses: request.can_pause,
         signals: request.can_signal,
+        addresses: request.can_choose_address,
         missing,
     };
     Some(Registration { facts, inventory: inventory?, term: Term(request.term) })
@@ -162,6 +164,7 @@ fn legacy(at: &At<'_>, request: wire::RegisterNodeRequest) -> Option<LegacyNode>
         ("fence_available", request.fence_available),
         ("can_pause", request.can_pause),
         ("can_signal", request.can_signal),
+        ("can_choose_address", request.can_choose_address),
     ] {
         if given {
             at.field(field).fault("is given, but host_id and incarnation are not");

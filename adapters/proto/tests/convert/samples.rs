@@ -100,6 +100,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         fence: r.one_in(2),
         pauses: r.one_in(2),
         signals: r.one_in(2),
+        addresses: r.one_in(2),
         missing: WorkloadType::ALL
             .into_iter()
             .filter(|_| r.one_in(2))

@@ -48,6 +48,8 @@ pub(crate) struct NodeShape {
     pauses: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     signals: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    addresses: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingShape>,
 }
@@ -96,6 +98,7 @@ impl Record for Node {
             fence,
             pauses,
             signals,
+            addresses,
             missing,
         } = facts;
         NodeShape {
@@ -120,6 +123,7 @@ impl Record for Node {
             fence: *fence,
             pauses: *pauses,
             signals: *signals,
+            addresses: *addresses,
             missing: missing
                 .iter()
                 .map(|(kind, why)| MissingShape { kind: (*kind).into(), why: Arc::clone(why) })
@@ -148,6 +152,7 @@ impl Record for Node {
             fence: shape.fence,
             pauses: shape.pauses,
             signals: shape.signals,
+            addresses: shape.addresses,
             missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };
         Ok(Self {

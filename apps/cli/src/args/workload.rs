@@ -41,7 +41,7 @@ pub(crate) struct Run {
     /// The namespace it is in.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Publish a port: host:container, or container alone for any free host port; /udp behind it.
+    /// Publish a port: host:container, or container alone for any free host port; /udp behind it, an address of the node in front (127.0.0.1:8080:80).
     #[arg(short, long = "publish", value_name = "HOST:CONTAINER[/udp]")]
     pub(crate) ports: Vec<String>,
     /// Set a variable; a name alone takes the value it has here.

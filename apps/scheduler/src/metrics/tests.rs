@@ -37,6 +37,7 @@ fn node(nth: usize) -> Arc<Node> {
             fence: true,
             pauses: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         },
         session: Session(1),

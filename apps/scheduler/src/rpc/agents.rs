@@ -298,6 +298,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             fence: false,
             pauses: false,
             signals: false,
+            addresses: false,
             missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },

@@ -64,6 +64,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         fence: true,
         pauses: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn facts() -> NodeFacts {
         fence: true,
         pauses: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -196,6 +196,7 @@ impl Cluster {
             fence: true,
             pauses: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };

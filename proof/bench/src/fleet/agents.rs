@@ -130,6 +130,7 @@ impl One {
             fence: false,
             pauses: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         };
         let clock = host::clock();

@@ -118,6 +118,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 fence,
                 pauses: fence,
                 signals: fence,
+                addresses: fence,
                 missing,
             }
         },

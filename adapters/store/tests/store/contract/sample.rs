@@ -96,6 +96,7 @@ pub fn node(number: u64) -> Arc<Node> {
             fence: false,
             pauses: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         },
         session: Session(number),

@@ -58,6 +58,7 @@ pub(super) fn facts(id: &str) -> NodeFacts {
         fence: false,
         pauses: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }
@@ -78,7 +79,8 @@ pub(super) fn container(memory: u64) -> Spec {
 }
 
 fn publishing(port: u16) -> Spec {
-    let ports = vec![Port { host: Some(port), container: 80, protocol: Protocol::Tcp }];
+    let ports =
+        vec![Port { address: None, host: Some(port), container: 80, protocol: Protocol::Tcp }];
     let body = ContainerSpec { image: Arc::from("busybox"), ports, ..ContainerSpec::default() };
     Spec { kind: Kind::Container(body), ..container(64) }
 }
