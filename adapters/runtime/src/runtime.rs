@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+pub use persys_model::fetched::Fetched;
 use persys_model::id::{NodeId, RevisionId, SecretName, VolumeName, WorkloadId};
 use persys_model::secret::{SecretValues, Signal};
 use persys_model::spec::{HostPort, Spec};
@@ -73,19 +74,6 @@ impl<F: Fn(Fetched) + Send + Sync> Progress for F {
     fn fetched(&self, fetched: Fetched) {
         self(fetched);
     }
-}
-
-/// How far a preparation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Fetched {
-    /// Parts that are there.
-    pub parts: u64,
-    /// Parts there will be, as far as known.
-    pub of_parts: u64,
-    /// Bytes received of the parts whose size is known.
-    pub bytes: u64,
-    /// Size of those parts.
-    pub of_bytes: u64,
 }
 
 /// Whose things a runtime touches: those that say so on their labels, and no others.

@@ -361,6 +361,7 @@ impl Trial {
             restarts: 0,
             confirmed: true,
             progress: 0,
+            fetched: None,
             trouble: None,
             runs: None,
         }
@@ -487,6 +488,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
                 restarts: 0,
                 confirmed: true,
                 progress: 0,
+                fetched: None,
                 trouble: None,
                 runs: None,
             };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::Command;
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::fetched::Fetched;
 use persys_model::id::{PoolName, RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::resources::Compute;
@@ -61,7 +62,7 @@ pub enum Input {
         outcome: Outcome,
     },
     /// A verb that starts a workload made progress, such as a part of an image that arrived.
-    Progress(WorkloadId),
+    Progress(WorkloadId, Fetched),
     /// Ledger changes up to this one are on disk.
     Persisted(LedgerSeq),
     /// The ledger cannot be written (disk full, I/O error): nothing new is taken, nothing lost.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::fetched::Fetched;
 use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
 use persys_model::link::{Beat, Registration, Usage};
@@ -43,6 +44,12 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         restarts: r.pick(&[0, 7, u32::MAX]),
         confirmed: r.one_in(2),
         progress: r.next(),
+        fetched: r.one_in(3).then(|| Fetched {
+            parts: 1,
+            of_parts: 3,
+            bytes: r.next(),
+            of_bytes: 9,
+        }),
         trouble: r.one_in(2).then(|| failure(r)),
         runs: r.one_in(2).then(|| RevisionId::fixed("r-before")),
     }

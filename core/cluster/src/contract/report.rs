@@ -262,7 +262,8 @@ impl ContractAgents {
 pub(super) fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
     let workload = workload.clone();
     let (restarts, confirmed, progress, trouble, runs) = (0, true, 0, None, None);
-    Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs }
+    let fetched = None;
+    Report { workload, epoch, state, restarts, confirmed, progress, fetched, trouble, runs }
 }
 
 pub(super) fn raw(told: &Told, spec: &Spec, run: bool) -> State {

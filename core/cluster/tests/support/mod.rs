@@ -474,6 +474,7 @@ impl Cluster {
                     restarts: 0,
                     confirmed: true,
                     progress: 0,
+                    fetched: None,
                     trouble: None,
                     runs,
                 };

@@ -24,6 +24,8 @@ mod limits;
 #[cfg(test)]
 mod machines;
 #[cfg(test)]
+mod pulls;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod repository;

@@ -10,8 +10,8 @@ use persys_model::retry::Retry;
 
 use crate::control::v1 as wire;
 use crate::convert::leaf::small;
-use crate::convert::task;
 use crate::convert::time::timestamp;
+use crate::convert::{report, task};
 
 /// The workload on the wire. `attempts` is how many failures one incident may have; `why` is the reason no
 /// node takes it as things are now, which is told in place of the one that was recorded.
@@ -67,6 +67,7 @@ pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wir
             (_, number) if number != workload.history.number() => number,
             _ => 0,
         },
+        pull: view.pull().map(report::pull),
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }

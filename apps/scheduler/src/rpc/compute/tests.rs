@@ -184,8 +184,17 @@ impl Rig {
     fn report(&mut self, state: State, trouble: Option<Failure>, runs: Option<RevisionId>) {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
         let (workload, epoch, restarts, confirmed, progress) = (web(), place.epoch, 3, true, 0);
-        let report =
-            Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs };
+        let report = Report {
+            workload,
+            epoch,
+            state,
+            restarts,
+            confirmed,
+            progress,
+            fetched: None,
+            trouble,
+            runs,
+        };
         self.beat(&place.node, vec![report], Vec::new());
     }
 

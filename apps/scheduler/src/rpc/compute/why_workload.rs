@@ -122,7 +122,13 @@ impl Asked<'_> {
             }
             Phase::Running => match self.view.update_state() {
                 Some(state @ (UpdateState::Updating | UpdateState::UpdateFailed)) => {
-                    format!("{id} runs{on}; {}: {}", state.text(), self.view.update_message())
+                    let pull = self.view.pull().map(|pull| format!("; {pull}"));
+                    let message = self.view.update_message();
+                    format!(
+                        "{id} runs{on}; {}: {message}{}",
+                        state.text(),
+                        pull.unwrap_or_default()
+                    )
                 }
                 Some(UpdateState::RolledBack) | None => format!("{id} runs{on}, since {since}"),
             },
@@ -176,6 +182,9 @@ impl Asked<'_> {
         }
         if self.view.assignment.reason.code == ReasonCode::DispatchFailed {
             return format!("since {since}: {}", self.reason());
+        }
+        if let Some(pull) = self.view.pull() {
+            return format!("since {since}: {pull}");
         }
         let said = match self.view.seen.map(|report| &report.state) {
             None => "but its node has not said anything of it yet",
