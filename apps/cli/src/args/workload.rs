@@ -61,7 +61,7 @@ pub(crate) struct Run {
     #[arg(short, long = "volume", value_name = "HOST|NAME:CONTAINER[:ro]")]
     pub(crate) volumes: Vec<String>,
     /// CPU to reserve: 0.5, 2, 500m.
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpus", value_name = "CORES")]
     pub(crate) cpu: Option<String>,
     /// Memory to reserve and not to exceed: 512m, 1g.
     #[arg(short, long, value_name = "SIZE")]
@@ -209,6 +209,12 @@ pub(crate) struct List {
     /// Go on showing them as they change.
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// Show the ids alone.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// All are listed anyway, stopped ones and those of every namespace.
+    #[arg(short, long, hide = true, alias = "all-namespaces", short_alias = 'A')]
+    pub(crate) all: bool,
 }
 
 /// What to explain.
@@ -266,7 +272,7 @@ pub(crate) struct Console {
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Go on with what happens from now on.
-    #[arg(short, long)]
+    #[arg(short, long, alias = "watch", short_alias = 'w')]
     pub(crate) follow: bool,
     /// Only about this workload.
     #[arg(value_name = "WORKLOAD")]
@@ -311,7 +317,7 @@ pub(crate) struct Delete {
     #[arg(long)]
     pub(crate) volumes: bool,
     /// Do not ask.
-    #[arg(short, long)]
+    #[arg(short, long, alias = "force", short_alias = 'f')]
     pub(crate) yes: bool,
 }
 

@@ -119,7 +119,7 @@ fn pick(kind: &str, typed: &str, names: &[String], list: &str) -> Result<String,
 
 /// The names that differ least, if little.
 fn nearest(typed: &str, names: &[String]) -> Vec<String> {
-    let far = (typed.chars().count() / 2).max(1);
+    let far = typed.chars().count() / 2;
     let mut near: Vec<(usize, &String)> = names
         .iter()
         .map(|name| {
