@@ -215,16 +215,12 @@ impl Tree {
                 Holds::Map(_) | Holds::List(_) => None,
             })
             .collect();
-        match way.filter(|way| !way.is_empty()) {
-            Some(way) => {
-                self.cuts.push((cut, way));
-                Ok(())
-            }
-            None => {
-                let why = "has the tag !reset or !override on what is not the value of a key";
-                Err(Unreadable::at(line, why))
-            }
-        }
+        let Some(way) = way.filter(|way| !way.is_empty()) else {
+            let why = "has the tag !reset or !override on what is not the value of a key";
+            return Err(Unreadable::at(line, why));
+        };
+        self.cuts.push((cut, way));
+        Ok(())
     }
 
     /// Pays for `weight` more before anything is made of it.

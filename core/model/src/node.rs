@@ -22,6 +22,7 @@ pub const CONTRACT_LIFE: &str = "unknown";
 
 /// What an agent says of its machine when it registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each capability of its agent")]
 pub struct NodeFacts {
     /// Its name.
     pub id: NodeId,

@@ -18,9 +18,9 @@ pub(super) fn find(home: &Path, folder: &Path) -> Option<String> {
 /// Writes the context of the cluster in `folder`: the one it has, else `dev` if no other cluster has it,
 /// else one that is named after the folder. Says its name.
 pub(super) fn leave(home: &Path, folder: &Path, context: &Context) -> Result<String, ContextError> {
-    let named = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let after = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let fits = |own: &String| context::path(home, own).is_ok();
-    let own = Some(format!("{}-{named}", context::DEV)).filter(fits);
+    let own = Some(format!("{}-{after}", context::DEV)).filter(fits);
     let own = own.unwrap_or_else(|| context::DEV.to_owned());
     let mut names = [context::DEV.to_owned(), own.clone()]
         .into_iter()

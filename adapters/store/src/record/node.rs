@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each capability of its agent")]
 pub(crate) struct NodeShape {
     v: u32,
     id: Arc<str>,

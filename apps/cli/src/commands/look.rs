@@ -89,7 +89,10 @@ pub(super) async fn list(shell: &Shell, list: &List) -> Result<u8, Problem> {
             let all = views.iter().map(|view| show::control("WorkloadView", view)).collect();
             show::data(&Value::Array(all), shell.output())
         } else if list.quiet {
-            views.iter().map(|view| format!("{}\n", view.workload_id)).collect()
+            let mut ids: Vec<&str> = views.iter().map(|view| view.workload_id.as_str()).collect();
+            // A line end behind the last.
+            ids.push("");
+            ids.join("\n")
         } else {
             show::workload::list(&views, &found.note, (shell.wide(), SystemTime::now()))
         })

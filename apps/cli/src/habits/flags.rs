@@ -172,6 +172,12 @@ pub(super) const OTHER: &[Other] = &[
         &["persys plan -f FILE", "persys apply --check FILE"],
     ),
     other(
+        &["secret"],
+        &["--value", "--from-literal"],
+        "others on the machine see what is typed as an argument",
+        &["persys secret set NAME", "persys secret set NAME --file FILE"],
+    ),
+    other(
         &["events"],
         &["--since", "--until", "--filter"],
         "events are narrowed by what they are about",

@@ -15,6 +15,16 @@ use crate::problem::Problem;
 /// What was typed, in our words.
 pub(crate) fn translated(typed: Vec<OsString>) -> Vec<OsString> {
     let plain: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
+    let is_option = |word: &&str| word.starts_with('-');
+    let help = |word: &&str| ["-h", "--help"].contains(word);
+    if let [kind, rest @ ..] = plain.as_slice()
+        && rest.iter().all(is_option)
+        && !rest.iter().any(help)
+        && let Some((_, ours)) = words::ALONE.iter().find(|(name, _)| name == kind)
+    {
+        let options = typed.iter().skip(1).cloned();
+        return ours.iter().map(OsString::from).chain(options).collect();
+    }
     for known in words::SAME {
         if !plain.starts_with(known.theirs) {
             continue;
@@ -39,33 +49,28 @@ pub(crate) fn advice(typed: &[OsString], error: &clap::Error) -> Option<Problem>
         Some(ContextValue::String(text)) => Some(text.as_str()),
         Some(_) | None => None,
     };
-    match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let known = words::OTHER.iter().filter(|known| all.starts_with(known.theirs));
-            let known = known.max_by_key(|known| known.theirs.len())?;
-            let what = format!("there is no command {:?}", known.theirs.join(" "));
-            Some(told(what, &all, None, (known.why, known.next)))
-        }
-        ErrorKind::UnknownArgument => {
-            let flag = wrong(ContextKind::InvalidArg)?;
-            let command = all.iter().find(|word| !word.starts_with('-'))?;
-            let command = if *command == "rm" { "delete" } else { command };
-            if let Some(kind) = all.get(1).filter(|_| ["get", "describe"].contains(&command)) {
-                return of_kind(&all, kind, flag);
-            }
-            let flag = flag.split('=').next().unwrap_or(flag);
-            let known = flags::OTHER
-                .iter()
-                .find(|known| known.commands.contains(&command) && known.flags.contains(&flag))?;
-            Some(told(
-                format!("{command} has no {flag}"),
-                &all,
-                Some(flag),
-                (known.why, known.next),
-            ))
-        }
-        _ => None,
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let known = words::OTHER.iter().filter(|known| all.starts_with(known.theirs));
+        let known = known.max_by_key(|known| known.theirs.len())?;
+        let what = format!("there is no command {:?}", known.theirs.join(" "));
+        return Some(told(what, &all, None, (known.why, known.next)));
     }
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let flag = wrong(ContextKind::InvalidArg)?;
+    let command = all.iter().find(|word| !word.starts_with('-'))?;
+    let command = if *command == "rm" { "delete" } else { command };
+    if let Some(kind) = all.get(1).filter(|_| ["get", "describe"].contains(&command))
+        && let Some(problem) = of_kind(&all, kind, flag)
+    {
+        return Some(problem);
+    }
+    let flag = flag.split('=').next().unwrap_or(flag);
+    let known = flags::OTHER
+        .iter()
+        .find(|known| known.commands.contains(&command) && known.flags.contains(&flag))?;
+    Some(told(format!("{command} has no {flag}"), &all, Some(flag), (known.why, known.next)))
 }
 
 /// `get pod web` and `get node n1`: the kind is not typed here.
@@ -127,6 +132,10 @@ mod tests {
             ("unpause web", "resume web"),
             ("create -f a.yaml", "apply -f a.yaml"),
             ("list", "list"),
+            ("disks", "disk list"),
+            ("secrets -A", "secret list -A"),
+            ("secrets --help", "secrets --help"),
+            ("disks create x", "disks create x"),
             ("node drain n1", "node drain n1"),
         ] {
             assert_eq!(ours(theirs), here, "{theirs}");

@@ -66,6 +66,16 @@ pub(super) const SAME: &[Same] = &[
     },
 ];
 
+/// Kinds that are listed when nothing else is said of them.
+pub(super) const ALONE: &[(&str, &[&str])] = &[
+    ("disks", &["disk", "list"]),
+    ("tokens", &["token", "list"]),
+    ("secrets", &["secret", "list"]),
+    ("namespaces", &["namespace", "list"]),
+    ("ns", &["namespace", "list"]),
+    ("volumes", &["disk", "list"]),
+];
+
 /// A command of another tool that is done differently here.
 pub(super) struct Other {
     pub(super) theirs: &'static [&'static str],
@@ -178,6 +188,11 @@ pub(super) const OTHER: &[Other] = &[
     ),
     other(&["volume"], "volumes are called disks here", &["persys disk list"]),
     other(&["volumes"], "volumes are called disks here", &["persys disk list"]),
+    other(
+        &["secret", "create"],
+        "a secret is set, the first time and later; its value is typed, piped in or read from a file",
+        &["persys secret set NAME", "persys secret set NAME --file FILE"],
+    ),
     other(&["alloc"], "a workload is one copy, under its own name", &["persys list"]),
     other(&["job"], "workloads are listed and shown by their names", &["persys list"]),
     other(

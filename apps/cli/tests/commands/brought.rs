@@ -22,6 +22,9 @@ async fn words_of_other_tools_do_what_they_mean() {
         ("get ns", "default"),
         ("get events", "WorkloadRunning"),
         ("info", "leader"),
+        ("namespaces", "default"),
+        ("secrets", ""),
+        ("disks", ""),
         ("volume ls", ""),
         ("suspend web", "paused"),
         ("unpause web", "runs"),
@@ -47,6 +50,7 @@ async fn words_that_mean_something_else_are_answered_with_what_to_type() {
     let rig = Rig::start().await;
     for (line, next) in [
         ("ps --format json", "persys list -o json"),
+        ("get --format json web", "persys list -o json"),
         ("ps --filter status=running", "persys list --status running"),
         ("get pod web", "persys get web"),
         ("get node n1", "persys node get n1"),
@@ -67,12 +71,17 @@ async fn words_that_mean_something_else_are_answered_with_what_to_type() {
         ("run --network host web", "network_mode: host"),
         ("run --name x --image=nginx", "persys run nginx --name NAME"),
         ("apply --dry-run a.yaml", "persys plan -f FILE"),
+        ("secret create db x", "persys secret set NAME"),
+        ("secret set db --value x", "persys secret set NAME --file FILE"),
         ("exec -w /tmp web ls", "persys exec NAME sh -c"),
     ] {
         let told = rig.types(line).await.ended(64);
         assert!(told.err.contains(next), "{line}: {told:?}");
         assert!(told.err.contains("next: "), "{line}: {told:?}");
     }
+    let told = rig.types("apply -f https://example.test/a.yaml").await.ended(1);
+    let next = "curl -fsSL https://example.test/a.yaml | persys apply -f -";
+    assert!(told.err.contains(next), "{told:?}");
     rig.stop().await;
 }
 

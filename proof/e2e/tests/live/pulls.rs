@@ -35,7 +35,10 @@ async fn slow_line(at: u16, registry: u16) {
                     if back.write_all(&buffer[..read]).await.is_err() {
                         return;
                     }
-                    tokio::time::sleep(TURN.1.mul_f64(read as f64 / TURN.0 as f64)).await;
+                    tokio::time::sleep(
+                        TURN.1 * u32::try_from(read).unwrap() / u32::try_from(TURN.0).unwrap(),
+                    )
+                    .await;
                 }
             });
         }
@@ -90,7 +93,11 @@ async fn a_pull_shows_its_progress() {
     assert!(said.remarked.lines().any(sized), "{}", said.remarked);
     let lines = said.remarked.lines().filter(|line| line.contains("pulling image")).count();
     let most = begun.elapsed().as_secs() / 5 + 1;
-    assert!(lines as u64 <= most, "{lines} lines, at most {most}: {}", said.remarked);
+    assert!(
+        u64::try_from(lines).unwrap() <= most,
+        "{lines} lines, at most {most}: {}",
+        said.remarked
+    );
     let view = stack.until_status(&id, "Running").await;
     assert_eq!(view.pull, None, "nothing is pulled any more");
     stack.delete(&id).await;

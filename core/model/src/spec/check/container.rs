@@ -129,7 +129,7 @@ fn port(at: &At<'_>, draft: &PortDraft) -> Option<Port> {
     let protocol = word(&at.field("protocol"), &draft.protocol, PROTOCOLS);
     let address = address(&at.field("host_ip"), &draft.host_ip);
     Some(Port {
-        address: address?,
+        address,
         // Port 0 is the client's way to leave the choice to the runtime.
         host: u16::try_from(host?).ok().filter(|port| *port > 0),
         container: u16::try_from(container?).ok()?,
@@ -137,17 +137,17 @@ fn port(at: &At<'_>, draft: &PortDraft) -> Option<Port> {
     })
 }
 
-/// An address of the node, not its name: names mean different addresses on different nodes.
-fn address(at: &At<'_>, text: &str) -> Option<Option<IpAddr>> {
+/// An address of the node, not its name: names mean different addresses on different nodes. None is
+/// every address; what is no address is a fault.
+fn address(at: &At<'_>, text: &str) -> Option<IpAddr> {
     if text.is_empty() {
-        return Some(None);
+        return None;
     }
-    match text.parse() {
-        Ok(address) => Some(Some(address)),
-        Err(_) => {
-            at.refuse(format!("{text:?} is not an IP address; write one such as 127.0.0.1 or ::1"))
-        }
+    let address = text.parse().ok();
+    if address.is_none() {
+        at.fault(format!("{text:?} is not an IP address; write one such as 127.0.0.1 or ::1"));
     }
+    address
 }
 
 #[derive(Clone, Copy)]
