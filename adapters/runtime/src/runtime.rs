@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+pub use persys_model::fetched::Fetched;
 use persys_model::id::{NodeId, RevisionId, SecretName, VolumeName, WorkloadId};
 use persys_model::secret::{SecretValues, Signal};
 use persys_model::spec::health::Check;
@@ -80,19 +81,6 @@ impl<F: Fn(Fetched) + Send + Sync> Progress for F {
     fn fetched(&self, fetched: Fetched) {
         self(fetched);
     }
-}
-
-/// How far a preparation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Fetched {
-    /// Parts that are there.
-    pub parts: u64,
-    /// Parts there will be, as far as known.
-    pub of_parts: u64,
-    /// Bytes received of the parts whose size is known.
-    pub bytes: u64,
-    /// Size of those parts.
-    pub of_bytes: u64,
 }
 
 /// Whose things a runtime touches: those that say so on their labels, and no others.
@@ -186,6 +174,8 @@ pub struct ServiceStatus {
 /// A port of a workload as published on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Published {
+    /// Address of the node it is published on; `None` is every address.
+    pub address: Option<IpAddr>,
     /// On the node.
     pub host: HostPort,
     /// In the workload.

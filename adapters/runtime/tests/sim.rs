@@ -65,7 +65,7 @@ mod tests {
             self.kind(&format!("exit:{code}"))
         }
         fn publishes(&self, host: Option<u16>) -> Kind {
-            let port = Port { host, container: 80, protocol: Protocol::Tcp };
+            let port = Port { address: None, host, container: 80, protocol: Protocol::Tcp };
             ContainerSpec { ports: vec![port], ..container("web:1") }.into()
         }
         fn broken(&self) -> Kind {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use persys_model::fetched::Fetched;
 use persys_model::id::WorkloadId;
 use persys_model::inventory::State;
 use persys_model::link::Beat;
@@ -104,7 +105,7 @@ pub struct Driver {
     metrics: Arc<Metrics>,
     trails: Arc<Trails>,
     /// Signs of progress of verbs under way.
-    progress: (ProgressReports, mpsc::Receiver<WorkloadId>),
+    progress: (ProgressReports, mpsc::Receiver<(WorkloadId, Fetched)>),
     reach: Reach,
 }
 
@@ -175,8 +176,8 @@ impl Driver {
                     Some(message) => self.take(message).await,
                 },
                 Some(input) = self.writer.written.recv() => self.step(input).await,
-                Some(workload) = self.progress.1.recv() => {
-                    self.step(Input::Progress(workload)).await;
+                Some((workload, fetched)) = self.progress.1.recv() => {
+                    self.step(Input::Progress(workload, fetched)).await;
                 }
                 Some(ended) = self.outside.join_next() => match ended {
                     Ok(Ended::Input(input)) => self.hear(input).await,
@@ -284,7 +285,7 @@ impl Driver {
             | Input::Unreachable
             | Input::Ended { .. }
             | Input::Done { .. }
-            | Input::Progress(_)
+            | Input::Progress(..)
             | Input::Probed { .. }
             | Input::Persisted(_)
             | Input::LedgerFailed

@@ -106,6 +106,7 @@ pub(crate) fn facts(
         pauses: true,
         checks_health: true,
         signals: true,
+        addresses: true,
         missing: runtimes.missing(),
     })
 }

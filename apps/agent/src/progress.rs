@@ -10,20 +10,20 @@ use persys_runtime::runtime::Fetched;
 use tokio::sync::mpsc;
 
 /// Shortest time between two signs about one workload.
-const BETWEEN: Duration = Duration::from_secs(5);
+const BETWEEN: Duration = Duration::from_secs(2);
 /// Signs that may wait for the driver; more are left out.
 const MOST_WAITING: usize = 64;
 
 /// Passes signs of progress on to the driver.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgressReports {
-    to: mpsc::Sender<WorkloadId>,
+    to: mpsc::Sender<(WorkloadId, Fetched)>,
     last: Arc<Mutex<BTreeMap<WorkloadId, (Instant, Fetched)>>>,
 }
 
 impl ProgressReports {
     /// The reports, and where the driver hears of them.
-    pub(crate) fn new() -> (Self, mpsc::Receiver<WorkloadId>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<(WorkloadId, Fetched)>) {
         let (to, from) = mpsc::channel(MOST_WAITING);
         (Self { to, last: Arc::default() }, from)
     }
@@ -35,7 +35,7 @@ impl ProgressReports {
         let moved = last.get(workload).is_none_or(|(at, before)| {
             *before != fetched && now.saturating_duration_since(*at) >= BETWEEN
         });
-        if moved && self.to.try_send(workload.clone()).is_ok() {
+        if moved && self.to.try_send((workload.clone(), fetched)).is_ok() {
             last.insert(workload.clone(), (now, fetched));
         }
     }
@@ -58,10 +58,10 @@ mod tests {
         reports.moved(&web, fetched(1));
         reports.moved(&web, fetched(1));
         reports.moved(&web, fetched(2));
-        assert_eq!(heard.try_recv().ok(), Some(web.clone()));
+        assert_eq!(heard.try_recv().ok(), Some((web.clone(), fetched(1))));
         assert!(heard.try_recv().is_err(), "too soon after the first");
         reports.ended(&web);
         reports.moved(&web, fetched(2));
-        assert_eq!(heard.try_recv().ok(), Some(web));
+        assert_eq!(heard.try_recv().ok(), Some((web, fetched(2))));
     }
 }

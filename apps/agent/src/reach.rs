@@ -77,7 +77,7 @@ pub(crate) fn refusal(input: &Input) -> Option<String> {
         | Input::Observed(..)
         | Input::Ended { .. }
         | Input::Done { .. }
-        | Input::Progress(_)
+        | Input::Progress(..)
         | Input::Probed { .. }
         | Input::Persisted(_)
         | Input::LedgerFailed

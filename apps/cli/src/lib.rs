@@ -15,6 +15,7 @@ mod args;
 mod commands;
 mod connect;
 pub mod context;
+mod habits;
 mod import;
 mod manifest;
 mod problem;
@@ -77,9 +78,16 @@ pub async fn run_in(
     extra: Vec<clap::Command>,
 ) -> u8 {
     let name = if program.is_empty() { "persys" } else { program };
-    let mut cli = match understand(name, words, extra.clone()) {
+    let words = habits::translated(words);
+    let mut cli = match understand(name, words.clone(), extra.clone()) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(world, &error),
+        Err(error) => {
+            let Some(problem) = habits::advice(&words, &error) else {
+                return not_understood(world, &error);
+            };
+            world.remark(problem.text(name, false).as_bytes());
+            return problem.code;
+        }
     };
     cli.global.verbose |= cli.more;
     let color = shell::color(world, &cli.global);

@@ -12,9 +12,10 @@ use persys_cluster::settings::Settings;
 use persys_model::id::{PoolName, RevisionId};
 use persys_model::labels::{Constraint, Rule};
 use persys_model::link::{Beat, Usage};
-use persys_model::node::Pool;
+use persys_model::node::{NodeFacts, Pool};
 use persys_model::phase::Phase;
-use persys_model::spec::{Spec, WorkloadType};
+use persys_model::spec::container::Port;
+use persys_model::spec::{Kind, Protocol, Spec, WorkloadType};
 use persys_model::workload::Desired;
 
 use support::{Cluster, container, facts, node_id, workload_id};
@@ -156,4 +157,44 @@ fn what_is_stopped_while_a_larger_version_waits_is_told_the_version_its_room_was
     });
     let held = &c.agents[&node_id(0)].held[&workload_id("web")];
     assert_eq!(held.revision.as_str(), "r2");
+}
+
+/// The container of `container`, with a port on the node's own address only.
+fn on_loopback() -> Spec {
+    let mut spec = container(100, 64);
+    if let Kind::Container(body) = &mut spec.kind {
+        let address = Some([127, 0, 0, 1].into());
+        body.ports = vec![Port { address, host: Some(80), container: 80, protocol: Protocol::Tcp }];
+    }
+    spec
+}
+
+/// An agent of an earlier release would publish the port on every address, so it never gets it.
+#[test]
+fn a_port_on_one_address_waits_for_an_agent_that_can_do_it() {
+    let mut c = Cluster::new(Settings::default());
+    c.join(NodeFacts { addresses: false, ..facts(&node_id(0), 1_000, 1_024) });
+    c.apply("web", on_loopback(), "r1");
+    assert_eq!((c.phase("web"), c.node_of("web")), (Some(Phase::Pending), None));
+    let why = c.world.why_waits(&workload_id("web")).unwrap();
+    assert!(why.contains("publish a port on one address"), "{why}");
+    let never = c.world.never_fits(&on_loopback()).unwrap();
+    assert!(never.contains("publish a port on one address"), "{never}");
+
+    // What runs there already is not ordered to such an agent either.
+    c.apply("old", container(100, 64), "r1");
+    c.apply("old", on_loopback(), "r2");
+    let held = &c.agents[&node_id(0)].held[&workload_id("old")];
+    assert_eq!(held.revision.as_str(), "r1");
+
+    c.join(facts(&node_id(1), 1_000, 1_024));
+    assert_eq!(c.node_of("web"), Some(node_id(1)));
+    // The port counts as taken on the whole node.
+    let mut other = on_loopback();
+    if let Kind::Container(body) = &mut other.kind {
+        body.ports[0].address = Some([127, 0, 0, 2].into());
+    }
+    c.apply("other", other, "r1");
+    assert_eq!(c.node_of("other"), None);
+    assert!(c.world.check().is_empty());
 }

@@ -15,6 +15,7 @@ use persys_model::assignment::ReasonCode;
 use persys_model::command::Order;
 use persys_model::event::{Happening, NodePart};
 use persys_model::failure::FailureReason;
+use persys_model::fetched::Fetched;
 use persys_model::id::NodeId;
 use persys_model::inventory::State;
 use persys_model::node::Condition;
@@ -216,6 +217,26 @@ fn an_agent_that_is_pending_for_ever_ends_the_attempt_with_its_last_actions() {
     c.pass(10_000);
     assert_eq!(c.phase("web"), Some(Phase::Running));
     assert_ne!(c.node_of("web"), Some(first), "the class allows a second copy: elsewhere first");
+}
+
+/// Progress is shown and never stored.
+#[test]
+fn progress_of_a_pull_is_seen_and_costs_no_write() {
+    let mut c = Cluster::with_nodes(1, 4000, 8192);
+    c.starts_as = State::Pending;
+    c.apply("web", container(500, 512), "r1");
+    c.pass(5_000);
+    let pull = |c: &Cluster| c.world.workload(&workload_id("web")).unwrap().pull();
+    let before = c.store.writes;
+    for bytes in [10, 20] {
+        let fetched = Fetched { parts: 0, of_parts: 1, bytes, of_bytes: 100 };
+        let agent = c.agents.get_mut(&node_id(0)).unwrap();
+        let report = &mut agent.held.get_mut(&workload_id("web")).unwrap().report;
+        (report.progress, report.fetched) = (bytes, Some(fetched));
+        c.tell_all(&node_id(0));
+        assert_eq!(pull(&c), Some(fetched));
+    }
+    assert_eq!(c.store.writes, before, "no transaction was made of it");
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
         restarts: 0,
         confirmed: false,
         progress: 0,
+        fetched: None,
         trouble: None,
         runs: None,
         health: None,

@@ -362,6 +362,7 @@ impl Trial {
             restarts: 0,
             confirmed: true,
             progress: 0,
+            fetched: None,
             trouble: None,
             runs: None,
             health: health_of(epoch, state),
@@ -446,7 +447,8 @@ fn spec(size: u8, class: u8) -> Spec {
     if let Kind::Container(container) = &mut spec.kind {
         container.managed_volumes = names.into_iter().map(volume).collect();
         if class == 3 {
-            let port = Port { host: Some(8080), container: 80, protocol: Protocol::Tcp };
+            let port =
+                Port { address: None, host: Some(8080), container: 80, protocol: Protocol::Tcp };
             container.ports.push(port);
         }
     }
@@ -498,6 +500,7 @@ fn inventory(held: &[(u8, u64, u8)]) -> Inventory {
                 restarts: 0,
                 confirmed: true,
                 progress: 0,
+                fetched: None,
                 trouble: None,
                 runs: None,
                 health: health_of(epoch, *state),

@@ -42,7 +42,8 @@ fn in_shop(mut spec: Spec) -> Spec {
 fn web(port: u16) -> Spec {
     let mut spec = container(500, 512);
     let Kind::Container(body) = &mut spec.kind else { panic!("a container") };
-    body.ports = vec![Port { host: Some(port), container: 8080, protocol: Protocol::Tcp }];
+    body.ports =
+        vec![Port { address: None, host: Some(port), container: 8080, protocol: Protocol::Tcp }];
     in_shop(spec)
 }
 

@@ -71,6 +71,7 @@ fn beat(c: &mut Cluster, of: (&NodeId, Session, Epoch), state: State, task: Arc<
         restarts: 0,
         confirmed: true,
         progress: 0,
+        fetched: None,
         trouble: None,
         runs: None,
         health: None,

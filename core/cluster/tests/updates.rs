@@ -116,7 +116,7 @@ fn a_failed_update_that_took_the_old_revision_with_it_is_failed() {
     let c = updated(no_image(), false);
     assert_eq!(phase(&c), Phase::Failed);
     assert_eq!(state(&c), Some(UpdateState::UpdateFailed));
-    assert_eq!(c.world.rollback_target(&workload_id("web")), Some(1));
+    assert_eq!(c.world.rollback_targets(&workload_id("web")), [1]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_rollback_is_a_new_revision_with_an_old_content() {
     let mut c = Cluster::with_nodes(1, 4_000, 4_000);
     c.apply("web", image("app:1"), "r1");
     c.apply("web", image("app:2"), "r2");
-    assert_eq!(c.world.rollback_target(&workload_id("web")), Some(1));
+    assert_eq!(c.world.rollback_targets(&workload_id("web")), [1]);
     assert!(matches!(back_to(&mut c, 1), Reply::Done { .. }));
     assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::RolledBack)));
     assert_eq!(runs(&c), ("r1".to_owned(), 3));
@@ -219,12 +219,38 @@ fn a_rollback_is_a_new_revision_with_an_old_content() {
 #[test]
 fn a_rollback_of_a_failed_update_restarts_nothing() {
     let mut c = updated(no_image(), true);
-    assert_eq!(c.world.rollback_target(&workload_id("web")), Some(1));
+    assert_eq!(c.world.rollback_targets(&workload_id("web")), [1]);
     assert!(matches!(back_to(&mut c, 1), Reply::Done { .. }));
     assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::RolledBack)));
     assert_eq!(told(&c), "r1", "the same revision: its agent has nothing to do");
     let failed = &c.store.revisions[&(workload_id("web"), 2)];
     assert_eq!(&*failed.failed, "there is no image app:2");
+}
+
+#[test]
+fn a_second_rollback_does_not_go_to_the_revision_that_failed() {
+    let mut c = updated(no_image(), true);
+    assert!(matches!(back_to(&mut c, 1), Reply::Done { .. }));
+    // 1 has the present content, 2 failed.
+    assert!(c.world.rollback_targets(&workload_id("web")).is_empty());
+    c.apply("web", image("app:4"), "r4");
+    assert_eq!(c.world.rollback_targets(&workload_id("web")), [3, 1]);
+    assert!(matches!(back_to(&mut c, 3), Reply::Done { .. }));
+    assert_eq!(
+        c.world.rollback_targets(&workload_id("web")),
+        [4],
+        "2 failed, 1 and 3 are the same"
+    );
+}
+
+#[test]
+fn a_revision_that_was_replaced_before_it_ran_is_no_way_back() {
+    let mut c = updated(no_network(), true);
+    assert_eq!(state(&c), Some(UpdateState::Updating));
+    c.apply("web", image("app:3"), "r3");
+    let replaced = &c.store.revisions[&(workload_id("web"), 2)];
+    assert_eq!(&*replaced.failed, "replaced before it came to run");
+    assert!(!c.world.rollback_targets(&workload_id("web")).contains(&2));
 }
 
 #[test]

@@ -140,6 +140,15 @@ impl Document {
         fixed.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// The addresses of the node that a fixed port is published on; empty if that is every address.
+    #[must_use]
+    pub fn addresses_of(&self, taken: HostPort) -> Vec<std::net::IpAddr> {
+        let ports = self.services.values().flat_map(|service| &service.ports);
+        let bound =
+            ports.filter(|port| port.host == Some(taken.port) && port.protocol == taken.protocol);
+        bound.map(|port| port.address).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
     /// The images it needs, each once.
     #[must_use]
     pub fn images(&self) -> BTreeSet<&str> {

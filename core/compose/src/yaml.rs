@@ -51,6 +51,9 @@ pub(crate) struct Parsed {
     pub(crate) root: Node,
     /// Keys that stand twice in one mapping, where the later one stands: it is the one that counts.
     pub(crate) twice: Vec<(Spot, String)>,
+    /// Keys that an earlier file of the project loses, by their way from the root: those with the tag
+    /// `!reset`, which are not in this file either, and those with `!override`, which are.
+    pub(crate) cuts: Vec<Vec<String>>,
 }
 
 /// Why there is no tree.
@@ -87,8 +90,38 @@ pub(crate) fn parse(text: &str, file: u16) -> Result<Parsed, Unreadable> {
         }
     }
     let twice = std::mem::take(&mut tree.twice);
-    let root = tree.done.ok_or_else(|| Unreadable::at(line_of(0), "is empty"))?;
-    Ok(Parsed { root, twice })
+    let mut root = tree.done.ok_or_else(|| Unreadable::at(line_of(0), "is empty"))?;
+    let mut cuts = Vec::new();
+    for (cut, way) in tree.cuts {
+        if cut == Cut::Reset {
+            remove(&mut root, &way);
+        }
+        cuts.push(way);
+    }
+    Ok(Parsed { root, twice, cuts })
+}
+
+/// Takes the key at the end of `way` out of a tree, if it is there.
+pub(crate) fn remove(root: &mut Node, way: &[String]) {
+    let Value::Map(entries) = &mut root.value else { return };
+    match way {
+        [] => {}
+        [key] => entries.retain(|entry| entry.key != *key),
+        [key, rest @ ..] => {
+            if let Some(entry) = entries.iter_mut().find(|entry| entry.key == *key) {
+                remove(&mut entry.value, rest);
+            }
+        }
+    }
+}
+
+/// Tags of the Compose program about the files before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// `!reset`: the key is gone, here and there.
+    Reset,
+    /// `!override`: the key is not merged but replaced.
+    Override,
 }
 
 /// What a node costs once everything in it is written out.
@@ -105,6 +138,7 @@ struct Tree {
     anchors: BTreeMap<usize, (Node, Weight)>,
     spent: Weight,
     twice: Vec<(Spot, String)>,
+    cuts: Vec<(Cut, Vec<String>)>,
     done: Option<Node>,
 }
 
@@ -140,17 +174,18 @@ impl Tree {
     fn take(&mut self, event: Event<'_>, line: Spot) -> Result<(), Unreadable> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain && tag.is_none();
-                known_tag(tag.as_deref(), line)?;
+                let plain = style == ScalarStyle::Plain
+                    && tag.as_ref().is_none_or(|tag| cut(tag).is_some());
+                self.tagged(tag.as_deref(), line)?;
                 self.scalar(text, plain, anchor, line)
             }
             Event::Alias(anchor) => self.alias(anchor, line),
             Event::SequenceStart(_, anchor, tag) => {
-                known_tag(tag.as_deref(), line)?;
+                self.tagged(tag.as_deref(), line)?;
                 self.begin(Holds::List(Vec::new()), anchor, line)
             }
             Event::MappingStart(_, anchor, tag) => {
-                known_tag(tag.as_deref(), line)?;
+                self.tagged(tag.as_deref(), line)?;
                 self.begin(Holds::Map(Mapping::default()), anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
@@ -165,6 +200,27 @@ impl Tree {
             | Event::Anchor(..)
             | _ => Ok(()),
         }
+    }
+
+    /// Takes note of a tag. Those about earlier files stand on keys of mappings.
+    fn tagged(&mut self, tag: Option<&Tag>, line: Spot) -> Result<(), Unreadable> {
+        let Some(cut) = tag.and_then(cut) else { return known_tag(tag, line) };
+        let way: Option<Vec<String>> = self
+            .open
+            .iter()
+            .map(|frame| match &frame.holds {
+                Holds::Map(Mapping { key: Some(key), .. }) if !key.is_merge => {
+                    Some(key.text.clone())
+                }
+                Holds::Map(_) | Holds::List(_) => None,
+            })
+            .collect();
+        let Some(way) = way.filter(|way| !way.is_empty()) else {
+            let why = "has the tag !reset or !override on what is not the value of a key";
+            return Err(Unreadable::at(line, why));
+        };
+        self.cuts.push((cut, way));
+        Ok(())
     }
 
     /// Pays for `weight` more before anything is made of it.
@@ -332,6 +388,14 @@ impl Mapping {
             }
         }
         Ok(self.entries)
+    }
+}
+
+fn cut(tag: &Tag) -> Option<Cut> {
+    match &*tag.original() {
+        "!reset" => Some(Cut::Reset),
+        "!override" => Some(Cut::Override),
+        _ => None,
     }
 }
 

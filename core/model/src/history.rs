@@ -39,6 +39,8 @@ pub struct Earlier {
     pub number: u32,
     /// The hash of its content: the key of its body.
     pub content: RevisionId,
+    /// True if it is known that it never came to run.
+    pub failed: bool,
 }
 
 /// An earlier revision as it is stored.
@@ -155,6 +157,13 @@ impl History {
         self.earlier.iter().find(|one| one.number == number).map(|one| &one.content)
     }
 
+    /// Earlier revisions that a rollback may go to by itself, the newest first: those that came to run
+    /// and have another content than the present one, which is `present`.
+    pub fn ways_back<'a>(&'a self, present: &'a RevisionId) -> impl Iterator<Item = u32> + 'a {
+        let ran = |one: &&Earlier| !one.failed && one.content != *present;
+        self.earlier.iter().rev().filter(ran).map(|one| one.number)
+    }
+
     /// All that is stored of it.
     #[must_use]
     pub fn parts(&self) -> HistoryParts {
@@ -196,10 +205,16 @@ impl History {
         }
     }
 
-    /// A new revision takes the place of the present one, whose content is `superseded`.
-    pub fn supersede(&mut self, superseded: RevisionId, origin: Origin) -> HistoryChange {
+    /// A new revision takes the place of the present one, whose content is `superseded` and which
+    /// `failed` if it never came to run.
+    pub fn supersede(
+        &mut self,
+        superseded: RevisionId,
+        failed: bool,
+        origin: Origin,
+    ) -> HistoryChange {
         let new_body = !self.has_content(&superseded);
-        self.earlier.push(Earlier { number: self.number, content: superseded });
+        self.earlier.push(Earlier { number: self.number, content: superseded, failed });
         self.number = self.number.saturating_add(1);
         self.since = Some(origin.at);
         self.by = origin.by;
@@ -207,7 +222,7 @@ impl History {
         let surplus = self.earlier.len().saturating_sub(MOST_REVISIONS - 1);
         let gone: Vec<Earlier> = self.earlier.drain(..surplus).collect();
         let mut change = HistoryChange { new_body, ..HistoryChange::default() };
-        for Earlier { number, content } in gone {
+        for Earlier { number, content, failed: _ } in gone {
             change.dropped.push(number);
             if !self.has_content(&content) && !change.unused.contains(&content) {
                 change.unused.push(content);
@@ -220,7 +235,7 @@ impl History {
     #[must_use]
     pub fn all(&self) -> HistoryChange {
         let mut change = HistoryChange::default();
-        for Earlier { number, content } in &self.earlier {
+        for Earlier { number, content, failed: _ } in &self.earlier {
             change.dropped.push(*number);
             if !change.unused.contains(content) {
                 change.unused.push(content.clone());
@@ -264,7 +279,7 @@ mod tests {
     impl Stored {
         fn supersede(&mut self, history: &mut History, superseded: &str, at: u64) {
             let number = history.number();
-            let change = history.supersede(content(superseded), origin(at));
+            let change = history.supersede(content(superseded), false, origin(at));
             assert!(self.numbers.insert(number), "a number is given once");
             if change.new_body {
                 assert!(self.bodies.insert(content(superseded)), "a body is written once");
@@ -302,9 +317,9 @@ mod tests {
     #[test]
     fn a_content_that_comes_back_has_a_new_number_and_the_same_body() {
         let mut history = History::default();
-        let first = history.supersede(content("a"), origin(1));
-        let second = history.supersede(content("b"), origin(2));
-        let third = history.supersede(content("a"), origin(3));
+        let first = history.supersede(content("a"), false, origin(1));
+        let second = history.supersede(content("b"), false, origin(2));
+        let third = history.supersede(content("a"), false, origin(3));
         assert!(first.new_body && second.new_body && !third.new_body);
         assert_eq!(history.number(), 4);
         assert_eq!(history.content_of(1), history.content_of(3));
@@ -312,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_broken_record_is_mended() {
-        let earlier = |number| Earlier { number, content: content("a") };
+        let earlier = |number| Earlier { number, content: content("a"), failed: false };
         let parts = HistoryParts {
             number: 0,
             since: None,

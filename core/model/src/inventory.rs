@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::Failure;
+use crate::fetched::Fetched;
 use crate::health::Health;
 use crate::id::{RevisionId, WorkloadId};
 use crate::spec::Spec;
@@ -24,6 +25,9 @@ pub struct Report {
     pub confirmed: bool,
     /// Counts signs of progress while it is prepared, such as parts of an image that arrived.
     pub progress: u64,
+    /// The part of its image that is there, while it is pulled; `None` otherwise, and from agents of
+    /// earlier releases.
+    pub fetched: Option<Fetched>,
     /// Why the last thing the agent did for it failed, where it tries again: a start, a stop, a removal.
     pub trouble: Option<Failure>,
     /// Beside `Failed`: the other revision that runs on, where the failed one left it alone.

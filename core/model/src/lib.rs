@@ -12,6 +12,7 @@ pub mod entry;
 pub mod event;
 pub mod failure;
 pub mod fault;
+pub mod fetched;
 pub mod health;
 pub mod hex;
 pub mod history;

@@ -22,6 +22,7 @@ pub const CONTRACT_LIFE: &str = "unknown";
 
 /// What an agent says of its machine when it registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each capability of its agent")]
 pub struct NodeFacts {
     /// Its name.
     pub id: NodeId,
@@ -50,6 +51,9 @@ pub struct NodeFacts {
     /// True if its agent can give new values of secrets to what runs and signal it. Those of earlier
     /// releases cannot.
     pub signals: bool,
+    /// True if its agent can publish a port on one address of the node. Those of earlier releases
+    /// would publish it on all of them.
+    pub addresses: bool,
     /// What it cannot run, with a sentence for people on why and what to do about it.
     pub missing: BTreeMap<WorkloadType, Arc<str>>,
 }

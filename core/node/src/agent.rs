@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use persys_model::command::Answer;
+use persys_model::fetched::Fetched;
 use persys_model::id::WorkloadId;
 use persys_model::inventory::{Held, Inventory, Report, Tombstone};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
@@ -139,7 +140,7 @@ impl Agent {
             Input::Done { verb, workload, outcome } => {
                 self.done(verb, &workload, outcome, now, &mut effects);
             }
-            Input::Progress(workload) => self.progressed(workload),
+            Input::Progress(workload, fetched) => self.progressed(workload, fetched),
             Input::Probed { probe, workload, outcome } => {
                 self.probed(probe, workload, outcome, now);
             }
@@ -238,11 +239,12 @@ impl Agent {
     }
 
     /// Something under way goes on; the next report says so.
-    fn progressed(&mut self, workload: WorkloadId) {
+    fn progressed(&mut self, workload: WorkloadId, fetched: Fetched) {
         if let Some(slot) = self.slots.get_mut(&workload)
             && slot.flight.is_some()
         {
             slot.progress = slot.progress.saturating_add(1);
+            slot.fetched = Some(fetched);
             self.touched.insert(workload);
         }
     }
@@ -434,6 +436,7 @@ impl Agent {
             restarts: intent.restarts,
             confirmed: slot.confirmed,
             progress: slot.progress,
+            fetched: slot.fetched.filter(|_| slot.flight.is_some()),
             trouble: slot.trouble(&self.settings),
             runs: slot.runs_beside_failure(intent),
         };

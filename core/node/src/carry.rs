@@ -401,6 +401,7 @@ impl Agent {
         let Some(slot) = self.slots.get_mut(workload) else { return };
         self.last_verb = VerbId(self.last_verb.0.saturating_add(1));
         slot.flight = Some(Flight { id: self.last_verb, epoch, doing });
+        slot.fetched = None;
         effects.verbs.push(Run { id: self.last_verb, workload: workload.clone(), verb });
     }
 }

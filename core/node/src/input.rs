@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::Command;
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::fetched::Fetched;
 use persys_model::health::{Health, HealthState};
 use persys_model::id::{PoolName, RevisionId, WorkloadId};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
@@ -66,7 +67,7 @@ pub enum Input {
         outcome: Outcome,
     },
     /// A verb that starts a workload made progress, such as a part of an image that arrived.
-    Progress(WorkloadId),
+    Progress(WorkloadId, Fetched),
     /// A health probe came to its end.
     Probed {
         /// The probe.

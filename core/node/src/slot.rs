@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use persys_model::failure::Failure;
+use persys_model::fetched::Fetched;
 use persys_model::health::Health;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
@@ -65,6 +66,8 @@ pub(crate) struct Slot {
     pub(crate) prepared: bool,
     /// Signs of progress of the verbs that ran for it in this life.
     pub(crate) progress: u64,
+    /// The part of its image that is there, by the last sign of the present verb.
+    pub(crate) fetched: Option<Fetched>,
     /// Verbs that failed in a row, and why the last one did, where it is tried again.
     pub(crate) failures: u32,
     pub(crate) trouble: Option<Failure>,

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use persys_agent::app::{Limit, VolumeSettings, Volumes};
 use persys_agent::ledger::{FileKeeper, Keeper as _};
-use persys_cli::context;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_runtime::compose::Compose;
 use persys_runtime::compose::settings::Settings as ComposeSettings;
@@ -19,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::folder::Folder;
 use super::options::Options;
+use super::own_context;
 use super::{Error, NODE, docker_host, home};
 
 /// How long the process may take to end.
@@ -36,12 +36,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         println!("removed {removed} workloads");
         persys_agent::watchdog::end(&folder.path.join("agent"));
     }
-    // Another cluster may have taken the context over since.
-    let context = context::path(&home(), context::DEV)?;
-    let text = std::fs::read_to_string(context).unwrap_or_default();
-    if text.contains(&folder.path.display().to_string()) {
-        context::remove(&home(), context::DEV)?;
-    }
+    own_context::remove(&home(), &folder.path)?;
     println!("removed {}", folder.path.display());
     folder.remove()
 }

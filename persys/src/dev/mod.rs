@@ -5,6 +5,7 @@ mod certificates;
 mod down;
 mod folder;
 mod options;
+mod own_context;
 mod serve;
 
 use std::ffi::OsString;

@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use super::certificates::{Certificates, certify};
 use super::folder::{Folder, Note};
 use super::options::{Options, RuntimeName};
+use super::own_context;
 use super::{Error, NODE, docker_host, home};
 use crate::component::{until_told, watchdog_command};
 use crate::enrol;
@@ -76,7 +77,7 @@ pub(super) async fn run(options: &Options) -> Result<(), Error> {
         missing: missing(&agent).await,
     };
     folder.leave_note(&note)?;
-    leave_context(&note)?;
+    leave_context(&note, &folder)?;
     tell(&note, &folder);
     println!("Ctrl-C stops it; containers go on, and everything is known again next time");
     until_told().await;
@@ -261,7 +262,7 @@ fn local(port: u16) -> SocketAddr {
 }
 
 /// Lets commands find the cluster without being told where it is.
-fn leave_context(note: &Note) -> Result<(), Error> {
+fn leave_context(note: &Note, folder: &Folder) -> Result<(), Error> {
     let remark = (note.runtime == "sim").then(|| "runtime sim: nothing real runs".to_owned());
     let context = Context {
         endpoint: note.grpc.to_string(),
@@ -269,7 +270,7 @@ fn leave_context(note: &Note) -> Result<(), Error> {
         insecure: false,
         note: remark,
     };
-    context::write(&home(), context::DEV, &context)?;
+    own_context::leave(&home(), &folder.path, &context)?;
     Ok(())
 }
 
@@ -288,6 +289,10 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!("  dashboard  {}  (once, within 10 minutes)", note.dashboard);
     println!("  operator   {}", note.operator.display());
     println!("  kept in    {}", folder.path.display());
+    let own = own_context::find(&home(), &folder.path).filter(|name| name != context::DEV);
+    if let Some(name) = &own {
+        println!("  context    {name}");
+    }
     if note.runtime == "sim" {
         println!("  runtime    sim: NOTHING REAL RUNS");
     }
@@ -297,6 +302,9 @@ pub(super) fn tell(note: &Note, folder: &Folder) {
     println!();
     println!("next, in another terminal:");
     println!();
+    if let Some(name) = &own {
+        println!("  persys config use {name}      # commands go to another cluster until then");
+    }
     println!("  persys nodes");
     println!("  persys run nginx --name web -p 8081:80");
     if let Some(dns) = note.dns {

@@ -270,6 +270,7 @@ fn facts(node: &NodeId, capacity: Compute, life: u64) -> NodeFacts {
         pauses: true,
         checks_health: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }

@@ -156,6 +156,7 @@ fn web() -> wire::ApplyWorkloadRequest {
         host_port,
         container_port,
         protocol: "tcp".to_owned(),
+        host_ip: String::new(),
     };
     let container = wire::ContainerSpec {
         image: "web:1".to_owned(),

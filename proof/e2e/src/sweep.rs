@@ -119,6 +119,7 @@ async fn scenario(stack: &mut Stack) -> Vec<Vec<String>> {
         host_port: i32::from(port),
         container_port: 80,
         protocol: "tcp".to_owned(),
+        host_ip: String::new(),
     }];
     let mut stages = Vec::new();
     stack.apply(&Wish::runs(&beside).request()).await;

@@ -110,6 +110,7 @@ async fn what_contradicts_itself_is_refused_by_name() {
         host_port,
         container_port,
         protocol: protocol.to_owned(),
+        host_ip: String::new(),
     };
     for (bad, named) in [
         (changed(|spec| spec.r#type = "vm".to_owned()), "type"),

@@ -278,8 +278,12 @@ async fn failures_come_with_what_was_left_of_them() {
 async fn everything_about_one_is_told_and_secrets_are_kept() {
     let mut bench = Bench::start().await;
     let env = BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]);
-    let ports =
-        vec![wire::Port { host_port: 8080, container_port: 80, protocol: "tcp".to_owned() }];
+    let ports = vec![wire::Port {
+        host_port: 8080,
+        container_port: 80,
+        protocol: "tcp".to_owned(),
+        ..wire::Port::default()
+    }];
     bench.apply("web", wire::ContainerSpec { env, ports, ..image("web:1") }, 16).await;
     bench.until("web", &["Running"]).await;
     for (secrets, shown) in [(false, "***"), (true, "hunter2")] {

@@ -129,6 +129,7 @@ impl Setup {
             pauses: true,
             checks_health: true,
             signals: true,
+            addresses: true,
             missing: std::collections::BTreeMap::new(),
         };
         if !self.contract.contains(&number) {
@@ -141,6 +142,7 @@ impl Setup {
             pauses: false,
             checks_health: false,
             signals: false,
+            addresses: false,
             ..ours
         }
     }

@@ -160,7 +160,8 @@ impl Recipe {
                 metadata: BTreeMap::new(),
             });
         }
-        let port = |host| Port { host: Some(host), container: 80, protocol: Protocol::Tcp };
+        let port =
+            |host| Port { address: None, host: Some(host), container: 80, protocol: Protocol::Tcp };
         Kind::Container(ContainerSpec {
             entrypoint: Vec::new(),
             image: Arc::from(self.image),

@@ -86,6 +86,7 @@ fn container(body: wire::ContainerSpec) -> ContainerDraft {
         host_port: port.host_port,
         container_port: port.container_port,
         protocol: port.protocol,
+        host_ip: String::new(),
     };
     ContainerDraft {
         image: body.image,

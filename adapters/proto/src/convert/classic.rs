@@ -70,6 +70,10 @@ fn container(at: &At<'_>, body: &ContainerSpec, reserved: Compute) -> wire::Cont
     if matches!(body.restart, RestartPolicy::AlwaysUpTo { .. }) {
         at.field("max_retry_count").fault("works on this agent with on-failure only");
     }
+    let ports = at.field("ports");
+    for (nth, _) in body.ports.iter().enumerate().filter(|(_, port)| port.address.is_some()) {
+        ports.index(nth).field("host_ip").fault("this agent publishes ports on every address");
+    }
     let (policy, max_retry_count) = restart(body.restart);
     wire::ContainerSpec {
         image: body.image.to_string(),

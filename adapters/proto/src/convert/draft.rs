@@ -124,6 +124,7 @@ fn port(port: wire::Port) -> PortDraft {
         host_port: port.host_port,
         container_port: port.container_port,
         protocol: port.protocol,
+        host_ip: port.host_ip,
     }
 }
 

@@ -78,6 +78,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         can_pause: facts.pauses,
         can_signal: facts.signals,
         checks_health: facts.checks_health,
+        can_choose_address: facts.addresses,
         term: registration.term.0,
     }
 }
@@ -149,6 +150,7 @@ fn ours(
         pauses: request.can_pause,
         checks_health: request.checks_health,
         signals: request.can_signal,
+        addresses: request.can_choose_address,
         missing,
     };
     Some(Registration { facts, inventory: inventory?, term: Term(request.term) })
@@ -164,6 +166,7 @@ fn legacy(at: &At<'_>, request: wire::RegisterNodeRequest) -> Option<LegacyNode>
         ("fence_available", request.fence_available),
         ("can_pause", request.can_pause),
         ("can_signal", request.can_signal),
+        ("can_choose_address", request.can_choose_address),
     ] {
         if given {
             at.field(field).fault("is given, but host_id and incarnation are not");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use persys_cluster::contract::{self, Told};
 use persys_model::failure::{Failure, FailureReason, FailureStage, clip};
 use persys_model::fault::Faults;
+use persys_model::fetched::Fetched;
 use persys_model::id::{RevisionId, WorkloadId};
 use persys_model::inventory::{Report, State};
 use persys_model::time::WallMillis;
@@ -35,12 +36,26 @@ pub fn to_wire(report: &Report) -> wire::WorkloadReport {
         trouble_reason: reason_of(report.trouble.as_ref()).into(),
         trouble: report.trouble.as_ref().map(|why| why.message.to_string()).unwrap_or_default(),
         progress: report.progress,
+        pull: report.fetched.map(pull),
         program_ended: failure.is_some_and(|failure| failure.stage == FailureStage::Run),
         standstill: standstill_of(&report.state).to_owned(),
         running_revision_id: report.runs.as_ref().map(ToString::to_string).unwrap_or_default(),
         health: health::word(report.health.as_ref()),
         health_detail: report.health.as_ref().map(|one| one.detail.to_string()).unwrap_or_default(),
     }
+}
+
+/// The progress of a pull on the wire.
+pub(crate) fn pull(fetched: Fetched) -> wire::ImagePull {
+    let Fetched { parts, of_parts, bytes, of_bytes } = fetched;
+    wire::ImagePull { parts, of_parts, bytes, of_bytes }
+}
+
+/// The progress a message means.
+#[must_use]
+pub fn fetched(pull: &wire::ImagePull) -> Fetched {
+    let wire::ImagePull { parts, of_parts, bytes, of_bytes } = *pull;
+    Fetched { parts, of_parts, bytes, of_bytes }
 }
 
 /// The report a message means, or everything that is wrong with it.
@@ -59,6 +74,7 @@ pub(super) fn read(at: &At<'_>, report: &wire::WorkloadReport) -> Option<Report>
         restarts: report.restarts,
         confirmed: report.confirmed,
         progress: report.progress,
+        fetched: report.pull.as_ref().map(fetched),
         trouble: trouble?.map(|reason| Failure::new(reason, &report.trouble)),
         // What is no revision says nothing of what runs.
         runs: RevisionId::new(&report.running_revision_id).ok(),

@@ -195,6 +195,7 @@ fn port(port: Port) -> wire::Port {
         host_port: port.host.map_or(0, i32::from),
         container_port: i32::from(port.container),
         protocol: protocol(port.protocol).to_owned(),
+        host_ip: port.address.map(|address| address.to_string()).unwrap_or_default(),
     }
 }
 
@@ -293,6 +294,7 @@ fn found(port: HostPort) -> wire::Port {
         host_port: i32::from(port.port),
         container_port: 0,
         protocol: protocol(port.protocol).to_owned(),
+        host_ip: String::new(),
     }
 }
 

@@ -148,7 +148,7 @@ fn port(mut fields: Fields<'_>) -> Port {
     let (host_port, container_port) = (number("host"), number("container"));
     let protocol = fields.text("protocol").unwrap_or_default().to_ascii_lowercase();
     fields.finish();
-    Port { host_port, container_port, protocol }
+    Port { host_port, container_port, protocol, host_ip: String::new() }
 }
 
 fn volume(mut fields: Fields<'_>) -> VolumeMount {

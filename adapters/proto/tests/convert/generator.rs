@@ -88,6 +88,7 @@ fn container(r: &mut Random) -> ContainerDraft {
             host_port: r.pick(&[0, 8_000 + i32::try_from(nth).unwrap()]),
             container_port: r.pick(&[1, 80, 65_535]),
             protocol: r.word(&["", "tcp", "UDP"]),
+            host_ip: r.word(&["", "", "127.0.0.1", "0.0.0.0", "::1"]),
         }),
         restart_policy: r.word(&["", "no", "always", "On-Failure", "unless-stopped"]),
         max_retry_count: r.pick(&[0, 0, 3, 10_000]),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::command::{Answer, Apply, Command, Order, Refusal};
 use persys_model::failure::{Failure, FailureReason, FailureStage};
+use persys_model::fetched::Fetched;
 use persys_model::health::Health;
 use persys_model::id::{DriverName, NodeId, PoolName, RevisionId, SecretName, WorkloadId};
 use persys_model::inventory::{Held, Inventory, Report, State, Tombstone};
@@ -44,6 +45,12 @@ pub(crate) fn report(r: &mut Random, nth: usize) -> Report {
         restarts: r.pick(&[0, 7, u32::MAX]),
         confirmed: r.one_in(2),
         progress: r.next(),
+        fetched: r.one_in(3).then(|| Fetched {
+            parts: 1,
+            of_parts: 3,
+            bytes: r.next(),
+            of_bytes: 9,
+        }),
         trouble: r.one_in(2).then(|| failure(r)),
         runs: r.one_in(2).then(|| RevisionId::fixed("r-before")),
         health: match r.below(4) {
@@ -108,6 +115,7 @@ pub(crate) fn registration(r: &mut Random) -> Registration {
         pauses: r.one_in(2),
         checks_health: r.one_in(2),
         signals: r.one_in(2),
+        addresses: r.one_in(2),
         missing: WorkloadType::ALL
             .into_iter()
             .filter(|_| r.one_in(2))

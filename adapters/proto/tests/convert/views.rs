@@ -236,6 +236,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         restarts: 0,
         confirmed: true,
         progress: 0,
+        fetched: None,
         trouble: None,
         runs: None,
         health: None,

@@ -284,8 +284,12 @@ pub(crate) fn published(map: &PortMap) -> Vec<Published> {
             _ => continue,
         };
         let Ok(inner) = inner.parse() else { continue };
-        let hosts = bindings.iter().flatten().filter_map(|b| b.host_port.as_ref()?.parse().ok());
-        ports.extend(hosts.map(|port| Published { host: HostPort { port, protocol }, inner }));
+        ports.extend(bindings.iter().flatten().filter_map(|binding| {
+            let port = binding.host_port.as_ref()?.parse().ok()?;
+            let address: Option<IpAddr> = binding.host_ip.as_ref().and_then(|ip| ip.parse().ok());
+            let address = address.filter(|address| !address.is_unspecified());
+            Some(Published { address, host: HostPort { port, protocol }, inner })
+        }));
     }
     ports.sort_unstable();
     ports.dedup();
@@ -329,7 +333,7 @@ mod tests {
             ("81/tcp".to_owned(), None),
         ]);
         let host = HostPort { port: 8080, protocol: Protocol::Tcp };
-        assert_eq!(published(&map), [Published { host, inner: 80 }]);
+        assert_eq!(published(&map), [Published { address: None, host, inner: 80 }]);
     }
 
     #[test]

@@ -178,7 +178,8 @@ fn port_bindings(ports: &[Port]) -> PortMap {
     for &port in ports {
         let host_port = port.host.map(|host| host.to_string()).unwrap_or_default();
         // No address is every address, of both families.
-        let binding = PortBinding { host_ip: None, host_port: Some(host_port) };
+        let host_ip = port.address.map(|address| address.to_string());
+        let binding = PortBinding { host_ip, host_port: Some(host_port) };
         map.entry(port_key(port)).or_default().get_or_insert_default().push(binding);
     }
     map
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_port_may_be_published_twice_and_left_to_docker() {
-        let port = |host, protocol| Port { host, container: 53, protocol };
+        let port = |host, protocol| Port { address: None, host, container: 53, protocol };
         let map = port_bindings(&[
             port(Some(5353), Protocol::Udp),
             port(Some(5354), Protocol::Udp),
@@ -305,5 +306,18 @@ mod tests {
         };
         assert_eq!(hosts("53/udp"), ["5353", "5354"]);
         assert_eq!(hosts("53/tcp"), [""]);
+    }
+
+    #[test]
+    fn a_port_is_published_on_the_address_it_names() {
+        let port = |address: Option<&str>| Port {
+            address: address.map(|text| text.parse().unwrap()),
+            host: Some(80),
+            container: 80,
+            protocol: Protocol::Tcp,
+        };
+        let map = port_bindings(&[port(Some("127.0.0.1")), port(Some("::1")), port(None)]);
+        let found: Vec<_> = map["80/tcp"].iter().flatten().map(|b| b.host_ip.as_deref()).collect();
+        assert_eq!(found, [Some("127.0.0.1"), Some("::1"), None]);
     }
 }

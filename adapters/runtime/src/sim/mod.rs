@@ -328,6 +328,7 @@ impl Made {
             Kind::Container(container) if runs => {
                 let free = FIRST_FREE_PORT..;
                 let published = container.ports.iter().zip(free).map(|(port, free)| Published {
+                    address: port.address,
                     host: persys_model::spec::HostPort {
                         port: port.host.unwrap_or(free),
                         protocol: port.protocol,

@@ -108,7 +108,7 @@ impl Bench for DockerBench {
         shell(&format!("exit {code}")).into()
     }
     fn publishes(&self, host: Option<u16>) -> Kind {
-        let port = Port { host, container: 80, protocol: Protocol::Tcp };
+        let port = Port { address: None, host, container: 80, protocol: Protocol::Tcp };
         ContainerSpec { ports: vec![port], ..self.runs() }.into()
     }
     fn broken(&self) -> Kind {

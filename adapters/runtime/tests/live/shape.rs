@@ -132,12 +132,44 @@ async fn what_cannot_start_says_why() {
     }
 }
 
+/// A port on one address is answered there and nowhere else, and is told with its address.
+#[tokio::test]
+async fn a_port_on_one_address_is_reached_on_no_other() {
+    let bench = bench();
+    let local: std::net::IpAddr = [127, 0, 0, 1].into();
+    let port = |address| persys_model::spec::container::Port {
+        address,
+        host: None,
+        container: 80,
+        protocol: Protocol::Tcp,
+    };
+    let mut found = Vec::new();
+    for (name, address) in [("local", Some(local)), ("every", None)] {
+        let script = "mkdir -p /tmp/w && httpd -f -p 80 -h /tmp/w";
+        let order =
+            start(name, "r1", ContainerSpec { ports: vec![port(address)], ..shell(script) });
+        bench.docker.start(&order).await.unwrap();
+        let thing = bench.docker.inspect(&order.workload).await.unwrap().unwrap();
+        let published = thing.ports.first().copied().expect("a port");
+        assert_eq!((thing.ports.len(), published.address), (1, address), "{name}");
+        let reached = |at: [u8; 4]| {
+            let at = std::net::SocketAddr::from((at, published.host.port));
+            std::net::TcpStream::connect_timeout(&at, Duration::from_secs(5)).is_ok()
+        };
+        // Both are addresses of this machine.
+        found.push((reached([127, 0, 0, 1]), reached([127, 0, 0, 2])));
+        bench.docker.remove(&order.workload, true).await.unwrap();
+    }
+    assert_eq!(found, [(true, false), (true, true)]);
+}
+
 #[tokio::test]
 async fn a_port_of_another_process_is_named() {
     let bench = bench();
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let number = listener.local_addr().unwrap().port();
     let port = persys_model::spec::container::Port {
+        address: None,
         host: Some(number),
         container: 80,
         protocol: Protocol::Tcp,

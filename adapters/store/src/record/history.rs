@@ -9,7 +9,7 @@ use persys_model::time::WallMillis;
 use serde::{Deserialize, Serialize};
 
 use super::spec::SpecShape;
-use super::{Record, VERSION, name};
+use super::{Record, VERSION, is_false, name};
 
 /// Stands in the record of a workload. Records of releases before histories have none.
 #[derive(Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub(super) struct HistoryShape {
 struct EarlierShape {
     number: u32,
     content: Arc<str>,
+    /// A record without it does not tell; the entry of the revision may.
+    #[serde(default, skip_serializing_if = "is_false")]
+    failed: bool,
 }
 
 impl From<&History> for HistoryShape {
@@ -37,6 +40,7 @@ impl From<&History> for HistoryShape {
         let shape = |one: Earlier| EarlierShape {
             number: one.number,
             content: Arc::from(one.content.as_str()),
+            failed: one.failed,
         };
         let earlier = earlier.into_iter().map(shape).collect();
         Self { number, since_ms: since.map(|at| at.0), by, rolled_back_to, earlier }
@@ -46,8 +50,8 @@ impl From<&History> for HistoryShape {
 impl HistoryShape {
     pub(super) fn read(self) -> Result<History, String> {
         let mut earlier = Vec::new();
-        for EarlierShape { number, content } in self.earlier {
-            earlier.push(Earlier { number, content: content_name(&content)? });
+        for EarlierShape { number, content, failed } in self.earlier {
+            earlier.push(Earlier { number, content: content_name(&content)?, failed });
         }
         Ok(History::from_parts(HistoryParts {
             number: self.number,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{Beside, Record, VERSION, is_false, mirror, name};
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each capability of its agent")]
 pub(crate) struct NodeShape {
     v: u32,
     id: Arc<str>,
@@ -50,6 +51,8 @@ pub(crate) struct NodeShape {
     checks_health: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     signals: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    addresses: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingShape>,
 }
@@ -99,6 +102,7 @@ impl Record for Node {
             pauses,
             checks_health,
             signals,
+            addresses,
             missing,
         } = facts;
         NodeShape {
@@ -124,6 +128,7 @@ impl Record for Node {
             pauses: *pauses,
             checks_health: *checks_health,
             signals: *signals,
+            addresses: *addresses,
             missing: missing
                 .iter()
                 .map(|(kind, why)| MissingShape { kind: (*kind).into(), why: Arc::clone(why) })
@@ -153,6 +158,7 @@ impl Record for Node {
             pauses: shape.pauses,
             checks_health: shape.checks_health,
             signals: shape.signals,
+            addresses: shape.addresses,
             missing: shape.missing.into_iter().map(|one| (one.kind.into(), one.why)).collect(),
         };
         Ok(Self {

@@ -3,6 +3,7 @@
 //! Only workloads the agent holds are looked into. A stream ends with its caller, and a command's
 //! session with it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,7 +150,11 @@ fn port(published: Published) -> String {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
     };
-    format!("{}:{}/{protocol}", published.host.port, published.inner)
+    let host = match published.address {
+        Some(address) => SocketAddr::new(address, published.host.port).to_string(),
+        None => published.host.port.to_string(),
+    };
+    format!("{host}:{}/{protocol}", published.inner)
 }
 
 fn service_status(service: ServiceStatus) -> api::ServiceStatus {

@@ -32,7 +32,7 @@ pub(crate) struct Diff {
 pub(crate) struct Rollback {
     /// The workload.
     pub(crate) id: String,
-    /// Number of the revision; without it, the one that runs or ran before.
+    /// Number of the revision; without it, the newest earlier one that came to run.
     #[arg(value_name = "REVISION")]
     pub(crate) number: Option<u32>,
     /// Do not wait.

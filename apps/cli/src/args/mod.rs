@@ -134,7 +134,7 @@ pub(crate) enum Command {
     #[command(subcommand, visible_alias = "secrets")]
     Secret(SecretCommand),
     /// Parts of the cluster, and what is allowed in each.
-    #[command(subcommand, visible_alias = "ns")]
+    #[command(subcommand, visible_alias = "ns", alias = "namespaces")]
     Namespace(NamespaceCommand),
     /// Who has which role where, and the tokens they use.
     #[command(subcommand)]

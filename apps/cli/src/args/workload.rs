@@ -41,7 +41,7 @@ pub(crate) struct Run {
     /// The namespace it is in.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Publish a port: host:container, or container alone for any free host port; /udp behind it.
+    /// Publish a port: host:container, or container alone for any free host port; /udp behind it, an address of the node in front (127.0.0.1:8080:80).
     #[arg(short, long = "publish", value_name = "HOST:CONTAINER[/udp]")]
     pub(crate) ports: Vec<String>,
     /// Set a variable; a name alone takes the value it has here.
@@ -61,7 +61,7 @@ pub(crate) struct Run {
     #[arg(short, long = "volume", value_name = "HOST|NAME:CONTAINER[:ro]")]
     pub(crate) volumes: Vec<String>,
     /// CPU to reserve: 0.5, 2, 500m.
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, alias = "cpus", value_name = "CORES")]
     pub(crate) cpu: Option<String>,
     /// Memory to reserve and not to exceed: 512m, 1g.
     #[arg(short, long, value_name = "SIZE")]
@@ -233,6 +233,12 @@ pub(crate) struct List {
     /// Go on showing them as they change.
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// Show the ids alone.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// All are listed anyway, stopped ones and those of every namespace.
+    #[arg(short, long, hide = true, alias = "all-namespaces", short_alias = 'A')]
+    pub(crate) all: bool,
 }
 
 /// What to explain.
@@ -290,7 +296,7 @@ pub(crate) struct Console {
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Go on with what happens from now on.
-    #[arg(short, long)]
+    #[arg(short, long, alias = "watch", short_alias = 'w')]
     pub(crate) follow: bool,
     /// Only about this workload.
     #[arg(value_name = "WORKLOAD")]
@@ -335,7 +341,7 @@ pub(crate) struct Delete {
     #[arg(long)]
     pub(crate) volumes: bool,
     /// Do not ask.
-    #[arg(short, long)]
+    #[arg(short, long, alias = "force", short_alias = 'f')]
     pub(crate) yes: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::shell::Shell;
 /// Commands whose words are workloads.
 const OF_WORKLOADS: &[&str] = &[
     "get", "why", "logs", "exec", "console", "events", "stop", "start", "pause", "resume",
-    "restart", "retry", "delete",
+    "restart", "retry", "delete", "history", "diff", "rollback", "describe", "rm",
 ];
 /// Commands below `node` whose words are nodes.
 const OF_NODES: &[&str] =
@@ -27,6 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn script(kind: Kind, command: &mut clap::Command, program: &str) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(kind, command, program, &mut script);
+    if kind == Kind::Zsh {
+        // A script that zsh loads by its name is called at once: names are asked then, too.
+        let text = String::from_utf8_lossy(&script).into_owned();
+        let own = format!("if [ \"$funcstack[1]\" = \"_{program}\" ]; then");
+        let until = text.rfind(&own).unwrap_or(text.len());
+        script.truncate(until);
+    }
     let workloads = OF_WORKLOADS.join(" ");
     let nodes = OF_NODES.join(" ");
     // The others complete commands and options.
@@ -80,6 +87,9 @@ _{program}_names() {{
         _{program} "$@"
     fi
 }}
+if [ "$funcstack[1]" = "_{program}" ]; then
+    _{program}_names "$@"
+fi
 compdef _{program}_names {program}
 "#
     )

@@ -119,17 +119,28 @@ fn pick(kind: &str, typed: &str, names: &[String], list: &str) -> Result<String,
 
 /// The names that differ least, if little.
 fn nearest(typed: &str, names: &[String]) -> Vec<String> {
-    let far = (typed.chars().count() / 2).max(1);
+    let far = typed.chars().count() / 2;
     let mut near: Vec<(usize, &String)> = names
         .iter()
         .map(|name| {
-            let inside = name.contains(typed);
-            (if inside { 0 } else { distance(typed, name) }, name)
+            let differs = match () {
+                () if name.contains(typed) => 0,
+                // Letters in another order are one slip.
+                () if letters(typed) == letters(name) => 1,
+                () => distance(typed, name),
+            };
+            (differs, name)
         })
         .filter(|(differs, _)| *differs <= far)
         .collect();
     near.sort();
     near.into_iter().take(OFFERED).map(|(_, name)| name.clone()).collect()
+}
+
+fn letters(name: &str) -> Vec<char> {
+    let mut letters: Vec<char> = name.chars().collect();
+    letters.sort_unstable();
+    letters
 }
 
 /// Letters to add, drop or change to come from one to the other.
@@ -174,6 +185,8 @@ mod tests {
         );
         let problem = pick("workload", "zzzz", &names(), "persys list").unwrap_err();
         assert_eq!(problem.why, ["no workload has a name like it"]);
+        let problem = pick("workload", "wbe", &names(), "persys list").unwrap_err();
+        assert_eq!(problem.why, ["did you mean web?"]);
         let problem = pick("node", "n", &[], "persys nodes").unwrap_err();
         assert_eq!(problem.why, ["there are no nodes"]);
     }

@@ -103,7 +103,7 @@ pub(super) fn init(world: &World, program: &str, init: &Init) -> Result<(), Prob
             Err(Problem::new(format!("{shown} is there already"))
                 .why("what is in it would be lost")
                 .next("persys init OTHER-FILE")
-                .next("persys init --force"))
+                .next(format!("persys init --force {shown}")))
         }
         Err(why) => Err(Problem::new(format!("{shown} cannot be written")).why(why.to_string())),
     }

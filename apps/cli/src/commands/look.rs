@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use clap::Parser as _;
 use persys_proto::compute::v1 as compute;
 use persys_proto::control::v1 as wire;
 use serde_json::Value;
@@ -11,8 +12,9 @@ use tokio_stream::StreamExt as _;
 use tonic::Code;
 
 use super::find;
-use crate::args::{Get, List};
+use crate::args::{Cli, Get, List};
 use crate::connect::Client;
+use crate::habits;
 use crate::problem::Problem;
 use crate::shell::Shell;
 use crate::show;
@@ -24,7 +26,10 @@ const REDRAW: Duration = Duration::from_secs(2);
 /// `get`.
 pub(super) async fn get(shell: &Shell, get: &Get) -> Result<u8, Problem> {
     let client = shell.client()?;
-    let id = find::workload(&client, &get.id).await?.workload_id;
+    let id = match find::workload(&client, &get.id).await {
+        Ok(found) => found.workload_id,
+        Err(problem) => return listing(shell, &get.id, problem).await,
+    };
     let once = || async {
         let found = describe(&client, &id, get.secrets).await?;
         Ok(if shell.output().is_data() {
@@ -34,6 +39,16 @@ pub(super) async fn get(shell: &Shell, get: &Get) -> Result<u8, Problem> {
         })
     };
     screen(shell, &client, get.watch, once).await
+}
+
+/// `get nodes` and the like, where no workload has that name: what there is of that kind.
+async fn listing(shell: &Shell, kind: &str, problem: Problem) -> Result<u8, Problem> {
+    let Some(ours) = habits::listing(kind) else { return Err(problem) };
+    let words = std::iter::once("persys").chain(ours.iter().copied());
+    match Cli::try_parse_from(words) {
+        Ok(cli) => super::run(shell, cli.command).await,
+        Err(_) => Err(problem),
+    }
 }
 
 /// Everything known of a workload; of an older scheduler what it says.
@@ -73,6 +88,11 @@ pub(super) async fn list(shell: &Shell, list: &List) -> Result<u8, Problem> {
         Ok(if shell.output().is_data() {
             let all = views.iter().map(|view| show::control("WorkloadView", view)).collect();
             show::data(&Value::Array(all), shell.output())
+        } else if list.quiet {
+            let mut ids: Vec<&str> = views.iter().map(|view| view.workload_id.as_str()).collect();
+            // A line end behind the last.
+            ids.push("");
+            ids.join("\n")
         } else {
             show::workload::list(&views, &found.note, (shell.wide(), SystemTime::now()))
         })

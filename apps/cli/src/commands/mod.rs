@@ -66,13 +66,16 @@ pub(crate) fn offline(
     Ok(Some(0))
 }
 
+/// A command under way.
+pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + 'a>>;
+
 /// All others; tells the exit code.
 ///
 /// Each command is a future of its own on the heap: together they would not fit the stack of a
 /// small thread.
-pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> {
+pub(crate) fn run(shell: &Shell, command: Command) -> Running<'_> {
     use lifecycle::{Verb, each};
-    let running: Pin<Box<dyn Future<Output = Result<u8, Problem>> + Send + '_>> = match command {
+    match command {
         Command::Run(run) => Box::pin(async move { Box::pin(submit::run(shell, &run)).await }),
         Command::Apply(apply) => Box::pin(async move { submit::apply(shell, &apply).await }),
         Command::Plan(wanted) => {
@@ -118,15 +121,12 @@ pub(crate) async fn run(shell: &Shell, command: Command) -> Result<u8, Problem> 
         Command::Store(command) => Box::pin(snapshot::store(shell, command)),
         Command::ReleaseBrake => Box::pin(operate::release_brake(shell)),
         Command::Names { of } => Box::pin(completion::names(shell, of)),
-        Command::Config(wanted) => return config::run(shell, &wanted),
+        Command::Config(wanted) => Box::pin(async move { config::run(shell, &wanted) }),
         Command::Legacy(group) => Box::pin(legacy::run(shell, group)),
         Command::Compose(_)
         | Command::Init(_)
         | Command::Completion(_)
         | Command::Man(_)
-        | Command::Version => {
-            return Ok(0);
-        }
-    };
-    running.await
+        | Command::Version => Box::pin(std::future::ready(Ok(0))),
+    }
 }

@@ -238,6 +238,7 @@ fn port(text: &str) -> Option<Port> {
         host_port: host.parse::<u16>().ok()?.into(),
         container_port: container.parse::<u16>().ok()?.into(),
         protocol: protocol.to_owned(),
+        host_ip: String::new(),
     })
 }
 

@@ -132,6 +132,12 @@ pub(crate) fn text(world: &World, path: &Path) -> Result<String, Problem> {
             .map(|_| bytes)
     };
     let bytes = bytes.map_err(|why| {
+        let named = path.display().to_string();
+        if named.starts_with("http://") || named.starts_with("https://") {
+            return what()
+                .why("files are read from this machine, not from addresses")
+                .next(format!("curl -fsSL {named} | persys apply -f -"));
+        }
         if why.kind() == std::io::ErrorKind::NotFound {
             let init = "persys init       (writes a spec to start from)";
             what().why("there is no such file").next(init)

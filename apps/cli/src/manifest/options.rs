@@ -1,6 +1,7 @@
 //! A container from options of the command line.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use persys_model::fault::Faults;
@@ -205,9 +206,10 @@ fn secret_env(text: &str) -> Result<SecretUse, String> {
     Ok(SecretUse { name, env, ..SecretUse::default() })
 }
 
-/// `8080:80`, `80`, `53:53/udp`.
+/// `8080:80`, `80`, `53:53/udp`, `127.0.0.1:8080:80`, `[::1]:8080:80`, `127.0.0.1::80`.
 pub(crate) fn port(text: &str) -> Result<Port, String> {
-    let wrong = || format!("{text:?} is no port; write 8080:80, 80 or 53:53/udp");
+    let wrong =
+        || format!("{text:?} is no port; write 8080:80, 80, 53:53/udp or 127.0.0.1:8080:80");
     let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     if !["tcp", "udp"].contains(&protocol) {
         return Err(wrong());
@@ -215,14 +217,30 @@ pub(crate) fn port(text: &str) -> Result<Port, String> {
     let number = |text: &str| {
         text.parse::<u16>().ok().filter(|port| *port > 0).map(i32::from).ok_or_else(wrong)
     };
-    let (host_port, container_port) = match ports.split_once(':') {
-        None => (0, number(ports)?),
-        Some((_, inner)) if inner.contains(':') => {
-            return Err(format!("{text:?}: an address of the node cannot be chosen"));
-        }
-        Some((host, inner)) => (number(host)?, number(inner)?),
+    let Some((outside, inner)) = ports.rsplit_once(':') else {
+        let container_port = number(ports)?;
+        return Ok(Port { container_port, protocol: protocol.to_owned(), ..Port::default() });
     };
-    Ok(Port { host_port, container_port, protocol: protocol.to_owned() })
+    let (host_ip, host_port) = match outside.rsplit_once(':') {
+        None => (String::new(), number(outside)?),
+        Some((address, "")) => (address_of(address, text)?, 0),
+        Some((address, host)) => (address_of(address, text)?, number(host)?),
+    };
+    let container_port = number(inner)?;
+    Ok(Port { host_port, container_port, protocol: protocol.to_owned(), host_ip })
+}
+
+/// An address of the node as it stands in front of a port: an IPv6 address has brackets there.
+fn address_of(text: &str, port: &str) -> Result<String, String> {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let parsed = match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().map(IpAddr::from).ok(),
+        None => text.parse::<Ipv4Addr>().map(IpAddr::from).ok(),
+    };
+    let parsed = parsed.ok_or_else(|| {
+        format!("{port:?}: {text:?} is not an IP address; write 127.0.0.1:8080:80 or [::1]:8080:80")
+    })?;
+    Ok(parsed.to_string())
 }
 
 /// Something a container sees beside its image.
@@ -368,13 +386,21 @@ mod tests {
             host_port,
             container_port,
             protocol: protocol.to_owned(),
+            host_ip: String::new(),
         };
         assert_eq!(port("8080:80"), Ok(port_of(8080, 80, "tcp")));
         assert_eq!(port("80"), Ok(port_of(0, 80, "tcp")));
         assert_eq!(port("53:53/udp"), Ok(port_of(53, 53, "udp")));
-        for text in ["", "x", "0:80", "80:0", "1:2:3", "80/sctp", "99999", "-1:80"] {
+        let on = |host_ip: &str, port| Port { host_ip: host_ip.to_owned(), ..port };
+        let local = on("127.0.0.1", port_of(8080, 80, "tcp"));
+        assert_eq!(port("127.0.0.1:8080:80"), Ok(local));
+        assert_eq!(port("[::1]:8080:80/udp"), Ok(on("::1", port_of(8080, 80, "udp"))));
+        assert_eq!(port("127.0.0.1::80"), Ok(on("127.0.0.1", port_of(0, 80, "tcp"))));
+        for text in ["", "x", "0:80", "80:0", "1:2:3", "80/sctp", "99999", "-1:80", "::1:80:80"] {
             assert!(port(text).is_err(), "{text}");
         }
+        let why = port("localhost:8080:80").unwrap_err();
+        assert!(why.contains("\"localhost\" is not an IP address"), "{why}");
         let named = |text: &str| match mount(text) {
             Ok(Mount::Named(named)) => (named.mount_path, named.size_gb, named.read_only),
             other => panic!("{text}: {other:?}"),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use persys_model::health::HealthState;
 use persys_proto::compute::v1::{DescribeResponse, ServiceStatus};
 use persys_proto::control::v1::workload_spec::Workload;
-use persys_proto::control::v1::{WorkloadSpec, WorkloadView};
+use persys_proto::control::v1::{Port, WorkloadSpec, WorkloadView};
 
 use super::link::link;
 use super::moment::{age, clock};
@@ -147,6 +147,21 @@ fn disk_gib(spec: &WorkloadSpec, asked: i64) -> i64 {
     disks.chain(volumes).fold(asked, i64::saturating_add)
 }
 
+/// `127.0.0.1:8080->80/tcp`; without an address it is every address, without a port any that is free.
+fn published(port: &Port) -> String {
+    let address = match port.host_ip.as_str() {
+        "" => String::new(),
+        v6 if v6.contains(':') => format!("[{v6}]:"),
+        v4 => format!("{v4}:"),
+    };
+    let inner = format!("{}/{}", port.container_port, port.protocol);
+    match port.host_port {
+        0 if address.is_empty() => inner,
+        0 => format!("{address}*->{inner}"),
+        host => format!("{address}{host}->{inner}"),
+    }
+}
+
 fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let Some(asked) = &spec.resources {
@@ -162,14 +177,7 @@ fn spec_rows(spec: &WorkloadSpec) -> Vec<(&'static str, String)> {
     }
     match &spec.workload {
         Some(Workload::Container(body)) => {
-            let ports: Vec<_> = body
-                .ports
-                .iter()
-                .map(|port| match port.host_port {
-                    0 => format!("{}/{}", port.container_port, port.protocol),
-                    host => format!("{host}:{}/{}", port.container_port, port.protocol),
-                })
-                .collect();
+            let ports: Vec<_> = body.ports.iter().map(published).collect();
             let env: Vec<_> =
                 body.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
             let mounts: Vec<_> = body

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use persys_model::assignment::UpdateState;
 use persys_model::health::HealthState;
 use persys_proto::control::v1::WorkloadView;
+use persys_proto::convert::report;
 
 use super::moment::age;
 use super::table::{or_dash, short, table};
@@ -46,8 +47,16 @@ pub(crate) fn update(view: &WorkloadView) -> Option<&'static str> {
     all.filter(|state| state.word() == view.update_state).map(UpdateState::text).next()
 }
 
+/// `pulling image, 34 of 80 MiB`, while its image is pulled.
+pub(crate) fn pull(view: &WorkloadView) -> Option<String> {
+    view.pull.as_ref().map(|pull| report::fetched(pull).to_string())
+}
+
 /// Why it is as it is, in a sentence; empty where the status says all.
 pub(crate) fn reason(view: &WorkloadView) -> String {
+    if let Some(pull) = pull(view) {
+        return pull;
+    }
     let reason = view.reason.as_ref();
     let message = reason.map(|reason| reason.message.as_str()).unwrap_or_default();
     let failed = view.update_state == "UpdateFailed" && view.status == "Running";

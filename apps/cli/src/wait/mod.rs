@@ -18,7 +18,7 @@ use self::progress::Progress;
 use crate::connect::Client;
 use crate::problem::Problem;
 use crate::shell::Shell;
-use crate::show::event;
+use crate::show::{self, event};
 
 /// How often we look although nothing was said.
 const RHYTHM: Duration = Duration::from_millis(250);
@@ -174,6 +174,9 @@ impl Waiting<'_> {
             }
         };
         self.away = None;
+        if let Some(pull) = view.as_deref().and_then(show::workload::pull) {
+            self.progress.amount(&pull);
+        }
         let verdict = self.judge.look(view.as_deref(), self.begun.elapsed());
         if view.is_some() {
             self.seen = view;

@@ -1,6 +1,6 @@
 //! Progress while waiting: a spinner on a terminal, lines with a time elsewhere.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -9,6 +9,8 @@ use crate::world::World;
 
 /// How often the spinner turns.
 const TURN: Duration = Duration::from_millis(100);
+/// Shortest time between two lines that tell an amount.
+const BETWEEN: Duration = Duration::from_secs(5);
 
 /// Tells how it goes.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Progress<'a> {
     id: String,
     spinner: Option<ProgressBar>,
     said: Option<String>,
+    /// The last amount, and the time at which a line last told one.
+    amount: Option<(String, Instant)>,
 }
 
 impl<'a> Progress<'a> {
@@ -29,7 +33,7 @@ impl<'a> Progress<'a> {
             bar.enable_steady_tick(TURN);
             bar
         });
-        Self { world, id: id.to_owned(), spinner, said: None }
+        Self { world, id: id.to_owned(), spinner, said: None, amount: None }
     }
 
     /// Something changed. The same twice in a row is told once.
@@ -45,6 +49,25 @@ impl<'a> Progress<'a> {
             }
             None => {
                 self.world.note(&format!("{}  {}: {text}", now_text(SystemTime::now()), self.id));
+            }
+        }
+    }
+}
+
+impl Progress<'_> {
+    /// An amount grew: on a terminal it changes in place, elsewhere a line tells it now and then.
+    pub(crate) fn amount(&mut self, text: &str) {
+        let now = Instant::now();
+        match (&self.spinner, &self.amount) {
+            (_, Some((last, _))) if last == text => {}
+            (Some(bar), _) => {
+                bar.set_message(format!("{}: {text}", self.id));
+                self.amount = Some((text.to_owned(), now));
+            }
+            (None, Some((_, at))) if now.saturating_duration_since(*at) < BETWEEN => {}
+            (None, _) => {
+                self.world.note(&format!("{}  {}: {text}", now_text(SystemTime::now()), self.id));
+                self.amount = Some((text.to_owned(), now));
             }
         }
     }

@@ -96,6 +96,12 @@ async fn names_are_completed() {
     rig.types("run web --name web-front").await.ended(0);
     assert_eq!(rig.types("names workloads").await.ended(0).out, "web-front\n");
     assert_eq!(rig.types("names nodes").await.ended(0).out, "n1\n");
+    // A script that zsh loads by its name is called at once, and asks for names then, too.
+    let zsh = rig.types("completion zsh").await.ended(0).out;
+    assert_eq!(zsh.matches("$funcstack[1]").count(), 1, "{zsh}");
+    assert!(
+        zsh.contains("\n    _persys_names \"$@\"\n") && !zsh.contains("compdef _persys persys")
+    );
     let script = rig.types("completion bash").await.ended(0).out;
     let file = rig.folder.path().join("persys.bash");
     std::fs::write(&file, script).unwrap();

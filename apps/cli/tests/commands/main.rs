@@ -6,6 +6,8 @@ mod apply;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod brought;
+#[cfg(test)]
 mod compose;
 #[cfg(test)]
 mod corpus;

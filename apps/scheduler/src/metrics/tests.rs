@@ -38,6 +38,7 @@ fn node(nth: usize) -> Arc<Node> {
             pauses: true,
             checks_health: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         },
         session: Session(1),

@@ -299,6 +299,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             pauses: false,
             checks_health: false,
             signals: false,
+            addresses: false,
             missing: BTreeMap::new(),
         },
         inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },

@@ -37,8 +37,8 @@ struct Present {
     /// Name and number of the revision its node is told to run.
     running: (RevisionId, u32),
     failed: String,
-    /// The revision a rollback without a number goes to.
-    target: Option<u32>,
+    /// Revisions a rollback without a number may go to, the first one before the others.
+    targets: Vec<u32>,
 }
 
 fn present(world: &World, id: &WorkloadId) -> Option<Present> {
@@ -54,7 +54,7 @@ fn present(world: &World, id: &WorkloadId) -> Option<Present> {
         earlier: history.earlier().to_vec(),
         running: (running.clone(), number),
         failed,
-        target: world.rollback_target(id),
+        targets: world.rollback_targets(id),
     })
 }
 
@@ -129,14 +129,9 @@ impl Control {
 
     async fn go_back(&self, id: WorkloadId, number: u32) -> Result<api::RollbackResponse, Status> {
         let present = self.present(&id, Who::Operators).await?;
-        let number = match (number, present.target) {
-            (0, None) => {
-                return Err(Status::failed_precondition(format!(
-                    "{id} has no earlier revision to go back to"
-                )));
-            }
-            (0, Some(target)) => target,
-            (number, _) => number,
+        let number = match number {
+            0 => way_back(&id, &present, &self.revisions(&id).await?)?,
+            number => number,
         };
         let (revision, spec) = if number == present.entry.number {
             (present.entry.revision, present.spec)
@@ -185,6 +180,36 @@ impl Service for Control {
         let id = workload_id(&request.workload_id)?;
         self.go_back(id, request.number).await.map(Response::new)
     }
+}
+
+/// The revision a rollback without a number goes to. Records of the release before tell only in the
+/// entry of a revision that it failed.
+fn way_back(id: &WorkloadId, present: &Present, stored: &Revisions) -> Result<u32, Status> {
+    let ran =
+        |number: &&u32| stored.get(**number).is_some_and(|(entry, _)| entry.failed.is_empty());
+    if let Some(number) = present.targets.iter().find(ran) {
+        return Ok(*number);
+    }
+    let told = |one: &Earlier| {
+        let entry = stored.listed.iter().find(|entry| entry.number == one.number);
+        let why = match entry {
+            _ if one.content == present.entry.content => "the same content".to_owned(),
+            Some(entry) if !entry.failed.is_empty() => format!("failed: {}", entry.failed),
+            Some(_) | None => "cannot be read".to_owned(),
+        };
+        format!("{} ({why})", one.number)
+    };
+    let all: Vec<String> = present.earlier.iter().rev().map(told).collect();
+    Err(Status::failed_precondition(if all.is_empty() {
+        format!("{id} has no earlier revision to go back to")
+    } else {
+        format!(
+            "{id} has no earlier revision that came to run and differs from the present one, {}: {}; \
+             name one to try it all the same: `persys rollback {id} REVISION`",
+            present.entry.number,
+            all.join(", ")
+        )
+    }))
 }
 
 fn no_revision(id: &WorkloadId, number: u32) -> Status {

@@ -15,6 +15,7 @@ const ENTRYPOINT: &str = "an agent that can replace the entrypoint of an image";
 const COUNTED: &str = "an agent that can limit the restarts of a container";
 const SECRETS: &str = "an agent that can keep secrets";
 const POOLS: &str = "an agent that can choose a storage pool";
+const ADDRESSES: &str = "an agent that can publish a port on one address of its node";
 /// Agents that are reached over a stream are sent the control package's spec, which says less.
 const WHOLE_SPEC: &str = "an agent that can read all of this spec";
 
@@ -22,7 +23,7 @@ const EVERY_CONTRACT_AGENT: [&str; 5] = [PRIVILEGED, ENTRYPOINT, COUNTED, SECRET
 
 /// Adds the capabilities of a node's agent to the labels placement sees.
 pub(crate) fn label(facts: &NodeFacts, labels: &mut Labels) {
-    for key in EVERY_CONTRACT_AGENT.iter().chain([&WHOLE_SPEC]) {
+    for key in EVERY_CONTRACT_AGENT.iter().chain([&WHOLE_SPEC, &ADDRESSES]) {
         labels.remove(*key);
     }
     if !facts.is_contract() {
@@ -30,6 +31,9 @@ pub(crate) fn label(facts: &NodeFacts, labels: &mut Labels) {
     }
     if !facts.is_contract() || *facts.endpoint != *BY_STREAM {
         labels.insert(WHOLE_SPEC.into(), "yes".into());
+    }
+    if facts.addresses {
+        labels.insert(ADDRESSES.into(), "yes".into());
     }
 }
 
@@ -61,6 +65,9 @@ fn container(body: &ContainerSpec, keys: &mut Vec<&'static str>) {
     }
     if matches!(body.restart, RestartPolicy::AlwaysUpTo { .. }) {
         keys.push(COUNTED);
+    }
+    if body.ports.iter().any(|port| port.address.is_some()) {
+        keys.push(ADDRESSES);
     }
     let limited = body.limits != persys_model::spec::container::Limits::default();
     let counted = matches!(body.restart, RestartPolicy::OnFailure { max_retries: 1.. });

@@ -262,8 +262,8 @@ impl ContractAgents {
 pub(super) fn report(workload: &WorkloadId, epoch: Epoch, state: State) -> Report {
     let workload = workload.clone();
     let (restarts, confirmed, progress, trouble, runs) = (0, true, 0, None, None);
-    let health = None;
-    Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs, health }
+    let (fetched, health) = (None, None);
+    Report { workload, epoch, state, restarts, confirmed, progress, fetched, trouble, runs, health }
 }
 
 pub(super) fn raw(told: &Told, spec: &Spec, run: bool) -> State {

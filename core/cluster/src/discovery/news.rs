@@ -8,7 +8,7 @@ use persys_model::event::{Event, Happening};
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::{BY_STREAM, Condition};
 use persys_model::phase::Phase;
-use persys_model::spec::HostPort;
+use persys_model::spec::{HostPort, Kind};
 use persys_model::workload::Desired;
 
 use super::name::Name;
@@ -114,7 +114,15 @@ fn served(world: &World, view: &WorkloadView<'_>) -> Option<Served> {
     }
     let runs = view.assignment.phase == Phase::Running && view.workload.desired == Desired::Running;
     let place = view.assignment.place.as_ref().filter(|_| runs)?;
-    Some(Served { node: place.node.clone(), ports: place.ports.clone() })
+    let mut ports = place.ports.clone();
+    // Nobody reaches those from outside the node.
+    if let Kind::Container(body) = &view.workload.spec.kind {
+        ports.retain(|port| {
+            let bound = body.addresses_of(*port);
+            bound.is_empty() || !bound.iter().all(IpAddr::is_loopback)
+        });
+    }
+    Some(Served { node: place.node.clone(), ports })
 }
 
 /// What has to be looked at again.

@@ -38,7 +38,7 @@ impl World {
         let (id, content) = (workload.id.clone(), content_revision(&workload.spec));
         let entry = workload.history.present(&id, (&workload.revision, &content), failed);
         let spec = Arc::clone(&workload.spec);
-        let change = workload.history.supersede(content.clone(), origin);
+        let change = workload.history.supersede(content.clone(), !failed.is_empty(), origin);
         self.write(Write::PutRevision(Arc::new(entry)));
         if change.new_body {
             let body = Body { workload: id.clone(), content, spec };
@@ -68,14 +68,19 @@ impl World {
         self.drop_revisions(&id, all);
     }
 
-    /// The number of the revision that a rollback without a number goes to: the one that runs while an
-    /// update is not done, else the one before the present.
-    pub fn rollback_target(&self, id: &WorkloadId) -> Option<u32> {
-        let slot = self.workloads.get(self.workload_by_id.get(id)?.0)?;
-        let history = &slot.workload.history;
+    /// Numbers of the revisions that a rollback without a number may go to, the first one before the
+    /// others: the one that runs while an update is not done, then the newest that came to run and has
+    /// another content than the present one.
+    pub fn rollback_targets(&self, id: &WorkloadId) -> Vec<u32> {
+        let slot = self.workload_by_id.get(id).and_then(|at| self.workloads.get(at.0));
+        let Some(slot) = slot else { return Vec::new() };
+        let (history, present) = (&slot.workload.history, content_revision(&slot.workload.spec));
         let running = slot.assignment.update.as_ref().map(|update| update.number);
-        let running = running.filter(|number| history.content_of(*number).is_some());
-        running.or_else(|| history.earlier().last().map(|one| one.number))
+        let running = running.filter(|number| {
+            history.content_of(*number).is_some_and(|content| *content != present)
+        });
+        let ran = history.ways_back(&present).filter(|number| Some(*number) != running);
+        running.into_iter().chain(ran).collect()
     }
 
     /// Takes an earlier revision back: a new generation, and a new number, with the content of the old one.
@@ -124,6 +129,9 @@ fn unambiguous(slot: &WorkloadSlot, revision: &RevisionId, spec: &Arc<Spec>) -> 
 fn failure_of(slot: &WorkloadSlot) -> String {
     let assignment = &slot.assignment;
     let update = assignment.update.as_ref();
+    if update.is_some_and(|update| update.state() == UpdateState::Updating) {
+        return "replaced before it came to run".to_owned();
+    }
     let failed = update.filter(|update| update.state() == UpdateState::UpdateFailed);
     let failure = match failed.and_then(|update| update.failed.as_ref()) {
         Some(failed) => Some(&failed.failure),

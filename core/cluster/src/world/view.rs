@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, UpdateState};
 use persys_model::entry::Entries;
+use persys_model::fetched::Fetched;
 use persys_model::id::{NodeId, RevisionId, WorkloadId};
 use persys_model::inventory::Report;
 use persys_model::mode::Mode;
@@ -76,6 +77,13 @@ impl WorkloadView<'_> {
     #[must_use]
     pub fn update_state(&self) -> Option<UpdateState> {
         update_state(self.workload, self.assignment)
+    }
+
+    /// The part of its image that is on its node, while it is pulled.
+    #[must_use]
+    pub fn pull(&self) -> Option<Fetched> {
+        let place = self.assignment.place.as_ref()?;
+        self.seen.filter(|seen| seen.epoch == place.epoch && !self.uncertain)?.fetched
     }
 
     /// The same in a sentence; empty while there is none.

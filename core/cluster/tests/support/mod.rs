@@ -65,6 +65,7 @@ pub fn facts(id: &NodeId, cpu: u64, memory: u64) -> NodeFacts {
         pauses: true,
         checks_health: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }
@@ -475,6 +476,7 @@ impl Cluster {
                     restarts: 0,
                     confirmed: true,
                     progress: 0,
+                    fetched: None,
                     trouble: None,
                     runs,
                     health: None,

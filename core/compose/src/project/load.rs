@@ -9,7 +9,7 @@ use crate::finding::{Place, Spot, shown};
 use crate::limits::{FILE_BYTES, PROJECT_DEPTH, PROJECT_FILES};
 use crate::read::mounts::is_beside;
 use crate::read::{self, fill};
-use crate::yaml::{Entry, Node, Value};
+use crate::yaml::{self, Entry, Node, Value};
 
 type Variables = BTreeMap<String, String>;
 
@@ -27,6 +27,8 @@ pub(super) struct Loader<'f, 'a> {
     pub(super) asked: BTreeSet<String>,
     /// Files that are being read, each because of the one before.
     open: Vec<String>,
+    /// Keys that what is before a file loses, by the file.
+    cuts: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 impl<'f, 'a> Loader<'f, 'a> {
@@ -39,6 +41,7 @@ impl<'f, 'a> Loader<'f, 'a> {
             several: false,
             asked: BTreeSet::new(),
             open: Vec::new(),
+            cuts: BTreeMap::new(),
         }
     }
 
@@ -97,10 +100,18 @@ impl<'f, 'a> Loader<'f, 'a> {
             let root = self.file(&self.at.clone(), file, ".", variables)?;
             merged = Some(match merged {
                 None => root,
-                Some(base) => merge::files(base, root),
+                Some(base) => merge::files(self.cut(base, file), root),
             });
         }
         merged
+    }
+
+    /// What is before a file, without the keys that the file takes away or replaces whole.
+    fn cut(&self, mut base: Node, file: &str) -> Node {
+        for way in self.cuts.get(file).into_iter().flatten() {
+            yaml::remove(&mut base, way);
+        }
+        base
     }
 
     /// One file, with what it includes and extends; its paths are seen from `folder`.
@@ -134,11 +145,15 @@ impl<'f, 'a> Loader<'f, 'a> {
         };
         let number = u16::try_from(self.names.len()).unwrap_or(u16::MAX);
         self.names.push(path.strip_prefix("./").unwrap_or(path).to_owned());
-        let root = read::nodes(&self.at.on_line(Spot { file: number, line: 0 }), &text, number);
+        let here = self.at.on_line(Spot { file: number, line: 0 });
+        let root = read::nodes_and_cuts(&here, &text, number);
         if number == 0 {
             self.first_text = text;
         }
-        let mut root = root?;
+        let (mut root, cuts) = root?;
+        // Others do not read the tags: what is sent is written anew.
+        self.several |= !cuts.is_empty();
+        self.cuts.insert(path.to_owned(), cuts);
         fill::fill(&self.at, &mut root, variables, &mut self.asked);
         Some(root)
     }
@@ -200,7 +215,7 @@ impl<'f, 'a> Loader<'f, 'a> {
                 let file = self.file(&here, path, &inner, &own)?;
                 merged = Some(match merged {
                     None => file,
-                    Some(base) => merge::files(base, file),
+                    Some(base) => merge::files(self.cut(base, path), file),
                 });
             }
             added(&here, &mut root, merged?)?;
@@ -265,6 +280,15 @@ impl<'f, 'a> Loader<'f, 'a> {
         };
         let base = self.one_extended(&here, base, siblings, (&next.0, variables), seen)?;
         here.honoured("");
+        let mut base = base;
+        for way in self.cuts.get(path).into_iter().flatten() {
+            if let [services, name, rest @ ..] = way.as_slice()
+                && services == "services"
+                && *name == entry.key
+            {
+                yaml::remove(&mut base, rest);
+            }
+        }
         Some(merge::service(base, own))
     }
 }

@@ -46,7 +46,16 @@ pub(crate) fn document<'a>(
 
 /// The nodes of `text`, which is this file of its project.
 pub(crate) fn nodes(at: &Place<'_>, text: &str, file: u16) -> Option<Node> {
-    let yaml::Parsed { root, twice } = match yaml::parse(text, file) {
+    nodes_and_cuts(at, text, file).map(|(root, _)| root)
+}
+
+/// The same, with the keys that earlier files of the project lose.
+pub(crate) fn nodes_and_cuts(
+    at: &Place<'_>,
+    text: &str,
+    file: u16,
+) -> Option<(Node, Vec<Vec<String>>)> {
+    let yaml::Parsed { root, twice, cuts } = match yaml::parse(text, file) {
         Ok(parsed) => parsed,
         Err(problem) => return at.on_line(problem.line).refuse(problem.why),
     };
@@ -57,7 +66,7 @@ pub(crate) fn nodes(at: &Place<'_>, text: &str, file: u16) -> Option<Node> {
     if !matches!(root.value, Value::Map(_)) {
         return at.refuse("is not a Compose file: it has no keys");
     }
-    Some(root)
+    Some((root, cuts))
 }
 
 /// The document of nodes whose variables are filled in.

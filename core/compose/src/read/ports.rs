@@ -95,7 +95,10 @@ fn all(
         return at.refuse(format!("is a range of more than {PORTS} ports"));
     }
     if address.is_some_and(|address| address.is_ipv6()) {
-        return at.refuse("names an IPv6 address, which the older compose program cannot read");
+        return at.refuse(
+            "names an IPv6 address, which the older compose program cannot read; leave the address \
+             out, or name an IPv4 address",
+        );
     }
     let inside = container.first..=container.last;
     let ports = match host {

@@ -145,6 +145,41 @@ fn one_file_goes_over_another() {
 }
 
 #[test]
+fn tags_take_away_or_replace_what_an_earlier_file_says() {
+    let base = "services:\n  web:\n    image: a\n    command: [x]\n    ports: ['80:80', '81:81']\n    \
+                environment: {A: 1, B: 2}\n    labels: {k: v}\n    healthcheck: {test: [CMD, x], retries: 2}\n  \
+                db: {image: b}\nvolumes: {data: }\n";
+    let over = "services:\n  web:\n    ports: !override ['82:82']\n    command: !reset null\n    \
+                environment: {A: !reset null, C: 3}\n    labels: !override {l: w}\n    \
+                healthcheck: {retries: !reset 0}\n  db: !reset {}\n  two:\n    extends: base\n    \
+                ports: !override ['90:90']\n    environment: {X: !reset null}\n  \
+                base: {image: c, ports: ['91:91'], environment: {X: 1, Y: 2}}\n";
+    let files = [("./compose.yaml", base), ("./over.yaml", over)];
+    let (project, document) = sound(&files, &ask(&["./compose.yaml", "./over.yaml"]));
+    let web = document.service("web").expect("it");
+    let of = |service: &Service| {
+        let ports: Vec<_> = service.ports.iter().filter_map(|port| port.host).collect();
+        let env: Vec<_> = service.environment.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        (ports, env)
+    };
+    assert_eq!(of(web), (vec![82], vec!["B=2".to_owned(), "C=3".to_owned()]));
+    assert_eq!((web.command.as_deref(), web.labels.len()), (None, 1));
+    assert!(document.service("db").is_none());
+    let two = document.service("two").expect("it");
+    assert_eq!(of(two), (vec![90], vec!["Y=2".to_owned()]));
+    assert!(!project.text.contains('!'), "others do not read the tags: {}", project.text);
+
+    // In a file of its own there is nothing before it.
+    let alone = [("./compose.yaml", "services:\n  web: {image: a, command: !reset [x]}\n")];
+    let (project, document) = sound(&alone, &ask(&["./compose.yaml"]));
+    assert_eq!(document.service("web").expect("it").command, None);
+    assert!(!project.text.contains('!'), "{}", project.text);
+    let listed = [("./compose.yaml", "services:\n  web: {image: a, ports: [!reset '80:80']}\n")];
+    let project = load(&shelf(&listed), &ask(&["./compose.yaml"]));
+    assert!(refused(&project)[0].contains("!reset or !override"), "{:?}", refused(&project));
+}
+
+#[test]
 fn what_is_extended_and_included_is_there_with_its_paths() {
     let (project, document) = sound(
         &[

@@ -149,9 +149,17 @@ impl Fold {
             self.flag(cpu);
             self.flag(memory);
         }
+        if let Kind::Container(container) = kind
+            && container.ports.iter().any(|port| port.address.is_some())
+        {
+            self.length(usize::MAX - 2);
+            self.list(&container.ports, |out, port| {
+                out.maybe(port.address.as_ref(), |out, address| out.text(&address.to_string()));
+            });
+        }
         let HealthChecks { ready } = health;
         if let Some(ready) = ready {
-            self.length(usize::MAX - 2);
+            self.length(usize::MAX - 3);
             self.ready(ready);
         }
     }
@@ -283,7 +291,8 @@ impl Fold {
             out.text(container_path);
             out.flag(*read_only);
         });
-        self.list(ports, |out, Port { host, container, protocol }| {
+        // The addresses are written at the end of the spec.
+        self.list(ports, |out, Port { address: _, host, container, protocol }| {
             out.maybe(host.as_ref(), |out, host| out.number(*host));
             out.number(*container);
             out.tag(match protocol {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use persys_compose::{Document, Restart};
 
-use super::HostPort;
 use super::container::RestartPolicy;
 use super::secret::Secret;
+use super::{HostPort, Protocol};
 
 /// A stack of services, placed and run as one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,6 +76,17 @@ impl ComposeSpec {
     #[must_use]
     pub fn stop_grace_ms(&self, default_ms: u64) -> u64 {
         self.read().document.map_or(default_ms, |document| document.stop_grace_ms(default_ms))
+    }
+
+    /// The addresses of the node that a port is published on; empty if that is every address.
+    #[must_use]
+    pub fn addresses_of(&self, taken: HostPort) -> Vec<std::net::IpAddr> {
+        let protocol = match taken.protocol {
+            Protocol::Tcp => persys_compose::Protocol::Tcp,
+            Protocol::Udp => persys_compose::Protocol::Udp,
+        };
+        let port = persys_compose::HostPort { port: taken.port, protocol };
+        self.read().document.map(|document| document.addresses_of(port)).unwrap_or_default()
     }
 
     /// Names of the volumes in its file, whose data must survive updates.

@@ -1,6 +1,7 @@
 //! A container as it will be run.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::secret::Secret;
@@ -85,12 +86,32 @@ pub struct Bind {
 /// A port of the container published on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Port {
+    /// Address of the node it is published on; `None` is every address.
+    pub address: Option<IpAddr>,
     /// On the node; `None` lets the runtime choose.
     pub host: Option<u16>,
     /// In the container, never 0.
     pub container: u16,
     /// Its transport.
     pub protocol: Protocol,
+}
+
+impl Port {
+    /// The port it takes on its node, if it is fixed.
+    #[must_use]
+    pub fn on_node(&self) -> Option<HostPort> {
+        Some(HostPort { port: self.host?, protocol: self.protocol })
+    }
+
+    /// True if both cannot be published on one node: the same port, on an address they share.
+    #[must_use]
+    pub fn clashes_with(&self, other: &Self) -> bool {
+        let every =
+            |address: Option<IpAddr>| address.is_none_or(|address| address.is_unspecified());
+        self.on_node().is_some()
+            && self.on_node() == other.on_node()
+            && (every(self.address) || every(other.address) || self.address == other.address)
+    }
 }
 
 /// When to start again what has ended. Kept by the agent, not handed to Docker.
@@ -116,12 +137,23 @@ pub enum RestartPolicy {
 }
 
 impl ContainerSpec {
-    /// The fixed ports it takes on its node.
+    /// The fixed ports it takes on its node, each once. A port that is published on one address only
+    /// is counted as taken on all of them.
     #[must_use]
     pub fn host_ports(&self) -> Vec<HostPort> {
-        self.ports
-            .iter()
-            .filter_map(|port| Some(HostPort { port: port.host?, protocol: port.protocol }))
-            .collect()
+        let mut taken = Vec::new();
+        for port in self.ports.iter().filter_map(Port::on_node) {
+            if !taken.contains(&port) {
+                taken.push(port);
+            }
+        }
+        taken
+    }
+
+    /// The addresses of the node that a fixed port is published on; empty if that is every address.
+    #[must_use]
+    pub fn addresses_of(&self, port: HostPort) -> Vec<IpAddr> {
+        let bound = self.ports.iter().filter(|one| one.on_node() == Some(port));
+        bound.map(|one| one.address).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 }

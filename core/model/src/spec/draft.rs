@@ -175,6 +175,8 @@ pub struct PortDraft {
     pub container_port: i32,
     /// `tcp` or `udp`.
     pub protocol: String,
+    /// Address of the node; empty is every address.
+    pub host_ip: String,
 }
 
 /// `ResourceLimits`.

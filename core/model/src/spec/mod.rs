@@ -227,6 +227,16 @@ impl Spec {
         }
     }
 
+    /// The addresses of its node that a port is published on; empty if that is every address.
+    #[must_use]
+    pub fn addresses_of(&self, port: HostPort) -> Vec<std::net::IpAddr> {
+        match &self.kind {
+            Kind::Container(container) => container.addresses_of(port),
+            Kind::Compose(compose) => compose.addresses_of(port),
+            Kind::Vm(_) => Vec::new(),
+        }
+    }
+
     /// Ports it takes on its node.
     #[must_use]
     pub fn host_ports(&self) -> Vec<HostPort> {

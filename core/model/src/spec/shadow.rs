@@ -3,6 +3,7 @@
 //! The user's spec and its revision stay as they are. What an agent gets is a version of its own, so
 //! it gets a revision of its own: an agent takes one revision for one content.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::canonical::content_revision;
@@ -63,9 +64,10 @@ fn shown(port: Port) -> String {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
     };
-    match port.host {
-        Some(host) => format!("{host}/{protocol}"),
-        None => format!("{}/{protocol} of the container", port.container),
+    match (port.host, port.address) {
+        (Some(host), Some(address)) => format!("{}/{protocol}", SocketAddr::new(address, host)),
+        (Some(host), None) => format!("{host}/{protocol}"),
+        (None, _) => format!("{}/{protocol} of the container", port.container),
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn facts() -> NodeFacts {
         pauses: true,
         checks_health: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }

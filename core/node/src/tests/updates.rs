@@ -2,13 +2,14 @@
 //! runs goes only then. What runs stays if that fails, and the scheduler is told which revision it is.
 
 use persys_model::failure::{Failure, FailureReason};
+use persys_model::fetched::Fetched;
 use persys_model::id::RevisionId;
 use persys_model::inventory::State;
 use persys_model::token::Epoch;
 
 use super::rig::{Rig, apply, apply_spec, in_place, plain, remove, seen};
 use crate::effects::Verb;
-use crate::input::{Existing, Outcome};
+use crate::input::{Existing, Input, Outcome};
 
 fn starts(rig: &mut Rig, epoch: u64, revision: &str, outcome: Outcome) {
     let verb = rig.finish(outcome);
@@ -28,6 +29,26 @@ fn runs(rig: &Rig) -> Option<RevisionId> {
 
 fn hopeless() -> Failure {
     Failure::new(FailureReason::ImageNotFound, "no such image")
+}
+
+/// The part of the image that is there, as the scheduler is told.
+fn fetched(rig: &Rig) -> Option<Fetched> {
+    rig.agent.held(&super::rig::id("web")).and_then(|held| held.report.fetched)
+}
+
+#[test]
+fn progress_of_a_pull_is_told_while_the_verb_is_under_way() {
+    let mut rig = Rig::running(5, "a", &plain());
+    let some = |bytes| Fetched { parts: 1, of_parts: 2, bytes, of_bytes: 100 };
+    rig.step(Input::Progress(super::rig::id("web"), some(1)));
+    assert_eq!(fetched(&rig), None, "nothing is under way");
+    rig.order(apply(6, "b"));
+    for bytes in [20, 60] {
+        rig.step(Input::Progress(super::rig::id("web"), some(bytes)));
+        assert_eq!(fetched(&rig), Some(some(bytes)));
+    }
+    prepares(&mut rig, Outcome::Done);
+    assert_eq!(fetched(&rig), None, "the verb after it has fetched nothing");
 }
 
 #[test]

@@ -198,6 +198,7 @@ impl Cluster {
             pauses: true,
             checks_health: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         };
         let registration = Registration { facts, inventory: Inventory::default(), term: Term(0) };
@@ -256,6 +257,7 @@ impl Cluster {
             restarts: 0,
             confirmed: true,
             progress: 0,
+            fetched: None,
             trouble: None,
             runs: None,
             health: None,

@@ -131,6 +131,7 @@ impl One {
             pauses: true,
             checks_health: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         };
         let clock = host::clock();

@@ -43,6 +43,7 @@ async fn the_whole_life_of_a_workload() {
             host_port: i32::from(port),
             container_port: 80,
             protocol: "tcp".to_owned(),
+            host_ip: String::new(),
         }];
         wish
     };

@@ -4,6 +4,8 @@
 //! `hack/docker-up` and `hack/libvirt-up` see to it. Without them these tests fail. They run only when they are named, as `make live` does.
 
 #[cfg(test)]
+mod builds;
+#[cfg(test)]
 mod churn;
 #[cfg(test)]
 mod crash;
@@ -25,6 +27,8 @@ mod lifecycle;
 mod limits;
 #[cfg(test)]
 mod machines;
+#[cfg(test)]
+mod pulls;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]

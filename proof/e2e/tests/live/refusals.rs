@@ -16,13 +16,13 @@ async fn stack() -> Stack {
 }
 
 /// A registry on loopback, ended when it is dropped.
-struct Registry {
+pub(crate) struct Registry {
     process: Child,
     _folder: tempfile::TempDir,
 }
 
 impl Registry {
-    fn start(port: u16) -> Self {
+    pub(crate) fn start(port: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n",
@@ -98,8 +98,12 @@ async fn a_registry_that_is_down_is_tried_again_until_it_is_up() {
 fn published(id: &str, port: u16) -> Wish {
     let mut wish = Wish::runs(id);
     let protocol = "tcp".to_owned();
-    wish.container.ports =
-        vec![api::Port { host_port: i32::from(port), container_port: 80, protocol }];
+    wish.container.ports = vec![api::Port {
+        host_port: i32::from(port),
+        container_port: 80,
+        protocol,
+        host_ip: String::new(),
+    }];
     wish
 }
 

@@ -28,6 +28,7 @@ fn container(id: &str, port: u16) -> api::ApplyWorkloadRequest {
         host_port: i32::from(port),
         container_port: 80,
         protocol: "tcp".to_owned(),
+        host_ip: String::new(),
     }];
     in_shop(wish.request())
 }

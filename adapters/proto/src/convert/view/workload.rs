@@ -10,8 +10,8 @@ use persys_model::retry::Retry;
 
 use crate::control::v1 as wire;
 use crate::convert::leaf::small;
-use crate::convert::task;
 use crate::convert::time::timestamp;
+use crate::convert::{report, task};
 
 /// The workload on the wire. `attempts` is how many failures one incident may have; `why` is the reason no
 /// node takes it as things are now, which is told in place of the one that was recorded.
@@ -71,6 +71,7 @@ pub fn to_wire(view: &WorkloadView<'_>, attempts: u32, why: Option<&str>) -> wir
         health: health.map(|one| one.health.state.word().to_owned()).unwrap_or_default(),
         health_message: health.map(|one| one.health.detail.to_string()).unwrap_or_default(),
         health_since: health.map(|one| timestamp(one.since)),
+        pull: view.pull().map(report::pull),
         task: view.task.map(|one| task::of_view(&workload.id, place.map(|place| place.epoch), one)),
     }
 }

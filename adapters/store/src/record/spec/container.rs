@@ -1,6 +1,7 @@
 //! A container.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use persys_model::spec::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
@@ -57,6 +58,9 @@ struct BindShape {
 
 #[derive(Serialize, Deserialize)]
 struct PortShape {
+    /// A record without it is of a port that is published on every address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<u16>,
     container: u16,
@@ -166,14 +170,15 @@ impl From<BindShape> for Bind {
 }
 
 impl From<&Port> for PortShape {
-    fn from(Port { host, container, protocol }: &Port) -> Self {
-        Self { host: *host, container: *container, protocol: (*protocol).into() }
+    fn from(Port { address, host, container, protocol }: &Port) -> Self {
+        Self { address: *address, host: *host, container: *container, protocol: (*protocol).into() }
     }
 }
 
 impl PortShape {
     fn read(self) -> Result<Port, String> {
         Ok(Port {
+            address: self.address,
             host: self.host.map(|host| port("ports.host", host)).transpose()?,
             container: port("ports.container", self.container)?,
             protocol: self.protocol.into(),

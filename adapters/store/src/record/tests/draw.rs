@@ -120,6 +120,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
                 pauses: fence,
                 checks_health: fence,
                 signals: fence,
+                addresses: fence,
                 missing,
             }
         },

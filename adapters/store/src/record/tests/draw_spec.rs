@@ -84,8 +84,9 @@ fn container() -> impl Strategy<Value = ContainerSpec> {
             container_path,
             read_only,
         });
-    let port = (of(1..=u16::MAX), 1..=u16::MAX, protocol())
-        .prop_map(|(host, container, protocol)| Port { host, container, protocol });
+    let port = (of(any::<IpAddr>()), of(1..=u16::MAX), 1..=u16::MAX, protocol()).prop_map(
+        |(address, host, container, protocol)| Port { address, host, container, protocol },
+    );
     let words = || vec(text(), 0..3);
     let first = (text(), words(), words(), words(), env(), vec(bind, 0..3));
     let rest = (vec(port, 0..3), restart(), any::<bool>(), texts(), limits(), vec(volume(), 0..3));
@@ -317,7 +318,7 @@ fn history() -> impl Strategy<Value = History> {
         let mut history = History::default();
         for (content, at, rolled_back_to) in steps {
             let origin = Origin { at: WallMillis(at), by: "user ada".into(), rolled_back_to };
-            drop(history.supersede(RevisionId::of_content(content), origin));
+            drop(history.supersede(RevisionId::of_content(content), content % 2 == 0, origin));
         }
         history
     })

@@ -97,6 +97,7 @@ pub fn node(number: u64) -> Arc<Node> {
             pauses: true,
             checks_health: true,
             signals: true,
+            addresses: true,
             missing: BTreeMap::new(),
         },
         session: Session(number),

@@ -1,5 +1,6 @@
 //! Everything known of one workload.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use persys_access::Who;
@@ -75,7 +76,16 @@ fn describe(world: &World, id: &WorkloadId, attempts: u32) -> Option<Known> {
     let host = node.map(|node| host_of(&node.node.facts.endpoint).to_owned());
     let mut addresses = Vec::new();
     if let (Some(place), Some(host)) = (place, &host) {
-        addresses.extend(place.ports.iter().map(|port| format!("{host}:{port}")));
+        for port in &place.ports {
+            let bound = view.workload.spec.addresses_of(*port);
+            addresses.extend(bound.iter().map(|address| match address {
+                IpAddr::V4(address) => format!("{address}:{port}"),
+                IpAddr::V6(address) => format!("[{address}]:{port}"),
+            }));
+            if bound.is_empty() {
+                addresses.push(format!("{host}:{port}"));
+            }
+        }
     }
     let former = assignment
         .former
@@ -97,14 +107,16 @@ fn host_of(endpoint: &str) -> &str {
     endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host)
 }
 
-/// Adds ports the runtime chose by itself, told as `host:inner/protocol`.
+/// Adds ports the runtime chose by itself, told as `host:inner/protocol`, with an address in front
+/// where they are published on that one alone.
 fn add_found_ports(addresses: &mut Vec<String>, host: Option<&str>, ports: &[String]) {
     let Some(host) = host else { return };
     for port in ports {
-        if let Some((number, rest)) = port.split_once(':')
-            && let Some((_, protocol)) = rest.split_once('/')
+        if let Some((outside, inner)) = port.rsplit_once(':')
+            && let Some((_, protocol)) = inner.split_once('/')
         {
-            let address = format!("{host}:{number}/{protocol}");
+            let (at, number) = outside.rsplit_once(':').unwrap_or((host, outside));
+            let address = format!("{at}:{number}/{protocol}");
             if !addresses.contains(&address) {
                 addresses.push(address);
             }
@@ -136,5 +148,9 @@ mod tests {
         assert_eq!(addresses, ["n:80/tcp", "n:32768/udp"]);
         add_found_ports(&mut addresses, None, &found);
         assert_eq!(addresses.len(), 2);
+        let bound = ["127.0.0.1:81:8080/tcp", "[::1]:82:53/udp"].map(str::to_owned);
+        let mut addresses = vec!["127.0.0.1:81/tcp".to_owned()];
+        add_found_ports(&mut addresses, Some("n"), &bound);
+        assert_eq!(addresses, ["127.0.0.1:81/tcp", "[::1]:82/udp"]);
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn facts(id: &str) -> NodeFacts {
         pauses: true,
         checks_health: true,
         signals: true,
+        addresses: true,
         missing: BTreeMap::new(),
     }
 }
@@ -83,7 +84,8 @@ pub(super) fn container(memory: u64) -> Spec {
 }
 
 fn publishing(port: u16) -> Spec {
-    let ports = vec![Port { host: Some(port), container: 80, protocol: Protocol::Tcp }];
+    let ports =
+        vec![Port { address: None, host: Some(port), container: 80, protocol: Protocol::Tcp }];
     let body = ContainerSpec { image: Arc::from("busybox"), ports, ..ContainerSpec::default() };
     Spec { kind: Kind::Container(body), ..container(64) }
 }
@@ -195,8 +197,18 @@ impl Rig {
         let place = self.world.workload(&web()).unwrap().assignment.place.clone().unwrap();
         let (workload, epoch, restarts, confirmed, progress) = (web(), place.epoch, 3, true, 0);
         let health = self.health.clone();
-        let report =
-            Report { workload, epoch, state, restarts, confirmed, progress, trouble, runs, health };
+        let report = Report {
+            workload,
+            epoch,
+            state,
+            restarts,
+            confirmed,
+            progress,
+            fetched: None,
+            trouble,
+            runs,
+            health,
+        };
         self.beat(&place.node, vec![report], Vec::new());
     }
 

@@ -124,7 +124,13 @@ impl Asked<'_> {
             }
             Phase::Running => match self.view.update_state() {
                 Some(state @ (UpdateState::Updating | UpdateState::UpdateFailed)) => {
-                    format!("{id} runs{on}; {}: {}", state.text(), self.view.update_message())
+                    let pull = self.view.pull().map(|pull| format!("; {pull}"));
+                    let message = self.view.update_message();
+                    format!(
+                        "{id} runs{on}; {}: {message}{}",
+                        state.text(),
+                        pull.unwrap_or_default()
+                    )
                 }
                 Some(UpdateState::RolledBack) | None => self.running(&since),
             },
@@ -214,6 +220,9 @@ impl Asked<'_> {
         }
         if self.view.assignment.reason.code == ReasonCode::DispatchFailed {
             return format!("since {since}: {}", self.reason());
+        }
+        if let Some(pull) = self.view.pull() {
+            return format!("since {since}: {pull}");
         }
         let said = match self.view.seen.map(|report| &report.state) {
             None => "but its node has not said anything of it yet",
@@ -514,7 +523,7 @@ impl Asked<'_> {
             Phase::Stopped => vec![of("start"), of("delete")],
             Phase::Completed => vec![of("logs"), of("restart"), of("delete")],
             Phase::Backoff | Phase::Failed => {
-                let back = self.world.rollback_target(id).map(|_| of("rollback"));
+                let back = self.world.rollback_targets(id).first().map(|_| of("rollback"));
                 [of("logs"), of("retry")].into_iter().chain(back).collect()
             }
         }

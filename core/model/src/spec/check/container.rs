@@ -1,6 +1,6 @@
 //! Containers.
 
-use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::at::At;
@@ -11,9 +11,9 @@ use super::limits::{
 };
 use super::text::{EnvFor, count, env, labels, length, number, path, word};
 use super::volume::{VolumeFor, inner_path, mounts_differ, volumes};
+use crate::spec::Protocol;
 use crate::spec::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
 use crate::spec::draft::{BindDraft, ContainerDraft, LimitsDraft, PortDraft};
-use crate::spec::{HostPort, Protocol};
 
 const MIB: i64 = 1024 * 1024;
 
@@ -107,16 +107,15 @@ fn binds(at: &At<'_>, drafts: &[BindDraft]) -> Option<Vec<Bind>> {
 
 fn ports(at: &At<'_>, drafts: &[PortDraft]) -> Option<Vec<Port>> {
     count(at, drafts.len(), PORTS)?;
-    let mut taken = BTreeSet::new();
-    let mut ports = Vec::with_capacity(drafts.len());
+    let mut ports: Vec<Option<Port>> = Vec::with_capacity(drafts.len());
     for (nth, draft) in drafts.iter().enumerate() {
         let here = at.index(nth);
         let port = port(&here, draft);
-        if let Some(Port { host: Some(number), protocol, .. }) = port {
-            let host = HostPort { port: number, protocol };
-            if !taken.insert(host) {
-                here.field("host_port").fault(format!("{host} is taken by an earlier port"));
-            }
+        if let Some(port) = port
+            && let Some(host) = port.on_node()
+            && ports.iter().flatten().any(|earlier| earlier.clashes_with(&port))
+        {
+            here.field("host_port").fault(format!("{host} is taken by an earlier port"));
         }
         ports.push(port);
     }
@@ -128,12 +127,27 @@ fn port(at: &At<'_>, draft: &PortDraft) -> Option<Port> {
     let host = number(&at.field("host_port"), i64::from(draft.host_port), 0, most);
     let container = number(&at.field("container_port"), i64::from(draft.container_port), 1, most);
     let protocol = word(&at.field("protocol"), &draft.protocol, PROTOCOLS);
+    let address = address(&at.field("host_ip"), &draft.host_ip);
     Some(Port {
+        address,
         // Port 0 is the client's way to leave the choice to the runtime.
         host: u16::try_from(host?).ok().filter(|port| *port > 0),
         container: u16::try_from(container?).ok()?,
         protocol: protocol?,
     })
+}
+
+/// An address of the node, not its name: names mean different addresses on different nodes. None is
+/// every address; what is no address is a fault.
+fn address(at: &At<'_>, text: &str) -> Option<IpAddr> {
+    if text.is_empty() {
+        return None;
+    }
+    let address = text.parse().ok();
+    if address.is_none() {
+        at.fault(format!("{text:?} is not an IP address; write one such as 127.0.0.1 or ::1"));
+    }
+    address
 }
 
 #[derive(Clone, Copy)]

@@ -103,6 +103,12 @@ pub(super) fn port() -> Vec<Field> {
         field("host_port", "any that is free", "Port of the node, 1 to 65535"),
         field("container_port", "must be given", "Port inside, 1 to 65535"),
         field("protocol", "`tcp`", "`tcp` or `udp`"),
+        field(
+            "host_ip",
+            "every address",
+            "One address of the node to publish it on, such as `127.0.0.1` or `::1`; the port counts as \
+             taken on the whole node",
+        ),
     ]
 }
 

@@ -47,16 +47,11 @@ function spec(found) {
     ['Machine', found.vm && `${body.vcpus ?? 0} vCPUs, ${mib(body.memory_mb)}`],
     ['Source', body.git_repo && `${body.git_repo}${body.git_ref ? ` at ${body.git_ref}` : ''}`],
     ['Commit', body.git_commit && h('code', null, body.git_commit.slice(0, 12))],
-    ['Ports', lines((body.ports ?? body.found_ports ?? []).map(port))],
+    ['Ports', lines((body.ports ?? body.found_ports ?? []).map(published))],
     ['Env', lines(Object.entries(body.env ?? {}).map(([key, value]) => h('code', null, `${key}=${value}`)))],
     ['Volumes', lines([...(body.volumes ?? []).map((bind) => `${bind.host_path}:${bind.container_path}${bind.read_only ? ':ro' : ''}`), ...(body.managed_volumes ?? []).map((volume) => `${volume.name} at ${volume.mount_path}, ${gib(volume.size_gb)}`)])],
     ['Restart', body.restart_policy],
   ];
-}
-
-// A port may be published on the node, be open inside only, or be known by its published side alone.
-function port({ host_port: outside, container_port: inner, protocol }) {
-  return `${[outside, inner].filter(Boolean).join(':')}/${protocol || 'tcp'}`;
 }
 
 function words(argv) {
@@ -73,4 +68,13 @@ function inside(found) {
     ['Services', lines(serviceLines(now.services))],
     ['Runtime id', now.runtime_id && h('code', null, now.runtime_id.slice(0, 20))],
   ];
+}
+
+// 127.0.0.1:8080->80/tcp; without an address it is every address, and a stack tells no port inside.
+function published(port) {
+  const ip = port.host_ip ?? '';
+  const outside = [ip.includes(':') ? `[${ip}]` : ip, port.host_port || (ip && '*')].filter(Boolean).join(':');
+  const protocol = port.protocol || 'tcp';
+  if (!port.container_port) return `${outside}/${protocol}`;
+  return `${outside ? `${outside}->` : ''}${port.container_port}/${protocol}`;
 }

@@ -7,7 +7,11 @@ use crate::spec::container::{RestartPolicy, Swap};
 use crate::spec::draft::{BindDraft, PortDraft};
 
 fn port(host_port: i32, container_port: i32, protocol: &str) -> PortDraft {
-    PortDraft { host_port, container_port, protocol: protocol.into() }
+    PortDraft { host_port, container_port, protocol: protocol.into(), host_ip: String::new() }
+}
+
+fn on(host_ip: &str, port: PortDraft) -> PortDraft {
+    PortDraft { host_ip: host_ip.into(), ..port }
 }
 
 fn bind(host_path: &str, container_path: &str) -> BindDraft {
@@ -245,6 +249,36 @@ fn ports() {
                 &["spec.container.ports[1].host_port"],
             ),
             ("too many", |c| c.ports = vec![port(0, 1, ""); 257], &["spec.container.ports"]),
+            (
+                "one port on two addresses",
+                |c| c.ports = vec![on("127.0.0.1", port(80, 80, "")), on("::1", port(80, 80, ""))],
+                &[],
+            ),
+            (
+                "one port on every address and on one",
+                |c| c.ports = vec![port(80, 80, ""), on("127.0.0.1", port(80, 80, ""))],
+                &["spec.container.ports[1].host_port"],
+            ),
+            (
+                "one port twice on one address",
+                |c| c.ports = vec![on("::1", port(80, 80, "")), on("0::1", port(80, 81, ""))],
+                &["spec.container.ports[1].host_port"],
+            ),
+            (
+                "no addresses",
+                |c| {
+                    c.ports = ["localhost", "127.0.0.1:80", "[::1]", "256.0.0.1", " "]
+                        .map(|ip| on(ip, port(0, 80, "")))
+                        .to_vec();
+                },
+                &[
+                    "spec.container.ports[0].host_ip",
+                    "spec.container.ports[1].host_ip",
+                    "spec.container.ports[2].host_ip",
+                    "spec.container.ports[3].host_ip",
+                    "spec.container.ports[4].host_ip",
+                ],
+            ),
         ],
     );
     let mut draft = container_draft();
@@ -252,6 +286,12 @@ fn ports() {
     let ports = container_spec(&draft).ports;
     assert_eq!((ports[0].host, ports[0].protocol), (None, Protocol::Udp));
     assert_eq!((ports[1].host, ports[1].protocol), (Some(8080), Protocol::Tcp));
+    container(&mut draft).ports =
+        vec![on("127.0.0.1", port(80, 80, "")), on("::1", port(80, 80, ""))];
+    let spec = container_spec(&draft);
+    assert_eq!(spec.host_ports().len(), 1, "the node has the port taken once");
+    let taken = spec.host_ports()[0];
+    assert_eq!(spec.addresses_of(taken).len(), 2);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn every_field_has_a_row() {
             privileged, labels, resources, managed_volumes
         }
         BindDraft { host_path, container_path, read_only }
-        PortDraft { host_port, container_port, protocol }
+        PortDraft { host_port, container_port, protocol, host_ip }
         LimitsDraft {
             cpu_shares, memory_bytes, memory_swap_bytes, cpu_unlimited, memory_unlimited
         }

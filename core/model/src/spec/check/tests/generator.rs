@@ -268,6 +268,7 @@ impl Generator {
                 host_port: g.small(&[0, 8000 + i64::try_from(nth).expect("fits")]),
                 container_port: g.small(&[80, 65_535]),
                 protocol: g.text(&["", "tcp", "UDP"]),
+                host_ip: g.text(&["", "127.0.0.1", "::1"]),
             }),
             restart_policy: self.text(&["always", "on-failure", "unless-stopped"]),
             max_retry_count: self.small(&[0, 3]),

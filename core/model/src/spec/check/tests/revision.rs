@@ -33,6 +33,32 @@ fn to_ask_for_what_is_reserved_anyway_is_another_content() {
 }
 
 #[test]
+fn an_address_is_another_content() {
+    let named = |ips: &[&str]| {
+        let mut draft = container_draft();
+        let port = |ip: &&str| crate::spec::draft::PortDraft {
+            container_port: 80,
+            host_ip: (*ip).into(),
+            ..Default::default()
+        };
+        container(&mut draft).ports = ips.iter().map(port).collect();
+        content_revision(&accepted(&draft))
+    };
+    assert_eq!(named(&["::1"]), named(&["0:0::1"]), "one address, written in two ways");
+    let all = [
+        named(&[""]),
+        named(&["::1"]),
+        named(&["127.0.0.1"]),
+        named(&["", "127.0.0.1"]),
+        named(&["127.0.0.1", ""]),
+        named(&["", ""]),
+    ];
+    for (nth, one) in all.iter().enumerate() {
+        assert!(!all[nth + 1..].contains(one), "{nth}");
+    }
+}
+
+#[test]
 fn a_name_follows_the_meaning_not_the_words() {
     let plain = accepted(&compose_draft());
     let mut wordy = compose_draft();
