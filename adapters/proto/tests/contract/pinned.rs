@@ -14,10 +14,14 @@ const OURS_FROM: i32 = 100;
 
 /// Messages the contract does not know. All of them are in the control package; a message that
 /// is missing from the table and from here is a slip in one of the two.
-const OUR_MESSAGES: [&str; 14] = [
+const OUR_MESSAGES: [&str; 19] = [
     "AgentCommand",
     "AgentReply",
     "Constraint",
+    "HealthCheck",
+    "HealthChecks",
+    "HttpCheck",
+    "ImagePull",
     "InventoryItem",
     "PlacementRules",
     "PoolLimit",
@@ -25,6 +29,7 @@ const OUR_MESSAGES: [&str; 14] = [
     "ResourceLimits",
     "SecretUse",
     "SecretValue",
+    "TcpCheck",
     "Toleration",
     "Tombstone",
     "WorkloadReport",

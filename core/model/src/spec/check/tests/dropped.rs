@@ -79,6 +79,7 @@ const SHARED: &[Change] = &[
     ("bind read only", |d| container(d).volumes[0].read_only = true),
     ("port host", |d| container(d).ports[0].host_port = 1),
     ("port inside", |d| container(d).ports[0].container_port = 1),
+    ("port address", |d| container(d).ports[0].host_ip = "127.0.0.1".into()),
     ("port transport", |d| container(d).ports[0].protocol = "udp".into()),
     ("restart", |d| container(d).restart_policy = "always".into()),
     ("retries", |d| container(d).max_retry_count = 1),
