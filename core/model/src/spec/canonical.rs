@@ -140,17 +140,14 @@ impl Fold {
             self.length(usize::MAX);
             self.number(*grace);
         }
-        if let Kind::Container(container) = kind
-            && container.limits.open != Open::default()
-        {
-            let Open { cpu, memory } = container.limits.open;
+        let Kind::Container(container) = kind else { return };
+        let Open { cpu, memory } = container.limits.open;
+        if cpu || memory {
             self.length(usize::MAX - 1);
             self.flag(cpu);
             self.flag(memory);
         }
-        if let Kind::Container(container) = kind
-            && container.ports.iter().any(|port| port.address.is_some())
-        {
+        if container.ports.iter().any(|port| port.address.is_some()) {
             self.length(usize::MAX - 2);
             self.list(&container.ports, |out, port| {
                 out.maybe(port.address.as_ref(), |out, address| out.text(&address.to_string()));
