@@ -74,6 +74,7 @@ const SHARED: &[Change] = &[
     ("port host", |d| container(d).ports[0].host_port = 1),
     ("port inside", |d| container(d).ports[0].container_port = 1),
     ("port transport", |d| container(d).ports[0].protocol = "udp".into()),
+    ("port address", |d| container(d).ports[0].host_ip = "::1".into()),
     ("restart", |d| container(d).restart_policy = "always".into()),
     ("retries", |d| container(d).max_retry_count = 1),
     ("privileged", |d| container(d).privileged = true),
