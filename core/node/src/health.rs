@@ -185,7 +185,7 @@ impl Agent {
         if run.0 != intent.revision {
             return slot.health.end();
         }
-        slot.health.follow(spec.health.from_outside(), run, (slot.found, now.mono));
+        slot.health.follow(spec.health.asked_from_outside(), run, (slot.found, now.mono));
         let Some(own) = &mut slot.health.own else { return };
         let id = ProbeId(self.last_probe.0.saturating_add(1));
         if let Some(check) = own.begin(now.mono, self.settings.answer_wait_ms, id) {

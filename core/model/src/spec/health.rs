@@ -74,7 +74,7 @@ impl HealthChecks {
     /// The check that the agent runs itself: one from outside. A command inside is left to the runtime, which
     /// can end it when it takes too long.
     #[must_use]
-    pub fn from_outside(&self) -> Option<&Arc<Check>> {
+    pub fn asked_from_outside(&self) -> Option<&Arc<Check>> {
         self.check().filter(|check| match check.probe {
             Probe::Http { .. } | Probe::Tcp { .. } => true,
             Probe::Exec(_) => false,
@@ -86,7 +86,7 @@ impl HealthChecks {
     pub fn silences_runtime(&self) -> bool {
         match &self.ready {
             Some(Ready::Disabled) => true,
-            Some(Ready::Check(_)) => self.from_outside().is_some(),
+            Some(Ready::Check(_)) => self.asked_from_outside().is_some(),
             None => false,
         }
     }

@@ -26,6 +26,8 @@ pub(crate) use restart::restart_workload;
 mod snapshot;
 mod streams;
 mod why;
+mod why_health;
+mod why_home;
 mod why_node;
 mod why_workload;
 mod words;

@@ -5,7 +5,6 @@ use persys_cluster::placement::{Explanation, Reason as Filter};
 use persys_cluster::world::{Judged, WorkloadView, World};
 use persys_model::assignment::{Place, ReasonCode, UpdateState};
 use persys_model::failure::{Failure, FailureStage};
-use persys_model::health::HealthState;
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::inventory::State;
 use persys_model::mode::Mode;
@@ -63,17 +62,17 @@ pub(super) fn evidence(failure: Option<&Failure>) -> Vec<String> {
 }
 
 /// One question and what it is answered from.
-struct Asked<'a> {
-    world: &'a World,
-    view: WorkloadView<'a>,
+pub(super) struct Asked<'a> {
+    pub(super) world: &'a World,
+    pub(super) view: WorkloadView<'a>,
     judged: Option<&'a Judged>,
     attempts: u32,
-    now: WallMillis,
+    pub(super) now: WallMillis,
     zones: &'a Zones,
 }
 
 impl Asked<'_> {
-    fn id(&self) -> &WorkloadId {
+    pub(super) fn id(&self) -> &WorkloadId {
         &self.view.workload.id
     }
 
@@ -82,7 +81,7 @@ impl Asked<'_> {
     }
 
     /// ` on n1`, or nothing when it has no place.
-    fn on(&self) -> String {
+    pub(super) fn on(&self) -> String {
         self.place().map(|place| format!(" on {}", place.node)).unwrap_or_default()
     }
 
@@ -150,42 +149,6 @@ impl Asked<'_> {
             Phase::Failed => format!("{id} failed: {reason}"),
             Phase::Deleting => format!("{id} is being deleted{}", self.deleting()),
         }
-    }
-
-    /// What runs as it should, and what its checks say of it.
-    fn running(&self, since: &str) -> String {
-        let (id, on) = (self.id(), self.on());
-        let Some(known) = &self.view.assignment.health else {
-            return format!("{id} runs{on}, since {since}");
-        };
-        let turned = ago(known.since, self.now);
-        match known.health.state {
-            HealthState::Healthy => format!("{id} runs{on}, since {since}"),
-            HealthState::Starting => {
-                format!("{id} runs{on}, since {since}; its health check has not passed yet")
-            }
-            HealthState::Unhealthy => format!(
-                "{id} runs{on} and is unhealthy, since {turned}: {}",
-                first_line(&known.health.detail)
-            ),
-        }
-    }
-
-    /// The verdict of its checks, or the reason there is none.
-    fn health_facts(&self) -> Option<String> {
-        if let Some(why) = self.world.unchecked(self.id()) {
-            return Some(why);
-        }
-        let known = self.view.assignment.health.as_ref()?;
-        let (word, since) = (known.health.state.text(), rfc3339(known.since));
-        Some(format!("health: {word} since {since} ({} ago)", ago(known.since, self.now)))
-    }
-
-    /// The rest of a failed check's output, which the summary has no room for.
-    fn check_output(&self) -> Vec<String> {
-        let health = self.view.assignment.health.as_ref().map(|known| &known.health);
-        let lines = health.into_iter().flat_map(|health| health.detail.lines().skip(1));
-        lines.map(str::to_owned).collect()
     }
 
     fn paused(&self, since: &str) -> String {
@@ -276,24 +239,8 @@ impl Asked<'_> {
         }
     }
 
-    fn waits_for_home(&self, home: &NodeId, judged: &Judged) -> String {
-        match judged.verdicts.iter().find(|verdict| verdict.node == *home) {
-            // Imported, and its node has yet to join.
-            None if self.view.workload.spec.adopt_on().as_ref() == Some(home) => self.reason(),
-            None => {
-                format!("will not move: its data is on {home}, which is no longer in the cluster")
-            }
-            Some(verdict) if verdict.faults.is_empty() => {
-                format!("its data is on {home}, where it fits: it is placed next")
-            }
-            Some(verdict) => {
-                format!("will not move: its data is on {home}, which {}", verdict.faults.join(", "))
-            }
-        }
-    }
-
     /// The first line of the reason.
-    fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         let reason = &self.view.assignment.reason;
         let failure = reason.failure.as_ref().map(|failure| &*failure.message);
         let text = match (&*reason.message, failure) {
@@ -474,12 +421,6 @@ impl Asked<'_> {
             times => facts.push(format!("was started again {times} times by its node")),
         }
         facts
-    }
-
-    /// True if its checks fail.
-    fn is_unhealthy(&self) -> bool {
-        let health = self.view.assignment.health.as_ref();
-        health.is_some_and(|known| known.health.state == HealthState::Unhealthy)
     }
 
     /// True if its program ran, ended, and is not started again by its restart policy.

@@ -10,13 +10,15 @@
 //! The bytes are folded with FNV-1a in 128 bits. It guards against accidents, not against
 //! somebody who looks for two specs with one name; who may change a workload gains nothing by that.
 
+mod health;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::compose::{ComposeSource, ComposeSpec};
 use super::container::{Bind, ContainerSpec, Limits, Open, Port, RestartPolicy, Swap};
-use super::health::{Check, HealthChecks, Probe, Ready};
+use super::health::HealthChecks;
 use super::secret::Secret;
 use super::vm::{
     Address, Attach, CloudInit, DiskFormat, DiskSource, Login, NicModel, VmDisk, VmNetwork, VmSpec,
@@ -141,54 +143,24 @@ impl Fold {
             self.length(usize::MAX);
             self.number(*grace);
         }
-        if let Kind::Container(container) = kind
-            && container.limits.open != Open::default()
-        {
-            let Open { cpu, memory } = container.limits.open;
-            self.length(usize::MAX - 1);
-            self.flag(cpu);
-            self.flag(memory);
-        }
-        if let Kind::Container(container) = kind
-            && container.ports.iter().any(|port| port.address.is_some())
-        {
-            self.length(usize::MAX - 2);
-            self.list(&container.ports, |out, port| {
-                out.maybe(port.address.as_ref(), |out, address| out.text(&address.to_string()));
-            });
-        }
         let HealthChecks { ready } = health;
         if let Some(ready) = ready {
             self.length(usize::MAX - 3);
             self.ready(ready);
         }
-    }
-
-    fn ready(&mut self, ready: &Ready) {
-        let check = match ready {
-            Ready::Disabled => return self.tag(0),
-            Ready::Check(check) => check,
-        };
-        let Check { probe, interval_ms, timeout_ms, start_period_ms, retries } = &**check;
-        match probe {
-            Probe::Http { port, path } => {
-                self.tag(1);
-                self.number(*port);
-                self.text(path);
-            }
-            Probe::Tcp { port } => {
-                self.tag(2);
-                self.number(*port);
-            }
-            Probe::Exec(words) => {
-                self.tag(3);
-                self.words(words);
-            }
+        let Kind::Container(container) = kind else { return };
+        let Open { cpu, memory } = container.limits.open;
+        if cpu || memory {
+            self.length(usize::MAX - 1);
+            self.flag(cpu);
+            self.flag(memory);
         }
-        self.number(*interval_ms);
-        self.number(*timeout_ms);
-        self.number(*start_period_ms);
-        self.number(*retries);
+        if container.ports.iter().any(|port| port.address.is_some()) {
+            self.length(usize::MAX - 2);
+            self.list(&container.ports, |out, port| {
+                out.maybe(port.address.as_ref(), |out, address| out.text(&address.to_string()));
+            });
+        }
     }
 
     fn secret(&mut self, SecretUse { secret, seen }: &SecretUse) {
