@@ -35,6 +35,7 @@ mod planned;
 mod proof;
 mod recovery;
 mod recovery_plan;
+mod recovery_room;
 mod recovery_volumes;
 mod register;
 mod restart;
