@@ -34,6 +34,16 @@ pub struct Assignment {
     pub health: Option<Box<HealthRecord>>,
 }
 
+impl Assignment {
+    /// A decision about a workload that has neither an earlier copy, an update nor a health.
+    #[must_use]
+    pub fn found(workload: WorkloadId, phase: Phase, reason: Reason, place: Place) -> Self {
+        let (former, place) = (BTreeMap::new(), Some(place));
+        let (data_on, update, health) = (None, None, None);
+        Self { workload, phase, reason, place, former, data_on, update, health }
+    }
+}
+
 /// An update whose new revision does not run yet, or did not come to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {

@@ -227,6 +227,7 @@ fn part_word(part: NodePart) -> &'static str {
 }
 
 impl From<&Happening> for HappeningShape {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn from(what: &Happening) -> Self {
         match what {
             Happening::Workload { id, from, to, code, message, node, epoch, revision, task } => {
@@ -310,6 +311,7 @@ fn read_namespace(text: &str) -> Result<NamespaceName, String> {
 }
 
 impl HappeningShape {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn read(self) -> Result<Happening, String> {
         let node_id = |id: &str| name("node", id, NodeId::new);
         let workload_id = |id: &str| name("workload", id, WorkloadId::new);

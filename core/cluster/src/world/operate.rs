@@ -369,17 +369,8 @@ impl World {
             created_at: self.now.wall,
             history: History::of_one(self.revision_origin(None)),
         };
-        let (name, place, update, former) = (id.clone(), Some(place), None, BTreeMap::new());
-        let assignment = Assignment {
-            workload: name,
-            phase,
-            reason,
-            place,
-            former,
-            data_on,
-            update,
-            health: None,
-        };
+        let found = Assignment::found(id.clone(), phase, reason, place);
+        let assignment = Assignment { data_on, ..found };
         let revision = Some(workload.revision.clone());
         let index = self.insert_workload(workload, assignment);
         self.account(index);

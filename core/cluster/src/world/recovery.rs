@@ -410,16 +410,8 @@ impl World {
             created_at: wall,
             history: History::default(),
         };
-        let assignment = Assignment {
-            workload: id.clone(),
-            phase,
-            reason,
-            place: Some(place),
-            former,
-            data_on,
-            update: None,
-            health: None,
-        };
+        let found = Assignment::found(id.clone(), phase, reason, place);
+        let assignment = Assignment { former, data_on, ..found };
         let at = self.insert_workload(workload, assignment);
         self.account(at);
         if let Some(node) = self.node_at(node) {

@@ -22,6 +22,7 @@ use crate::convert::time::{rfc3339, timestamp};
 
 /// The event on the wire. Ids sort as events happened.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
 pub fn to_wire(event: &Event) -> SchedulerEventView {
     let mut view = SchedulerEventView {
         id: format!("{:020}", event.seq.0),
