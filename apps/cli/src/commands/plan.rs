@@ -37,7 +37,7 @@ pub(super) async fn plan(shell: &Shell, wanted: &Plan) -> Result<u8, Problem> {
         }
         let id = request.workload_id.clone();
         let what = format!("{from}: what would become of {id} is not known");
-        let answer = client.ask(&what, client.check().check(request.clone())).await?;
+        let answer = Box::pin(client.ask(&what, client.check().check(request.clone()))).await?;
         if !answer.accepted {
             code = crate::problem::ERROR;
         }

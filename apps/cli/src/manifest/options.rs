@@ -22,6 +22,7 @@ use crate::world::World;
 const NAMED_GIB: i64 = 10;
 
 /// The request, or every option that is wrong.
+#[expect(clippy::too_many_lines, reason = "one entry for each option")]
 pub(crate) fn request(world: &World, run: &Run) -> Result<ApplyWorkloadRequest, Problem> {
     let mut faults = Faults::none();
     let env = environment(world, &run.env, &run.env_file, &mut faults)?;
@@ -103,13 +104,11 @@ fn health(run: &Run, faults: &mut Faults) -> Option<HealthChecks> {
         let (port, path) = text
             .split_once('/')
             .map_or((text.as_str(), None), |(port, path)| (port, Some(format!("/{path}"))));
-        match port.parse() {
-            Ok(port) => Some(HttpCheck { port, path: path.unwrap_or_default() }),
-            Err(_) => {
-                faults.push("--health-http", format!("\"{port}\" is not a port"));
-                None
-            }
+        let number = port.parse().ok();
+        if number.is_none() {
+            faults.push("--health-http", format!("\"{port}\" is not a port"));
         }
+        number.map(|port| HttpCheck { port, path: path.unwrap_or_default() })
     });
     let shell = |command: &String| vec!["sh".to_owned(), "-c".to_owned(), command.clone()];
     let check = HealthCheck {

@@ -108,7 +108,13 @@ fn updates(all: &mut Families) -> Gauges<1> {
     all.gauges("workloads_update_state", help, ["state"])
 }
 
+fn health(all: &mut Families) -> Gauges<1> {
+    let help = "Running workloads with a health check, by its verdict";
+    all.gauges("workloads_health", help, ["health"])
+}
+
 impl Shown {
+    #[expect(clippy::too_many_lines, reason = "one entry for each family")]
     pub(super) fn new(all: &mut Families, etcd: &Seen) -> Self {
         etcd_gauges(all, etcd);
         Self {
@@ -134,11 +140,7 @@ impl Shown {
                 ["desired_state"],
             ),
             updates: updates(all),
-            health: all.gauges(
-                "workloads_health",
-                "Running workloads with a health check, by its verdict",
-                ["health"],
-            ),
+            health: health(all),
             pending: all.gauges("workloads_pending", "Workloads that wait, by why", ["reason"]),
             pending_for: all.gauge(
                 "workloads_pending_oldest_seconds",

@@ -22,7 +22,7 @@ pub(super) async fn apply(
     let request = from_file(shell, spec, kind)?;
     let client = shell.client()?;
     let what = format!("{} was not accepted", request.workload_id);
-    let answer = client.ask(&what, client.control().apply_workload(request)).await?;
+    let answer = Box::pin(client.ask(&what, client.control().apply_workload(request))).await?;
     print(shell, "persys.control.v1.ApplyWorkloadResponse", &answer)?;
     Ok(if answer.success { 0 } else { ERROR })
 }
@@ -64,7 +64,7 @@ pub(super) async fn schedule(shell: &Shell, schedule: &WorkloadSchedule) -> Resu
     let id = request.workload_id.clone();
     let revision = request.revision_id.clone();
     let what = format!("{id} was not accepted");
-    let answer = client.ask(&what, client.control().apply_workload(request)).await?;
+    let answer = Box::pin(client.ask(&what, client.control().apply_workload(request))).await?;
     let mut shown = Map::new();
     let mut add = |key: &str, value| drop(shown.insert(key.to_owned(), value));
     add("target", json!("scheduler"));
