@@ -38,7 +38,7 @@ pub(crate) fn checks(cpu_millicores: u64) -> HealthChecks {
 
 /// True if the runtime itself checks what runs from this spec.
 fn is_checked_by_runtime(spec: &Spec) -> bool {
-    let third = spec.resources.compute.cpu_millicores / 100 % 3 == 0;
+    let third = (spec.resources.compute.cpu_millicores / 100).is_multiple_of(3);
     third && image_of(spec) == image::GOOD && !matches!(spec.kind, Kind::Vm(_))
 }
 
@@ -52,7 +52,7 @@ impl Sim {
             }
         };
         let name: u64 = workload.as_str().bytes().map(u64::from).sum();
-        (name + spell) % 3 == 0
+        (name + spell).is_multiple_of(3)
     }
 
     /// The verdict that a runtime has of what it checks itself.
