@@ -490,23 +490,3 @@ fn word(message: &Upward) -> &'static str {
         Upward::Beat(_) => "Heartbeat",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use persys_model::token::{Session, Term};
-
-    use persys_model::link::RegistrationAnswer;
-
-    use super::*;
-
-    #[test]
-    fn a_registration_that_is_refused_is_a_cause_for_the_log() {
-        let why = Arc::from("another machine holds the name n1 and is alive");
-        let refused = RegistrationAnswer::Refused { why, retry_after_ms: 1 };
-        let cause = refusal(&Input::Registered(refused)).unwrap();
-        assert_eq!(cause, "registration refused: another machine holds the name n1 and is alive");
-        let (term, session) = (Term(1), Session(1));
-        let accepted = RegistrationAnswer::Accepted { term, session, beat_ms: 1, lease_ms: 1 };
-        assert_eq!(refusal(&Input::Registered(accepted)), None);
-    }
-}

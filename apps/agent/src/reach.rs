@@ -113,4 +113,15 @@ mod tests {
         assert_eq!(reach.answered(at(131)), None);
         assert_eq!(reach.failed("refused", at(132)), Some(line(0, 1)));
     }
+
+    #[test]
+    fn a_registration_that_is_refused_is_a_cause_for_the_log() {
+        let why = std::sync::Arc::from("another machine holds the name n1 and is alive");
+        let refused = RegistrationAnswer::Refused { why, retry_after_ms: 1 };
+        let cause = refusal(&Input::Registered(refused)).unwrap();
+        assert_eq!(cause, "registration refused: another machine holds the name n1 and is alive");
+        let (term, session) = (persys_model::token::Term(1), persys_model::token::Session(1));
+        let accepted = RegistrationAnswer::Accepted { term, session, beat_ms: 1, lease_ms: 1 };
+        assert_eq!(refusal(&Input::Registered(accepted)), None);
+    }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use persys_model::health::{Health, HealthState};
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::inventory::State;
 use persys_model::spec::health::Check;
 use persys_model::time::{Millis, Now};
 
@@ -24,6 +25,7 @@ use crate::agent::Agent;
 use crate::effects::{Effects, Probing};
 use crate::input::{Existing, ImageHealth, ProbeId, ProbeOutcome};
 use crate::ledger::{Goal, Intent};
+use crate::slot::Slot;
 use crate::view::View;
 
 /// Time between probes while it starts: whoever waits for it waits no longer than needed.
@@ -163,6 +165,13 @@ impl OwnCheck {
         let wait = if in_start { interval.min(START_INTERVAL_MS) } else { interval };
         let at = now.plus(wait).0;
         self.next = Millis(at.next_multiple_of(GRID_MS));
+    }
+}
+
+impl Slot {
+    /// Verdict of its checks, while it runs as it should.
+    pub(crate) fn health(&self, intent: &Intent, state: &State) -> Option<Health> {
+        (*state == State::Running).then(|| self.health.verdict(intent)).flatten()
     }
 }
 

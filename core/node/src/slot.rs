@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use persys_model::failure::Failure;
 use persys_model::fetched::Fetched;
-use persys_model::health::Health;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Report, State};
 use persys_model::spec::container::RestartPolicy;
@@ -408,11 +407,6 @@ impl Slot {
             | Next::Remove { .. }
             | Next::Complete => next,
         }
-    }
-
-    /// Verdict of its checks, while it runs as it should.
-    pub(crate) fn health(&self, intent: &Intent, state: &State) -> Option<Health> {
-        (*state == State::Running).then(|| self.health.verdict(intent)).flatten()
     }
 
     /// The other revision that runs on although this one was given up.

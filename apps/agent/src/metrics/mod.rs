@@ -17,7 +17,7 @@ use persys_model::failure::FailureReason;
 use persys_model::inventory::{Held, State};
 use persys_model::spec::WorkloadType;
 use persys_node::agent::{Agent, Collected};
-use persys_node::input::{Input, Observation, Outcome, ProbeOutcome};
+use persys_node::input::{Input, Observation, Outcome};
 use persys_proto::convert::report::word_of;
 
 use crate::history::History;
@@ -193,15 +193,6 @@ impl Metrics {
             self.work.errors.inc([reason.code()]);
             self.work.ends.inc([reason.code()]);
         }
-    }
-
-    /// A health check was run.
-    pub(crate) fn probed(&self, outcome: &ProbeOutcome, took: Duration) {
-        let outcome = match outcome {
-            ProbeOutcome::Passed => "completed",
-            ProbeOutcome::Failed(_) | ProbeOutcome::Unknown => "failed",
-        };
-        self.work.operations.took(["probe", outcome], took);
     }
 
     /// The runtimes were asked what there is.
@@ -504,5 +495,6 @@ fn amount(of: u64) -> f64 {
     of as f64
 }
 
+mod probes;
 #[cfg(test)]
 mod tests;

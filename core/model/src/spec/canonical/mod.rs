@@ -11,6 +11,7 @@
 //! somebody who looks for two specs with one name; who may change a workload gains nothing by that.
 
 mod health;
+mod secret;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,7 +29,6 @@ use super::{Class, Kind, OnNodeLoss, Placement, Protocol, Spec, Strategy};
 use crate::id::RevisionId;
 use crate::labels::{Constraint, Rule, Toleration};
 use crate::resources::{Compute, Resources};
-use crate::secret::{SecretSeen, SecretUse};
 
 /// The name of this content.
 #[must_use]
@@ -160,27 +160,6 @@ impl Fold {
             self.list(&container.ports, |out, port| {
                 out.maybe(port.address.as_ref(), |out, address| out.text(&address.to_string()));
             });
-        }
-    }
-
-    fn secret(&mut self, SecretUse { secret, seen }: &SecretUse) {
-        self.text(secret.as_str());
-        match seen {
-            SecretSeen::Env(name) => {
-                self.tag(1);
-                self.text(name);
-            }
-            SecretSeen::File { path, mode, uid, gid, signal } => {
-                // Without a signal it is the tag that files had before there were any.
-                self.tag(if signal.is_some() { 3 } else { 2 });
-                self.text(path);
-                self.number(*mode);
-                self.number(*uid);
-                self.number(*gid);
-                if let Some(signal) = signal {
-                    self.text(signal.word());
-                }
-            }
         }
     }
 
