@@ -62,10 +62,18 @@ pub trait Runtime: Send + Sync + std::fmt::Debug {
     /// that cannot be said for certain, this is an error.
     async fn list(&self) -> Result<Vec<Seen>, Error>;
 
+    /// As [`list`](Self::list), without asking about every single thing that runs: what became stuck since
+    /// the last list is still shown as running.
+    async fn glance(&self) -> Result<Vec<Seen>, Error> {
+        self.list().await
+    }
+
     /// What the agent core is told of all this: the list, or which part of it is not known. Everybody
     /// says it: one that stands before others and forgot to pass it on would make what one of them
     /// hides hide everything.
-    async fn observe(&self) -> Observation;
+    ///
+    /// With `probe` it is made of a list, otherwise of a glance.
+    async fn observe(&self, probe: bool) -> Observation;
 
     /// Whether the runtime can do its work.
     async fn health(&self) -> Result<Health, Error>;

@@ -350,9 +350,9 @@ impl Driver {
             let (runtime, metrics) = (Arc::clone(&self.parts.runtime), Arc::clone(&self.metrics));
             self.outside.spawn(async move {
                 let began = Instant::now();
-                let seen = runtime.observe().await;
+                let seen = runtime.observe(look.probe).await;
                 metrics.observed(&seen, began.elapsed());
-                Ended::Input(Input::Observed(look, seen))
+                Ended::Input(Input::Observed(look.id, seen))
             });
         }
         self.wake_at = effects.wake_at;

@@ -134,8 +134,8 @@ impl Runtime for WithVolumes {
         self.inner.list().await
     }
 
-    async fn observe(&self) -> Observation {
-        self.inner.observe().await
+    async fn observe(&self, probe: bool) -> Observation {
+        self.inner.observe(probe).await
     }
 
     async fn health(&self) -> Result<Health, Error> {

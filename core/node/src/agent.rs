@@ -385,7 +385,7 @@ impl Agent {
         self.answer(effects);
         let beat_at = self.speak(now, effects);
         debug_assert_eq!(self.due, Due::of(&self.slots));
-        effects.observe = self.watch.ask(&self.settings, now.mono);
+        effects.observe = self.watch.ask(&self.settings, !self.slots.is_empty(), now.mono);
         effects.wake_at = self.wake_at(beat_at, now.mono);
     }
 

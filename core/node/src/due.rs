@@ -106,7 +106,7 @@ impl Agent {
             beat_at,
             self.fence.deadline(),
             self.journal.retry_at(),
-            self.watch.due(&self.settings),
+            self.watch.due(&self.settings, !self.slots.is_empty()),
             unnamed.then(|| self.line.since().plus(self.settings.confirm_wait_ms)),
         ];
         all.into_iter().flatten().filter(|at| *at > now).min()

@@ -32,12 +32,22 @@ pub struct Effects {
     /// A message to the scheduler.
     pub send: Option<Upward>,
     /// Ask the runtimes what exists; the answer carries this number.
-    pub observe: Option<LookId>,
+    pub observe: Option<Look>,
     /// The deadline of exclusive work has moved to this moment. The shell tells the watchdog before
     /// it runs the verbs of the same step.
     pub fence_at: Option<Millis>,
     /// When to step again if nothing happens before.
     pub wake_at: Option<Millis>,
+}
+
+/// A question to the runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// The answer carries it.
+    pub id: LookId,
+    /// True: ask about every single thing that runs, to find what is stuck. False: what the runtimes list
+    /// is enough.
+    pub probe: bool,
 }
 
 /// A message to the scheduler.

@@ -5,6 +5,11 @@ use persys_model::zoo::Zoo;
 
 use crate::restart;
 
+/// Time in which a runtime answers for one thing that runs. What it does not answer for is stuck.
+pub const PROBE_ANSWER_MS: u64 = 5_000;
+/// How often the runtimes are asked by default when nothing happens.
+const OBSERVE_MS: u64 = 30_000;
+
 /// All timings and limits, in milliseconds where nothing else is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
@@ -12,6 +17,9 @@ pub struct AgentSettings {
     pub observe_wait_ms: u64,
     /// How often the runtimes are asked when nothing happens.
     pub observe_ms: u64,
+    /// Longest time between two looks that ask about every single thing that runs: only such a look finds
+    /// what is stuck. Longer where the runtimes are to be asked less often than by default.
+    pub probe_ms: u64,
     /// False: the runtimes are not asked when nothing happens, only after an order, a hint or a start.
     pub observe_periodically: bool,
     /// How soon they are asked again while they do not answer.
@@ -73,6 +81,13 @@ impl AgentSettings {
         restart::delay_ms(streak, self.restart_base_ms, self.restart_cap_ms)
     }
 
+    /// Longest time between two looks that ask about every single thing. Somebody who has the runtimes
+    /// asked less often than by default wants that here as well.
+    #[must_use]
+    pub fn probe_interval_ms(&self) -> u64 {
+        if self.observe_ms > OBSERVE_MS { self.observe_ms } else { self.probe_ms }
+    }
+
     /// Time a workload must run until its restarts are no longer "in a row". A machine that runs for
     /// less may not have finished booting.
     #[must_use]
@@ -88,7 +103,8 @@ impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             observe_wait_ms: 3_000,
-            observe_ms: 30_000,
+            observe_ms: OBSERVE_MS,
+            probe_ms: 18_000,
             observe_periodically: true,
             observe_retry_ms: 1_000,
             answer_wait_ms: 10_000,

@@ -23,7 +23,7 @@ use persys_model::token::Epoch;
 use persys_model::zoo::Bug;
 
 use crate::agent::Agent;
-use crate::effects::Effects;
+use crate::effects::{Effects, Look};
 use crate::input::{Existing, LookId, Observation, Seen};
 use crate::ledger::{Goal, Intent, LedgerChange};
 use crate::settings::AgentSettings;
@@ -50,6 +50,8 @@ pub(crate) struct Watch {
     /// The last question that was answered.
     answered: LookId,
     asked_at: Millis,
+    /// When every single thing was last asked about.
+    probed_at: Option<Millis>,
     /// Somebody wants to know now.
     wanted: bool,
     /// What is known as a whole.
@@ -81,6 +83,7 @@ impl Watch {
             asked: LookId(0),
             answered: LookId(0),
             asked_at: Millis(0),
+            probed_at: None,
             wanted: true,
             sight: Sight::New,
             blind: BTreeSet::new(),
@@ -155,26 +158,42 @@ impl Watch {
         self.answered >= look
     }
 
-    /// Whether to ask now; if so the question counts as asked.
-    pub(crate) fn ask(&mut self, settings: &AgentSettings, now: Millis) -> Option<LookId> {
+    /// Whether to ask now; if so the question counts as asked. `occupied`: something is there or should be.
+    pub(crate) fn ask(
+        &mut self,
+        settings: &AgentSettings,
+        occupied: bool,
+        now: Millis,
+    ) -> Option<Look> {
         let now_wanted = self.wanted && !self.open();
-        if !now_wanted && self.due(settings).is_none_or(|due| now < due) {
+        if !now_wanted && self.due(settings, occupied).is_none_or(|due| now < due) {
             return None;
+        }
+        // Half the time is over: this look may as well be the next one that asks about everything.
+        let half = settings.probe_interval_ms() / 2;
+        let probe = self.probed_at.is_none_or(|at| now.since(at) >= half);
+        if probe {
+            self.probed_at = Some(now);
         }
         self.asked = LookId(self.asked.0.saturating_add(1));
         self.asked_at = now;
         self.wanted = false;
-        Some(self.asked)
+        Some(Look { id: self.asked, probe })
     }
 
     /// When to ask if nothing happens before; never, where nobody wants periodic looks.
-    pub(crate) fn due(&self, settings: &AgentSettings) -> Option<Millis> {
+    pub(crate) fn due(&self, settings: &AgentSettings, occupied: bool) -> Option<Millis> {
         let wait = match self.sight {
             Sight::New | Sight::Clear | Sight::Partial | Sight::Blind if self.open() => {
                 settings.answer_wait_ms
             }
             Sight::New | Sight::Partial | Sight::Blind => settings.observe_retry_ms,
-            Sight::Clear if settings.observe_periodically => settings.observe_ms,
+            Sight::Clear if settings.observe_periodically => {
+                let probe = self.probed_at.filter(|_| occupied);
+                let probe = probe.map(|at| at.plus(settings.probe_interval_ms().max(1)));
+                let list = self.asked_at.plus(settings.observe_ms.max(1));
+                return Some(probe.map_or(list, |probe| probe.min(list)));
+            }
             Sight::Clear => return None,
         };
         Some(self.asked_at.plus(wait.max(1)))

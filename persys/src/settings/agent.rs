@@ -59,7 +59,7 @@ pub(crate) const TABLE: &[Setting] = &[
     setting!("region", ["PERSYS_NODE_REGION"], "", "The label `region`"),
     setting!("env", ["PERSYS_NODE_ENV"], "", "The label `env`"),
     setting!("reconcile-enabled", ["PERSYS_RECONCILE_ENABLED"], "true", "Ask the runtime also when nothing happens; false: after orders, events of the runtime and a start alone"),
-    setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens"),
+    setting!("reconcile-interval", ["PERSYS_RECONCILE_INTERVAL"], "30s", "How often the runtime is asked when nothing happens; while something runs at least every 18 s, unless this is above 30 s"),
     setting!("admit-percent", [], "80", "Measured use of CPU or memory from which nothing new is taken; 0: no limit"),
     setting!("admit-disk-percent", [], "90", "Share of the disk in use, as `df` tells it, from which nothing new is taken; 0: no limit"),
     setting!("metrics-port", ["PERSYS_METRICS_PORT"], "8089", "Port of /health and /metrics; 0: none"),

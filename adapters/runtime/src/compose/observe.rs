@@ -65,15 +65,6 @@ impl Compose {
                 pieces.push(Piece { id, mark, state, health });
             }
         }
-        if of.is_none() {
-            let running = pieces.iter().filter(|piece| piece.state == Existing::Running);
-            let stuck = self.docker.stuck(running.map(|piece| piece.id.clone()).collect()).await?;
-            for piece in &mut pieces {
-                if let Some(why) = stuck.get(&piece.id) {
-                    piece.state = Existing::Stuck { why: Arc::clone(why) };
-                }
-            }
-        }
         // By service, and by the number in the name.
         pieces.sort_by(|a, b| (&a.mark.service, &a.id).cmp(&(&b.mark.service, &b.id)));
         Ok(pieces)
@@ -94,9 +85,18 @@ impl Compose {
         })
     }
 
-    pub(super) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
+    pub(super) async fn look_at_all(&self, probe: bool) -> Result<Vec<Seen>, Error> {
+        let mut pieces = self.pieces(None).await?;
+        let running = pieces.iter().filter(|piece| piece.state == Existing::Running);
+        let running = running.map(|piece| piece.id.clone()).collect();
+        let stuck = self.docker.stuck(running, probe).await?;
+        for piece in &mut pieces {
+            if let Some(why) = stuck.get(&piece.id) {
+                piece.state = Existing::Stuck { why: Arc::clone(why) };
+            }
+        }
         let mut stacks: BTreeMap<WorkloadId, Vec<Piece>> = BTreeMap::new();
-        for piece in self.pieces(None).await? {
+        for piece in pieces {
             stacks.entry(piece.mark.workload.clone()).or_default().push(piece);
         }
         let seen = |(workload, pieces): (WorkloadId, Vec<Piece>)| {

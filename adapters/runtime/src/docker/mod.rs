@@ -164,11 +164,15 @@ impl Runtime for Docker {
     }
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
-        self.look_at_all().await
+        self.look_at_all(true).await
     }
 
-    async fn observe(&self) -> Observation {
-        observation(self.list().await)
+    async fn glance(&self) -> Result<Vec<Seen>, Error> {
+        self.look_at_all(false).await
+    }
+
+    async fn observe(&self, probe: bool) -> Observation {
+        observation(self.look_at_all(probe).await)
     }
 
     async fn health(&self) -> Result<Health, Error> {

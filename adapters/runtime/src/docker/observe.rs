@@ -91,7 +91,7 @@ impl Docker {
         }
     }
 
-    pub(crate) async fn look_at_all(&self) -> Result<Vec<Seen>, Error> {
+    pub(crate) async fn look_at_all(&self, probe: bool) -> Result<Vec<Seen>, Error> {
         let summaries = self.summaries(identity::label_filter(&self.owner), true).await?;
         let mut all = Vec::new();
         let (mut running, mut ids) = (Vec::new(), HashMap::new());
@@ -114,7 +114,7 @@ impl Docker {
                 all.push(ours.seen);
             }
         }
-        let stuck = self.stuck(running).await?;
+        let stuck = self.stuck(running, probe).await?;
         for seen in &mut all {
             let id = ids.get(&seen.workload).and_then(Option::as_ref);
             if let Some(why) = id.and_then(|id| stuck.get(id)) {

@@ -1,9 +1,9 @@
 //! Containers that run and do nothing any more: their main process waits in the kernel without end, or the
 //! daemon answers for others and not for them.
 //!
-//! A list never tells: the daemon shows the last state it knows. So whatever runs is asked about, each
-//! container at most once in [`EVERY`], and its main process is looked at where the daemon is on this
-//! host.
+//! A list never tells: the daemon shows the last state it knows. So whatever runs is asked about when the
+//! agent probes, and its main process is looked at where the daemon is on this host. Between two probes
+//! only what is new, and what is stuck, is asked about.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,34 +11,34 @@ use std::time::Duration;
 
 use bollard::query_parameters::InspectContainerOptions;
 use futures::StreamExt as _;
+use futures::future::join;
 use futures::stream;
-use tokio::time::Instant;
+use persys_node::settings::PROBE_ANSWER_MS;
+
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 
 use super::Docker;
 use super::call;
 
-/// Shortest time between two questions about one container.
-const EVERY: Duration = Duration::from_secs(15);
 /// Time in which the daemon answers for one container, or not at all.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Questions under way at a time.
+const PATIENCE: Duration = Duration::from_millis(PROBE_ANSWER_MS);
+/// Questions under way at a time, of those known to be stuck and of all others. More than these that become
+/// stuck at once are found one [`PATIENCE`] later.
 const AT_A_TIME: usize = 8;
 /// Time between two looks at a process that waits in the kernel, and looks after which it is stuck. One
 /// that waits for a slow disk moves on in between.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOKS: usize = 4;
+const _: () = assert!(
+    LOOKS as u64 * LOOK_AGAIN.as_millis() as u64 <= PROBE_ANSWER_MS,
+    "a process is judged within the time of one question"
+);
 
-/// Health of running containers as last probed.
+/// Running containers as last asked about: the sign by which one is stuck, or none.
 #[derive(Debug, Default)]
-pub(super) struct Probes(Mutex<BTreeMap<String, Probe>>);
-
-#[derive(Debug, Clone)]
-struct Probe {
-    asked: Instant,
-    stuck: Option<Arc<str>>,
-}
+pub(super) struct Probes(Mutex<BTreeMap<String, Option<Arc<str>>>>);
 
 /// The main process of a container, as the kernel shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,9 @@ struct Process {
 }
 
 enum Answer {
-    /// Its main process, if it has one.
-    Yes(Option<i64>),
+    Yes,
+    /// Its main process is in state D at every look and never ran in between.
+    WaitsWithoutEnd,
     No,
 }
 
@@ -62,17 +63,17 @@ impl Docker {
         self
     }
 
-    /// Those of `running` that are stuck, by container id, with the sign of it.
+    /// Those of `running` that are stuck, by container id, with the sign of it. With `probe` all of them
+    /// are asked about.
     pub(crate) async fn stuck(
         &self,
         running: Vec<String>,
+        probe: bool,
     ) -> Result<BTreeMap<String, Arc<str>>, Error> {
-        let due = self.probes.due(&running);
-        let asked = stream::iter(due).map(|id| async move {
-            let answer = self.answers_for(&id).await;
-            (id, answer)
-        });
-        let answers: Vec<_> = asked.buffer_unordered(AT_A_TIME).collect().await;
+        let (stuck, due) = self.probes.due(&running, probe);
+        // What is stuck keeps nobody else waiting.
+        let (mut answers, others) = join(self.answers(stuck), self.answers(due)).await;
+        answers.extend(others);
         let silent = answers.iter().filter(|(_, answer)| matches!(answer, Answer::No)).count();
         if silent > 0 {
             // A daemon that answers nobody says nothing about one container.
@@ -81,95 +82,92 @@ impl Docker {
         }
         // One that answers hardly anybody is slow.
         let slow = silent > 1 && silent * 2 > answers.len();
-        let mut waiting = Vec::new();
         for (id, answer) in answers {
             let stuck = match answer {
+                Answer::Yes => None,
                 Answer::No if slow => None,
                 Answer::No => Some(Arc::from(format!(
                     "Docker answers for other containers and not for this one (asked for {} s)",
                     PATIENCE.as_secs()
                 ))),
-                Answer::Yes(pid) => {
-                    waiting.extend(pid.map(|pid| (id.clone(), pid)));
-                    None
+                Answer::WaitsWithoutEnd => {
+                    Some(Arc::from("its main process waits in the kernel without end (state D)"))
                 }
             };
             self.probes.note(id, stuck);
         }
-        for (id, why) in self.wait_without_end(waiting).await {
-            self.probes.note(id, Some(why));
-        }
         Ok(self.probes.stuck())
     }
 
+    async fn answers(&self, ids: Vec<String>) -> Vec<(String, Answer)> {
+        let asked = stream::iter(ids).map(|id| async move {
+            let answer = self.answers_for(&id).await;
+            (id, answer)
+        });
+        asked.buffer_unordered(AT_A_TIME).collect().await
+    }
+
     async fn answers_for(&self, id: &str) -> Answer {
-        let Ok(client) = self.client() else { return Answer::Yes(None) };
+        let Ok(client) = self.client() else { return Answer::Yes };
+        let until = Instant::now() + PATIENCE;
         let limit = PATIENCE.min(self.settings.deadlines.ask);
         let asked = client.inspect_container(id, None::<InspectContainerOptions>);
         match call::find("inspect", limit, asked).await {
             Ok(found) => {
                 let here = self.settings.host.starts_with("unix://");
-                Answer::Yes(found.and_then(|raw| raw.state?.pid).filter(|pid| here && *pid > 0))
+                let pid = found.and_then(|raw| raw.state?.pid).filter(|pid| here && *pid > 0);
+                // After a late answer there may be no time for all looks: the next probe has it.
+                let waits = match pid {
+                    Some(pid) => timeout_at(until, waits_without_end(pid)).await == Ok(true),
+                    None => false,
+                };
+                if waits { Answer::WaitsWithoutEnd } else { Answer::Yes }
             }
             Err(Error::NoAnswer { .. }) => Answer::No,
             // Whatever else is wrong with the daemon shows in the list.
-            Err(_) => Answer::Yes(None),
+            Err(_) => Answer::Yes,
         }
-    }
-
-    /// Those whose main process is in state D at every look and never ran in between.
-    async fn wait_without_end(&self, mut pids: Vec<(String, i64)>) -> Vec<(String, Arc<str>)> {
-        let mut before: BTreeMap<i64, Process> = BTreeMap::new();
-        for look in 0..LOOKS {
-            if look > 0 {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            let mut now = BTreeMap::new();
-            for (_, pid) in &pids {
-                let status = tokio::fs::read_to_string(format!("/proc/{pid}/status")).await;
-                if let Some(process) = status.ok().and_then(|text| read_status(&text)) {
-                    now.insert(*pid, process);
-                }
-            }
-            pids.retain(|(_, pid)| {
-                let Some(process) = now.get(pid).filter(|process| process.waits) else {
-                    return false;
-                };
-                look == 0 || before.get(pid) == Some(process)
-            });
-            if pids.is_empty() {
-                return Vec::new();
-            }
-            before = now;
-        }
-        let why = "its main process waits in the kernel without end (state D)";
-        pids.into_iter().map(|(id, _)| (id, Arc::from(why))).collect()
     }
 }
 
+/// True for a process that is in state D at every look and never ran in between.
+async fn waits_without_end(pid: i64) -> bool {
+    let mut before = None;
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        let status = tokio::fs::read_to_string(format!("/proc/{pid}/status")).await;
+        let Some(now) = status.ok().and_then(|text| read_status(&text)) else { return false };
+        if !now.waits || before.is_some_and(|before| before != now) {
+            return false;
+        }
+        before = Some(now);
+    }
+    true
+}
+
 impl Probes {
-    /// Those to ask about now; all others that do not run any more are forgotten. What is stuck is asked
-    /// about at every look: it may be well again.
-    fn due(&self, running: &[String]) -> Vec<String> {
+    /// Those to ask about now: the ones that are stuck, which may be well again, and others. All that do
+    /// not run any more are forgotten.
+    fn due(&self, running: &[String], probe: bool) -> (Vec<String>, Vec<String>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there: BTreeSet<&String> = running.iter().collect();
         known.retain(|id, _| there.contains(id));
-        let fresh = |id: &&String| {
-            known
-                .get(*id)
-                .is_none_or(|probe| probe.stuck.is_some() || probe.asked.elapsed() >= EVERY)
-        };
-        running.iter().filter(fresh).cloned().collect()
+        let stuck = |id: &&String| known.get(*id).is_some_and(Option::is_some);
+        let (stuck, others): (Vec<_>, Vec<_>) = running.iter().partition(stuck);
+        let due = others.into_iter().filter(|id| probe || !known.contains_key(*id));
+        (stuck.into_iter().cloned().collect(), due.cloned().collect())
     }
 
     fn note(&self, id: String, stuck: Option<Arc<str>>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(id, Probe { asked: Instant::now(), stuck });
+        known.insert(id, stuck);
     }
 
     fn stuck(&self) -> BTreeMap<String, Arc<str>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stuck = known.iter().filter_map(|(id, probe)| Some((id.clone(), probe.stuck.clone()?)));
+        let stuck = known.iter().filter_map(|(id, stuck)| Some((id.clone(), stuck.clone()?)));
         stuck.collect()
     }
 }
@@ -200,17 +198,20 @@ mod tests {
         assert_eq!(read_status("Name:\tcat\n"), None, "a kernel thread of another time");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn each_is_asked_about_once_in_a_while_and_what_is_stuck_always() {
+    #[test]
+    fn a_probe_asks_about_all_and_a_glance_about_what_is_new_or_stuck() {
         let probes = Probes::default();
         let all = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(probes.due(&all), all);
+        let due = |running: &[String], probe| probes.due(running, probe);
+        let none: [&str; 0] = [];
+        assert_eq!(due(&all, false), (Vec::new(), all.to_vec()), "all are new");
         probes.note("a".to_owned(), None);
         probes.note("b".to_owned(), Some(Arc::from("why")));
-        assert_eq!(probes.due(&all), ["b"]);
-        tokio::time::advance(EVERY).await;
-        assert_eq!(probes.due(&all), all);
-        assert_eq!(probes.due(&all[..1]), ["a"]);
+        let (stuck, others) = due(&all, false);
+        assert_eq!((stuck.as_slice(), others.as_slice()), (&all[1..], &[] as &[String]));
+        let (stuck, others) = due(&all, true);
+        assert_eq!((stuck.as_slice(), others.as_slice()), (&all[1..], &all[..1]));
+        assert_eq!(due(&all[..1], true).0, none);
         assert!(probes.stuck().is_empty(), "what does not run is forgotten");
     }
 }

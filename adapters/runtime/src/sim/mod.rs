@@ -460,7 +460,7 @@ impl Runtime for Sim {
         Ok(self.answering()?.ours.values().map(|made| made.seen.clone()).collect())
     }
 
-    async fn observe(&self) -> Observation {
+    async fn observe(&self, _probe: bool) -> Observation {
         observation(self.list().await)
     }
 

@@ -168,7 +168,7 @@ impl Runtime for Machines {
         }
     }
 
-    async fn observe(&self) -> Observation {
+    async fn observe(&self, _probe: bool) -> Observation {
         observation(self.list().await)
     }
 

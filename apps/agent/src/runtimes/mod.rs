@@ -315,8 +315,11 @@ impl Runtimes {
     }
 
     /// What each runtime says it has. One that is away holds up no other.
-    async fn lists(&self) -> Vec<(&Part, Result<Vec<Seen>, Error>)> {
-        let lists = join_all(self.parts.iter().map(|part| part.runtime.list())).await;
+    async fn lists(&self, probe: bool) -> Vec<(&Part, Result<Vec<Seen>, Error>)> {
+        let lists = join_all(self.parts.iter().map(|part| async move {
+            if probe { part.runtime.list().await } else { part.runtime.glance().await }
+        }))
+        .await;
         let lists: Vec<_> = self.parts.iter().zip(lists).collect();
         for (part, list) in &lists {
             if let Ok(list) = list {
@@ -415,15 +418,15 @@ impl Runtime for Runtimes {
 
     async fn list(&self) -> Result<Vec<Seen>, Error> {
         let mut all = Vec::new();
-        for (_, list) in self.lists().await {
+        for (_, list) in self.lists(true).await {
             all.extend(list?);
         }
         Ok(all)
     }
 
-    async fn observe(&self) -> Observation {
+    async fn observe(&self, probe: bool) -> Observation {
         let (mut seen, mut blind, mut hears) = (Vec::new(), BTreeSet::new(), false);
-        for (part, list) in self.lists().await {
+        for (part, list) in self.lists(probe).await {
             match list {
                 Ok(list) => {
                     hears = true;

@@ -70,14 +70,16 @@ async fn what_one_hides_the_others_show() {
     let (both, one, other) = two();
     both.start(&start("web", container())).await.unwrap();
     both.start(&start("box", machine())).await.unwrap();
-    let Observation::Complete(all) = both.observe().await else { panic!("both answer") };
+    let Observation::Complete(all) = both.observe(true).await else { panic!("both answer") };
     assert_eq!(names(&all), ["web", "box"]);
     other.set_silent(true);
-    let Observation::Partial { seen, blind } = both.observe().await else { panic!("one answers") };
+    let Observation::Partial { seen, blind } = both.observe(true).await else {
+        panic!("one answers")
+    };
     assert_eq!((names(&seen), blind), (vec!["web"], [WorkloadType::Vm].into()));
     assert!(both.list().await.is_err(), "a list is all or nothing");
     one.set_silent(true);
-    assert_eq!(both.observe().await, Observation::Unknown);
+    assert_eq!(both.observe(true).await, Observation::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +90,7 @@ async fn one_that_is_away_holds_up_only_what_it_may_have() {
     other.set_silent(true);
     assert!(both.remove(&web, true).await.is_err(), "it never told what it has");
     other.set_silent(false);
-    both.observe().await;
+    both.observe(true).await;
     both.start(&start("web", container())).await.unwrap();
     both.start(&start("box", machine())).await.unwrap();
 
@@ -135,7 +137,9 @@ async fn containers_that_are_switched_off_are_not_offered_and_still_looked_for()
     runtimes.start(&start("box", machine())).await.unwrap();
     runtimes.stop(&WorkloadId::fixed("box"), Some(Duration::ZERO)).await.unwrap();
     // Docker does not answer: nobody concludes that a container is gone.
-    let Observation::Partial { seen, blind } = runtimes.observe().await else { panic!("whole") };
+    let Observation::Partial { seen, blind } = runtimes.observe(true).await else {
+        panic!("whole")
+    };
     assert_eq!(seen.len(), 1);
     assert_eq!(blind, [WorkloadType::Container, WorkloadType::Compose].into());
     // It is not missed either: whether it comes is no matter to what is offered.

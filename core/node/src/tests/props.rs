@@ -168,7 +168,7 @@ impl World {
 
     fn check(&mut self, effects: Effects) {
         assert!(effects.wake_at.is_none_or(|at| at.0 > self.now), "no step is due in the past");
-        self.looked = effects.observe.unwrap_or(self.looked);
+        self.looked = effects.observe.map_or(self.looked, |look| look.id);
         self.unwritten.extend(effects.ledger);
         for run in effects.verbs {
             let before = self.flights.insert(run.workload.clone(), run.id);

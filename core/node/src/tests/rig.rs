@@ -215,7 +215,7 @@ impl Rig {
 
     fn take(&mut self, effects: Effects) {
         self.last = effects.clone();
-        self.asked = effects.observe.unwrap_or(self.asked);
+        self.asked = effects.observe.map_or(self.asked, |look| look.id);
         self.verbs.extend(effects.verbs);
         self.answers.extend(effects.answers);
         self.ends.extend(effects.ends);

@@ -10,8 +10,9 @@ use persys_model::spec::{Class, Spec};
 
 use super::rig::{Rig, apply, apply_spec, command, id, in_place, plain, remove, rest, seen, spec};
 use crate::effects::Verb;
-use crate::input::{Existing, Outcome};
+use crate::input::{Existing, Input, Observation, Outcome};
 use crate::ledger::Goal;
+use crate::settings::{AgentSettings, PROBE_ANSWER_MS};
 
 /// Longer than the grace and the longest wait before a repair.
 const LONG_MS: u64 = 80_000;
@@ -242,4 +243,53 @@ fn a_failed_update_of_what_is_paused_is_the_failure_of_its_decision() {
     let failure = persys_model::failure::Failure::new(reason, "no");
     assert!(matches!(rig.finish(Outcome::Failed(failure.clone())), Verb::Start { .. }));
     assert_eq!(rig.state(), Some(State::Failed(failure)));
+}
+
+/// Time within which something stuck is shown (requirement 004).
+const SHOWN_WITHIN_MS: u64 = 30_000;
+
+/// A look is under way when the probe is due, both take all the time they have, and the beat follows.
+#[test]
+fn by_the_settings_what_is_stuck_is_told_within_thirty_seconds() {
+    let settings = AgentSettings::default();
+    let told = settings.probe_interval_ms() + 2 * PROBE_ANSWER_MS + settings.min_beat_gap_ms;
+    assert!(told + 1_000 < SHOWN_WITHIN_MS, "{told} ms, and a second for the way to the scheduler");
+    assert!(PROBE_ANSWER_MS < settings.answer_wait_ms, "a probe is not asked twice");
+    let seldom = AgentSettings { observe_ms: 300_000, ..settings };
+    assert_eq!(seldom.probe_interval_ms(), 300_000, "somebody wants few questions");
+}
+
+/// It gets stuck just after a probe asked about it. Hints at any moment make the agent look in between, and
+/// such a look does not delay the next probe.
+#[test]
+fn what_is_stuck_is_told_in_time_whatever_else_happens() {
+    for hint_every in (500..30_000).step_by(500) {
+        let mut rig = Rig::running(5, "a", &plain());
+        rig.observe(vec![seen(5, "a", Existing::Running)]);
+        rig.wait(40_000);
+        let (mut told, mut probed) = (None, 0_u32);
+        let (begun, mut open) = (rig.now, rig.last.observe.map(|look| (look, rig.now)));
+        assert!(open.is_some_and(|(look, _)| look.probe), "this probe is the one before");
+        while told.is_none() && rig.now - begun < 60_000 {
+            if let Some((look, asked)) = open.filter(|(_, at)| rig.now - at >= PROBE_ANSWER_MS) {
+                // Only a probe after the first one can tell.
+                let new = look.probe && asked > begun;
+                probed += u32::from(new);
+                let state = if new { stuck() } else { Existing::Running };
+                let list = vec![seen(5, "a", state)];
+                rig.step(Input::Observed(look.id, Observation::Complete(list)));
+                open = rig.last.observe.map(|look| (look, rig.now));
+                told = (rig.state() == Some(State::Unresponsive)).then(|| rig.now - begun);
+            }
+            rig.wait(100);
+            open = rig.last.observe.map(|look| (look, rig.now)).or(open);
+            if (rig.now - begun).is_multiple_of(hint_every) {
+                rig.step(Input::Stirred(None));
+                open = rig.last.observe.map(|look| (look, rig.now)).or(open);
+            }
+        }
+        let told = told.unwrap_or_else(|| panic!("never, with a hint every {hint_every} ms"));
+        assert!(told < SHOWN_WITHIN_MS - 1_000, "{told} ms, with a hint every {hint_every} ms");
+        assert_eq!(probed, 1);
+    }
 }

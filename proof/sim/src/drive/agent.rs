@@ -5,7 +5,7 @@ use std::sync::Arc;
 use persys_model::command::{Answer, Command};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_node::agent::Agent;
-use persys_node::effects::{Effects, Upward};
+use persys_node::effects::{Effects, Look, Upward};
 use persys_node::input::{Input, LedgerSeq, LookId, Observation, RequestId};
 use persys_node::ledger::{Ledger, LedgerChange};
 
@@ -119,7 +119,7 @@ impl Sim {
         if let Some(what) = effects.send {
             self.agent_sends(node, life, what);
         }
-        if let Some(look) = effects.observe {
+        if let Some(Look { id: look, .. }) = effects.observe {
             let at = self.now + self.timing.between(1, 40);
             self.queue.push(at, Event::ObserveRead { node, life, look });
         }
