@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_cluster::effects::{RefusalCode, Reply};
@@ -22,6 +23,7 @@ use persys_model::history::MOST_REVISIONS;
 use persys_model::id::RevisionId;
 use persys_model::phase::Phase;
 use persys_model::resources::Compute;
+use persys_model::spec::vm::{CloudInit, VmSpec};
 use persys_model::spec::{Kind, Spec};
 use persys_model::workload::Desired;
 use support::{Cluster, container, node_id, workload_id};
@@ -36,6 +38,22 @@ fn sized(name: &str, cpu: u64, memory: u64) -> Spec {
         container.image = Arc::from(name);
     }
     spec
+}
+
+/// It is updated in place, so it may run on in its last good revision.
+fn machine(name: &str) -> Spec {
+    let vm = VmSpec {
+        name: Some(Arc::from(name)),
+        vcpus: 1,
+        memory_mib: 64,
+        disks: Vec::new(),
+        networks: Vec::new(),
+        cloud_init: CloudInit::default(),
+        os_image: None,
+        managed_volumes: Vec::new(),
+        metadata: BTreeMap::new(),
+    };
+    Spec { kind: Kind::Vm(vm), ..container(1_000, 1_000) }
 }
 
 fn no_image() -> Failure {
@@ -117,6 +135,38 @@ fn a_failed_update_that_took_the_old_revision_with_it_is_failed() {
     assert_eq!(phase(&c), Phase::Failed);
     assert_eq!(state(&c), Some(UpdateState::UpdateFailed));
     assert_eq!(c.world.rollback_targets(&workload_id("web")), [1]);
+}
+
+/// Simulator seed 110003933: the retry record stayed beside a workload that ran, for ever.
+#[test]
+fn a_way_back_that_is_told_late_leaves_no_count_of_attempts() {
+    let mut c = Cluster::with_nodes(1, 4_000, 4_000);
+    let web = workload_id("web");
+    c.apply("web", machine("a"), "r1");
+    fails(&mut c, "r2", no_network(), true);
+    c.apply("web", machine("b"), "r2");
+    assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::Updating)));
+    fails(&mut c, "r2", no_image(), false);
+    c.pass(30_000);
+    assert_eq!(phase(&c), Phase::Failed);
+    assert_eq!(c.store.snapshot.retries.len(), 1);
+    let held = c.agents.get_mut(&node_id(0)).unwrap().held.get_mut(&web).unwrap();
+    held.report.runs = Some(RevisionId::fixed("r1"));
+    c.pass(1_000);
+    assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::UpdateFailed)));
+    assert!(c.store.snapshot.retries.is_empty());
+}
+
+/// Simulator seeds 110007102 and 110007738: a revision that waited for its first node was shown as a
+/// failed update, and a retry of it as nothing to retry.
+#[test]
+fn a_new_revision_without_a_place_did_not_fail() {
+    let mut c = updated(no_image(), false);
+    c.ask(Ask::Drain(node_id(0), Arc::from("test")));
+    c.pass(10_000);
+    assert_eq!((phase(&c), c.node_of("web")), (Phase::Failed, None));
+    c.apply("web", image("app:3"), "r3");
+    assert_eq!((phase(&c), state(&c)), (Phase::Pending, None));
 }
 
 #[test]

@@ -33,22 +33,25 @@ impl World {
     pub(super) fn begin_update(&mut self, at: WorkloadIndex, desired: Desired) {
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
         let (workload, assignment) = (&slot.workload, &slot.assignment);
-        let Some(place) = &assignment.place else { return };
+        let place = assignment.place.as_ref();
         let earlier = assignment.update.as_ref().filter(|update| update.on.is_some());
         let update = match earlier {
             _ if !desired.is_up() => None,
+            // Without a place nothing runs on, and nothing of this revision failed yet.
+            _ if place.is_none() => None,
             // The revision before this one never came to run.
             Some(earlier) => Some(Update { failed: None, ..earlier.clone() }),
-            None if place.version.is_none() && runs(assignment.phase) => Some(Update {
-                from: Version {
-                    revision: workload.revision.clone(),
-                    spec: Arc::clone(&workload.spec),
+            None => place.filter(|place| place.version.is_none() && runs(assignment.phase)).map(
+                |place| Update {
+                    from: Version {
+                        revision: workload.revision.clone(),
+                        spec: Arc::clone(&workload.spec),
+                    },
+                    number: workload.history.number(),
+                    on: Some(place.node.clone()),
+                    failed: None,
                 },
-                number: workload.history.number(),
-                on: Some(place.node.clone()),
-                failed: None,
-            }),
-            None => None,
+            ),
         };
         if slot.assignment.update != update {
             Arc::make_mut(&mut slot.assignment).update = update;
@@ -200,11 +203,12 @@ impl World {
         let Some(failure) = failure else { return };
         let tried = slot.retry.as_ref().map_or(0, |retry| retry.attempts);
         let wait = slot.retry_due.map(|due| due.since(self.now.mono));
-        self.go_back(
-            at,
-            failure,
-            (tried, wait.filter(|_| slot.assignment.phase == Phase::Backoff)),
-        );
+        let next = wait.filter(|_| slot.assignment.phase == Phase::Backoff);
+        if next.is_none() {
+            // Of an update that is over the record itself tells.
+            self.keep_retry(at, None);
+        }
+        self.go_back(at, failure, (tried, next));
     }
 
     /// Tells the node the earlier revision again, which runs there.

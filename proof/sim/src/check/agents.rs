@@ -199,6 +199,15 @@ impl Check {
             .any(|(_, watched)| watched.said_removed.get(id).is_some_and(|up_to| *up_to >= epoch))
     }
 
+    /// True if an agent of this node took this decision or a later one.
+    pub(super) fn ever_took(&self, node: &NodeId, id: &WorkloadId, epoch: Epoch) -> bool {
+        self.watched
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| node_id(*number) == *node)
+            .any(|(_, watched)| watched.taken.get(id).is_some_and(|taken| *taken >= epoch))
+    }
+
     /// Whether this node ever said that it runs this decision.
     pub(super) fn said_running(&self, node: usize, id: &WorkloadId, epoch: Epoch) -> bool {
         let key = (id.clone(), epoch);

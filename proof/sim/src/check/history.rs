@@ -285,7 +285,11 @@ impl Check {
         if new.is_some_and(kept) || written || !known || self.rebuilding(now) {
             return;
         }
-        let proved = |sent: &Epoch| self.said_removed(node, id, *sent);
+        // An order from before a recovery that its node never took: whoever recovers asks the nodes, and
+        // what comes late is refused by its term. The incarnation stands in front of an epoch.
+        let before_recovery =
+            |sent: &Epoch| sent.0 >> 32 < epoch.0 >> 32 && !self.ever_took(node, id, *sent);
+        let proved = |sent: &Epoch| self.said_removed(node, id, *sent) || before_recovery(sent);
         let sent = self.sent.get(&(node.clone(), id.clone()));
         let never_left = sent.is_none_or(|sent| sent.iter().all(proved));
         if !never_left && !self.said_removed(node, id, epoch) {
