@@ -46,11 +46,6 @@ pub(crate) fn scope<W: Future>(asker: Asker, work: W) -> impl Future<Output = W:
     ASKER.scope(asker, work)
 }
 
-/// The same for work that goes on in a task of its own: it is still done for whoever asks now.
-pub(crate) fn carried<W: Future>(work: W) -> impl Future<Output = W::Output> + use<W> {
-    scope(current(), work)
-}
-
 /// Somebody, and the reason they give.
 pub(crate) fn named(who: &str, headers: &HeaderMap) -> Arc<Author> {
     let why = headers.get(REASON_HEADER).map(|value| reason(value.as_bytes())).unwrap_or_default();
@@ -115,8 +110,7 @@ mod tests {
         headers.insert(REASON_HEADER, why);
         let author = named("operator ada", &headers);
         let asker = Asker { author, caller: Arc::default() };
-        let inner =
-            scope(asker, async { tokio::spawn(carried(async { current() })).await.unwrap() });
+        let inner = scope(asker, async { current() });
         let Asker { author, caller } = inner.await;
         assert_eq!((&*author.who, &*author.why), ("operator ada", "disk is failing \u{2014} soon"));
         assert_eq!(*caller, Caller::default());

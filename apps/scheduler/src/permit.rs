@@ -33,6 +33,7 @@ pub(crate) fn refusal(world: &World, caller: &Caller, ask: &Ask) -> Option<Reply
     } else if let Ask::Delete(workload)
     | Ask::DeleteWithVolumes(workload)
     | Ask::Retry(workload)
+    | Ask::Restart(workload)
     | Ask::Resume(workload) = ask
     {
         (workload, None)

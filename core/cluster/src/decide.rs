@@ -85,6 +85,8 @@ pub(crate) enum Action {
     Reissue,
     /// Make a new decision for what runs here, because only its pause changes: it needs no room.
     Repause,
+    /// Start again what was ended for a restart.
+    StartAgain,
     /// Go on with the revision that an update left running.
     GoBack,
     /// Have the node remove a revision that runs on and that nobody looks after.
@@ -209,6 +211,12 @@ fn unplaced(now: &Situation<'_>) -> Action {
 
 /// It should run, and its node is fine.
 fn here(now: &Situation<'_>, place: &Place) -> Action {
+    if place.restart.is_some() && now.phase == Phase::Stopping {
+        return match at_rest(now) {
+            Action::Believe(Word::Rests) => Action::StartAgain,
+            other => other,
+        };
+    }
     if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;
     }

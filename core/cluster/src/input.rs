@@ -136,6 +136,8 @@ pub enum Ask {
     DeleteWithVolumes(WorkloadId),
     /// Try again now, with all attempts.
     Retry(WorkloadId),
+    /// End what runs and start it again: one wish, whoever leads in between.
+    Restart(WorkloadId),
     /// Let what is paused run again.
     Resume(WorkloadId),
     /// Empty a node.
@@ -209,6 +211,7 @@ impl Ask {
             Self::Delete(workload) => ("delete", Some(workload), None),
             Self::DeleteWithVolumes(workload) => ("delete with volumes", Some(workload), None),
             Self::Retry(workload) => ("retry", Some(workload), None),
+            Self::Restart(workload) => ("restart", Some(workload), None),
             Self::Drain(node, _) => ("drain", None, Some(node)),
             Self::Undrain(node) => ("undrain", None, Some(node)),
             Self::Taint(node, _) => ("taint", None, Some(node)),

@@ -137,6 +137,9 @@ pub struct Place {
     pub values: BTreeMap<SecretName, Arc<str>>,
     /// True if this decision was made in shadow: what is ordered has no published ports.
     pub shadow: bool,
+    /// Set while what runs here is ended for a restart, to the generation this place has from its new
+    /// start on. Until then the node is told to have it at rest.
+    pub restart: Option<Generation>,
 }
 
 /// One version of a workload: its name and what runs.
@@ -155,6 +158,9 @@ pub struct FormerCopy {
     pub epoch: Epoch,
     /// What is held for it until it is known to be gone.
     pub reserved: Resources,
+    /// True if a restart was asked for while it was here: it is ended before the workload starts on this
+    /// node again.
+    pub restart: bool,
 }
 
 /// A copy on an absent node whose workload is already deleted: the order that waits there.

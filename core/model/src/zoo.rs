@@ -84,6 +84,8 @@ zoo! {
     LateLookBelieved = "late-look-believed",
     /// Work whose order may have arrived moves on before its node has proved that it has no copy.
     ProofNotAwaited = "proof-not-awaited",
+    /// A restart is a stop that is stored and a start that only its leader remembers.
+    RestartInTwoSteps = "restart-in-two-steps",
     /// A workload in shadow is announced under its name as any other.
     ShadowAnnounced = "shadow-announced",
     /// What is paused or stuck counts as running: nobody sees it, and nobody resumes it.

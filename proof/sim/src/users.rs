@@ -90,6 +90,7 @@ impl Subject {
             | Ask::Delete(workload)
             | Ask::DeleteWithVolumes(workload)
             | Ask::Retry(workload)
+            | Ask::Restart(workload)
             | Ask::Resume(workload)
             | Ask::Orphan(_, workload, _) => Self::Workload(workload.clone()),
             Ask::Rollback(asked) => Self::Workload(asked.workload.clone()),
@@ -175,7 +176,8 @@ impl Sim {
             55..=62 => bare(Desired::Running),
             63..=69 => bare(Desired::Paused),
             70..=84 => Ask::Delete(workload),
-            85..=91 => Ask::Retry(workload),
+            85..=88 => Ask::Retry(workload),
+            89..=91 => Ask::Restart(workload),
             92..=94 => Ask::Resume(workload),
             _ => return owned.apply(Desired::Stopped),
         })

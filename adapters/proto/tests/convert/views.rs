@@ -197,6 +197,7 @@ fn a_workload_whose_new_revision_waits() {
         version: Some(version),
         values: BTreeMap::new(),
         shadow: false,
+        restart: None,
     };
     let shown = WorkloadView {
         workload: &workload,
@@ -228,6 +229,7 @@ fn a_workload_whose_runtime_does_not_answer_is_unknown() {
         version: None,
         values: BTreeMap::new(),
         shadow: false,
+        restart: None,
     };
     let report = |epoch| persys_model::inventory::Report {
         workload: WorkloadId::fixed("web"),

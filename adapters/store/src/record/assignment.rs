@@ -103,6 +103,9 @@ struct PlaceShape {
     /// Records of earlier versions know no shadow: their decisions were made outside of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    /// Releases that do not know this find an older generation and have it run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restart: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -144,6 +147,8 @@ struct HealthShape {
 struct FormerShape {
     epoch: u64,
     reserved: ResourcesShape,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    restart: bool,
 }
 
 mirror!(HealthStateShape of HealthState { Starting, Healthy, Unhealthy });
@@ -187,8 +192,8 @@ impl Record for Assignment {
     fn read(shape: AssignmentShape) -> Result<Self, String> {
         let mut former = BTreeMap::new();
         for (node, copy) in shape.former {
-            let FormerShape { epoch, reserved } = copy;
-            let copy = FormerCopy { epoch: Epoch(epoch), reserved: reserved.read()? };
+            let FormerShape { epoch, reserved, restart } = copy;
+            let copy = FormerCopy { epoch: Epoch(epoch), reserved: reserved.read()?, restart };
             former.insert(name("former", &node, NodeId::new)?, copy);
         }
         Ok(Self {
@@ -327,7 +332,7 @@ impl UpdateShape {
 impl From<&Place> for PlaceShape {
     fn from(place: &Place) -> Self {
         let Place { node, epoch, generation, paused, reserved, .. } = place;
-        let Place { ports, version, values, shadow, .. } = place;
+        let Place { ports, version, values, shadow, restart, .. } = place;
         let value = |(name, digest): (&SecretName, &Arc<str>)| {
             (Arc::from(name.as_str()), Arc::clone(digest))
         };
@@ -341,6 +346,7 @@ impl From<&Place> for PlaceShape {
             version: version.as_ref().map(VersionShape::from),
             values: values.iter().map(value).collect(),
             shadow: *shadow,
+            restart: restart.map(|generation| generation.0),
         }
     }
 }
@@ -365,13 +371,14 @@ impl PlaceShape {
                 .transpose()?,
             values: values?,
             shadow: self.shadow,
+            restart: self.restart.map(Generation),
         })
     }
 }
 
 impl From<&FormerCopy> for FormerShape {
-    fn from(FormerCopy { epoch, reserved }: &FormerCopy) -> Self {
-        Self { epoch: epoch.0, reserved: reserved.into() }
+    fn from(FormerCopy { epoch, reserved, restart }: &FormerCopy) -> Self {
+        Self { epoch: epoch.0, reserved: reserved.into(), restart: *restart }
     }
 }
 

@@ -87,6 +87,7 @@ fn assignment(workload: &Workload, node: &Node) -> Arc<Assignment> {
             version: None,
             values: BTreeMap::new(),
             shadow: false,
+            restart: None,
         }),
         former: BTreeMap::new(),
         update: None,

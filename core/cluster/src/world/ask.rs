@@ -39,6 +39,7 @@ impl World {
             Ask::Delete(workload) => self.ask_delete(request, &workload, true),
             Ask::DeleteWithVolumes(workload) => self.ask_delete(request, &workload, false),
             Ask::Retry(workload) => self.ask_retry(request, &workload),
+            Ask::Restart(workload) => self.ask_restart(request, &workload),
             Ask::Resume(workload) => self.ask_resume(request, &workload),
             Ask::Keep(entry) => self.keep(request, &entry),
             Ask::Forget(key) => self.forget(request, &key),
@@ -263,6 +264,9 @@ impl World {
         let workload = Arc::make_mut(&mut slot.workload);
         workload.generation = workload.generation.next();
         workload.desired = desired;
+        self.drop_restart(at);
+        let Some(slot) = self.workloads.get_mut(at.0) else { return };
+        let workload = Arc::make_mut(&mut slot.workload);
         if let (Some(spec), Some(revision)) = (spec, new_revision) {
             workload.spec = spec;
             workload.revision = revision;
@@ -283,7 +287,7 @@ impl World {
     }
 
     /// Moves the phase along as far as the user's word alone carries it.
-    fn begin_change(&mut self, at: WorkloadIndex, desired: Desired) {
+    pub(super) fn begin_change(&mut self, at: WorkloadIndex, desired: Desired) {
         let Some(slot) = self.workloads.get(at.0) else { return };
         let placed = slot.assignment.place.is_some();
         match (desired, slot.assignment.phase) {

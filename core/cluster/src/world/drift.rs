@@ -200,7 +200,8 @@ impl World {
         }
         if !slot.assignment.former.contains_key(&node) {
             let going = self.draw_epoch(Some(epoch));
-            let former = FormerCopy { epoch: going, reserved: Resources::default() };
+            let former =
+                FormerCopy { epoch: going, reserved: Resources::default(), restart: false };
             if let Some(slot) = self.workloads.get_mut(index.0) {
                 Arc::make_mut(&mut slot.assignment).former.insert(node, former);
             }

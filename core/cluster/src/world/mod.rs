@@ -38,6 +38,7 @@ mod recovery;
 mod recovery_plan;
 mod recovery_volumes;
 mod register;
+mod restart;
 mod retry;
 mod secrets;
 mod settle;
@@ -138,6 +139,8 @@ pub struct World {
     buried: BTreeMap<WorkloadId, BTreeSet<NodeIndex>>,
     brake: bool,
     brake_released: bool,
+    /// With a known bug only: restarts whose start is still to be asked for.
+    second_steps: BTreeSet<WorkloadId>,
     /// What is stored of volumes.
     volumes: volumes::Kept,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.

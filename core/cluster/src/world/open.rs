@@ -110,6 +110,7 @@ impl World {
             timers: Timers::default(),
             silent: BTreeSet::new(),
             orphans: BTreeMap::new(),
+            second_steps: BTreeSet::new(),
             buried: BTreeMap::new(),
             brake: false,
             brake_released: false,

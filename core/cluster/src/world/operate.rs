@@ -68,6 +68,7 @@ impl World {
             | Ask::Delete(_)
             | Ask::DeleteWithVolumes(_)
             | Ask::Retry(_)
+            | Ask::Restart(_)
             | Ask::Resume(_)
             | Ask::Keep(_)
             | Ask::Forget(_)
@@ -352,6 +353,7 @@ impl World {
             version: None,
             values: BTreeMap::new(),
             shadow: false,
+            restart: None,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let reason = Reason {

@@ -45,11 +45,11 @@ impl World {
             }
             // What ended stays as it is: telling a node that forgot would start it again.
             (_, Phase::Failed | Phase::Completed | Phase::Backoff | Phase::Pending) => return,
-            (desired, _) => {
+            (_, _) => {
                 let (revision, spec) = slot.ordered(place);
                 Order::Apply(Apply {
                     revision,
-                    run: desired.is_up(),
+                    run: slot.is_to_run(),
                     pause: place.paused,
                     spec,
                     secrets: Arc::default(),

@@ -76,6 +76,8 @@ impl World {
         let previous = slot.assignment.place.as_ref().map(|place| place.epoch);
         let may_exist = self.may_have_copy(at, node, &node_id);
         let Some(slot) = self.workloads.get(at.0) else { return };
+        let former = slot.assignment.former.get(&node_id);
+        let ends_first = former.is_some_and(|former| former.restart);
         // A new copy on the same node supersedes whatever was to be removed there.
         if slot.assignment.former.contains_key(&node_id) {
             self.drop_former(at, &node_id);
@@ -96,6 +98,7 @@ impl World {
             version: None,
             values,
             shadow,
+            restart: ends_first.then_some(slot.workload.generation),
         };
         if !self.settings.zoo.has(Bug::NoReservation) {
             self.index.take(node, &place.reserved, &place.ports);
@@ -114,6 +117,9 @@ impl World {
         self.forget_failed_update(at);
         let message = format!("on {node_id}{}", remark(false, shadow));
         self.set_phase(at, Phase::Starting, code, &message, None);
+        if ends_first {
+            self.say_restart(at);
+        }
     }
 
     /// Makes a new decision for the present intent: here if it fits, else elsewhere. Tells whether
@@ -222,6 +228,7 @@ impl World {
         place.generation = generation;
         place.paused = paused;
         place.values = values;
+        place.restart = None;
         if run.is_some() {
             place.reserved = spec.resources.clone();
             place.ports = ports;
@@ -308,7 +315,8 @@ impl World {
         self.drop_place(at);
         let Some(node) = self.node_at(&place.node) else { return };
         let epoch = self.draw_epoch(Some(place.epoch));
-        let former = FormerCopy { epoch, reserved: place.reserved };
+        let restart = place.restart.is_some();
+        let former = FormerCopy { epoch, reserved: place.reserved, restart };
         self.index.take(node, &former.reserved, &[]);
         if let Some(slot) = self.workloads.get_mut(at.0) {
             Arc::make_mut(&mut slot.assignment).former.insert(place.node, former);

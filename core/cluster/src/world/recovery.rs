@@ -304,8 +304,11 @@ impl World {
                 continue;
             }
             let epoch = self.draw_epoch(None);
-            let former =
-                FormerCopy { epoch, reserved: persys_model::resources::Resources::default() };
+            let former = FormerCopy {
+                epoch,
+                reserved: persys_model::resources::Resources::default(),
+                restart: false,
+            };
             if let Some(slot) = self.workloads.get_mut(at.0) {
                 Arc::make_mut(&mut slot.assignment).former.insert(node.clone(), former);
             }
@@ -395,6 +398,7 @@ impl World {
             // Nobody knows: an agent tells what runs only of values that differ from those it holds.
             values: BTreeMap::new(),
             shadow: false,
+            restart: None,
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let wall = self.now.wall;

@@ -84,6 +84,7 @@ impl World {
                 Action::Repause => self.decide_anew_here(at),
                 Action::Refresh => self.refresh(at),
                 Action::GoBack => self.go_back_late(at),
+                Action::StartAgain => self.start_again(at),
                 Action::EndLeftover => self.retire(at),
                 Action::Believe(word) => {
                     self.believe(at, word);
@@ -247,6 +248,7 @@ impl World {
             Word::Rests => {
                 self.set_phase(at, Phase::Stopped, ReasonCode::Stopped, "", None);
                 self.rest(at);
+                self.second_step_of_restart(at);
             }
             Word::Completed => {
                 self.update_arrived(at);

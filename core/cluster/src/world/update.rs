@@ -231,6 +231,7 @@ impl World {
         let Some(place) = assignment.place.as_mut() else { return };
         place.epoch = epoch;
         place.paused = paused;
+        place.restart = None;
         place.reserved = from.spec.resources.clone();
         place.ports = ports;
         place.version = Some(from.clone());

@@ -139,6 +139,7 @@ impl World {
                 Action::Rest
                 | Action::AwaitFormers
                 | Action::Repause
+                | Action::StartAgain
                 | Action::GoBack
                 | Action::EndLeftover
                 | Action::Refresh

@@ -67,7 +67,7 @@ impl World {
             return Wanted::Gone { epoch, placed: true };
         }
         let (revision, spec) = known.ordered(place);
-        let (run, phase) = (intent.desired.is_up(), assignment.phase);
+        let (run, phase) = (known.is_to_run(), assignment.phase);
         Wanted::Here { epoch, revision, spec, run, phase }
     }
 

@@ -340,6 +340,7 @@ impl Check {
         match change {
             Change::Nothing => {}
             Change::Started | Change::Replaced => {
+                self.wishes.started(id, now);
                 nodes.insert(node);
             }
             Change::Ended => {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use persys_cluster::effects::Reply;
 use persys_cluster::input::Ask;
 use persys_model::id::{RevisionId, WorkloadId};
+use persys_model::phase::Phase;
 use persys_model::workload::Desired;
 
 use super::Check;
@@ -29,6 +30,11 @@ pub(crate) enum Wish {
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     entries: BTreeMap<WorkloadId, Entry>,
+    /// Restarts that were promised and after which nothing else was asked for, with the time they were
+    /// asked for.
+    restarts: BTreeMap<WorkloadId, u64>,
+    /// When each workload was last started anywhere.
+    started: BTreeMap<WorkloadId, u64>,
     lost_at: Option<u64>,
 }
 
@@ -121,6 +127,9 @@ impl Wishes {
     /// Somebody asks.
     pub(crate) fn asked(&mut self, ask: &Ask) {
         let orphan = matches!(ask, Ask::Orphan(..));
+        if let Subject::Workload(id) = Subject::of(ask) {
+            self.restarts.remove(&id);
+        }
         if let Some(entry) = self.entry(ask) {
             entry.delete_asked |= matches!(ask, Ask::Delete(_));
             // A verdict about an orphan may bring back or remove what nobody has a record of.
@@ -135,7 +144,13 @@ impl Wishes {
             return;
         }
         let Some(entry) = self.entry(ask) else { return };
-        if matches!(ask, Ask::Retry(_) | Ask::Orphan(..)) {
+        if let Ask::Restart(id) = ask
+            && entry.doubtful.is_empty()
+        {
+            self.restarts.insert(id.clone(), issued);
+            return;
+        }
+        if matches!(ask, Ask::Retry(_) | Ask::Restart(_) | Ask::Orphan(..)) {
             return;
         }
         let bare = matches!(ask, Ask::Apply { spec: None, .. } | Ask::Resume(_) | Ask::Rollback(_));
@@ -163,10 +178,27 @@ impl Wishes {
     /// The store lost something.
     pub(crate) fn store_lost(&mut self, now: u64) {
         self.lost_at = Some(now);
+        self.restarts.clear();
         for entry in self.entries.values_mut() {
             entry.anything = true;
             entry.delete_asked = true;
         }
+    }
+
+    /// A copy of it was started.
+    pub(crate) fn started(&mut self, id: &WorkloadId, now: u64) {
+        self.started.insert(id.clone(), now);
+    }
+
+    /// The first workload that runs since before its restart was asked for.
+    fn not_restarted(&self, contents: &Contents) -> Option<String> {
+        let runs = |id: &WorkloadId| {
+            contents.assignments.get(id).is_some_and(|a| a.phase == Phase::Running)
+        };
+        let (id, asked) = self.restarts.iter().find(|(id, asked)| {
+            runs(id) && self.started.get(*id).is_none_or(|started| started < *asked)
+        })?;
+        Some(format!("{id} was not restarted, though that was promised at {asked} ms"))
     }
 
     /// Whether somebody asked for this workload to go.
@@ -212,7 +244,7 @@ impl Wishes {
                 ));
             }
         }
-        None
+        self.not_restarted(contents)
     }
 }
 

@@ -196,6 +196,7 @@ fn place() -> impl Strategy<Value = Place> {
     (node_id(), any::<(u64, u64)>(), resources(), vec(host_port(), 0..3), of(version)).prop_map(
         |(node, (epoch, generation), reserved, ports, version)| Place {
             shadow: epoch % 2 == 1,
+            restart: (epoch % 3 == 1).then_some(Generation(generation)),
             values: (0..epoch % 3)
                 .map(|n| (SecretName::new(&format!("s{n}")).unwrap(), Arc::from(n.to_string())))
                 .collect(),
@@ -211,8 +212,11 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 pub(super) fn assignment() -> impl Strategy<Value = Assignment> {
-    let former = (any::<u64>(), resources())
-        .prop_map(|(epoch, reserved)| FormerCopy { epoch: Epoch(epoch), reserved });
+    let former = (any::<u64>(), resources()).prop_map(|(epoch, reserved)| FormerCopy {
+        epoch: Epoch(epoch),
+        reserved,
+        restart: epoch % 2 == 1,
+    });
     (
         workload_id(),
         phase(),

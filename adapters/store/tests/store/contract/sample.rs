@@ -161,6 +161,7 @@ pub fn assignment(number: u64) -> Arc<Assignment> {
             version: None,
             values: BTreeMap::new(),
             shadow: false,
+            restart: None,
         }),
         former: BTreeMap::new(),
         data_on: None,

@@ -1,7 +1,7 @@
-//! Has a workload stopped and started, and waits for both to be taken.
+//! Has a workload restarted, and waits until it was ended and is started again.
 //!
-//! It goes on when the caller goes away: nothing is left stopped because a terminal was closed. If
-//! it cannot go on, it says how the workload is left.
+//! The wish is stored before the wait begins, so it is carried out whoever goes away: the caller, this
+//! process, or the leader.
 
 use std::time::Duration;
 
@@ -19,19 +19,20 @@ use tonic::Status;
 
 use super::Compute;
 use crate::handle::Handle;
+use crate::permit;
 use crate::rpc::refusal::{self, done, unavailable, workload_id};
-use crate::{author, permit};
 
-/// How long it may take to come to rest.
+/// Time for which a caller waits until it has ended.
 const REST: Duration = Duration::from_mins(1);
 /// How often it is looked at while no event tells of it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How a workload is on its way to rest.
+/// Progress of a restart.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
-    Resting,
-    NotYet,
+enum Progress {
+    /// It has ended and is started again.
+    Started,
+    Ending,
     /// Somebody else wants something else.
     Changed,
     Gone,
@@ -46,14 +47,40 @@ impl Compute {
     }
 }
 
-/// Restarts a workload, whoever waits for it.
+/// Restarts a workload.
 pub(crate) async fn restart_workload(handle: &Handle, id: WorkloadId) -> Result<String, Status> {
     let wanted = id.clone();
     handle.read(move |world| may_restart(world, &wanted)).await??;
-    let work = Restart { handle: handle.clone(), id }.run();
-    match tokio::spawn(author::carried(work)).await {
-        Ok(note) => note,
-        Err(_) => Err(Status::internal("the restart broke off")),
+    // Events from now on, so that none falls between the order and the wait.
+    let mut events = handle.events();
+    done(handle.ask(Ask::Restart(id.clone())).await?).map_err(|why| {
+        refusal::saying(&why, format!("{id} is not restarted: {}", why.message()))
+    })?;
+    let generation = generation(handle, &id).await?;
+    let deadline = Instant::now() + REST;
+    loop {
+        let wanted = id.clone();
+        match handle.read(move |world| progress(world, &wanted, generation)).await? {
+            Progress::Started => return Ok(format!("{id} was stopped and is started again")),
+            Progress::Ending if Instant::now() >= deadline => {
+                return Err(Status::deadline_exceeded(format!(
+                    "{id} did not come to rest within {} s; it is started again as soon as it does",
+                    REST.as_secs()
+                )));
+            }
+            Progress::Ending => {}
+            Progress::Changed => {
+                let why = format!("somebody else changed {id}; it is left as they want it");
+                return Err(Status::aborted(why));
+            }
+            Progress::Gone => return Err(Status::aborted(format!("{id} was deleted"))),
+        }
+        let look = (Instant::now() + LOOK).min(deadline);
+        // Whatever happened, it is looked at again.
+        drop(timeout_at(look, events.recv()).await);
+        if events.is_closed() {
+            sleep_until(look).await;
+        }
     }
 }
 
@@ -88,85 +115,19 @@ pub(super) fn may_restart(world: &World, id: &WorkloadId) -> Result<(), Status> 
     Err(Status::failed_precondition(why))
 }
 
-struct Restart {
-    handle: Handle,
-    id: WorkloadId,
+async fn generation(handle: &Handle, id: &WorkloadId) -> Result<Generation, Status> {
+    let wanted = id.clone();
+    let found = handle
+        .read(move |world| world.workload(&wanted).map(|view| view.workload.generation))
+        .await?;
+    found.ok_or_else(|| Status::aborted(format!("{id} was deleted")))
 }
 
-impl Restart {
-    async fn run(self) -> Result<String, Status> {
-        let id = &self.id;
-        // Events from now on, so that none falls between the order and the wait.
-        let mut events = self.handle.events();
-        self.want(Desired::Stopped).await.map_err(|why| {
-            refusal::saying(&why, format!("{id} was not stopped: {}", why.message()))
-        })?;
-        let generation = self.generation().await.map_err(|why| self.left_stopped(&why))?;
-        let deadline = Instant::now() + REST;
-        loop {
-            match self.way(generation).await.map_err(|why| self.left_stopped(&why))? {
-                Way::Resting => break,
-                Way::NotYet if Instant::now() >= deadline => return self.give_up().await,
-                Way::NotYet => {}
-                Way::Changed => {
-                    let why = format!("somebody else changed {id}; it is left as they want it");
-                    return Err(Status::aborted(why));
-                }
-                Way::Gone => return Err(Status::aborted(format!("{id} was deleted"))),
-            }
-            let look = (Instant::now() + LOOK).min(deadline);
-            // Whatever happened, it is looked at again.
-            drop(timeout_at(look, events.recv()).await);
-            if events.is_closed() {
-                sleep_until(look).await;
-            }
-        }
-        self.want(Desired::Running).await.map_err(|why| self.left_stopped(&why))?;
-        Ok(format!("{id} was stopped and is started again"))
+fn progress(world: &World, id: &WorkloadId, generation: Generation) -> Progress {
+    let Some(view) = world.workload(id) else { return Progress::Gone };
+    if view.workload.generation != generation || view.workload.desired != Desired::Running {
+        return Progress::Changed;
     }
-
-    async fn want(&self, desired: Desired) -> Result<(), Status> {
-        let workload = self.id.clone();
-        let ask = Ask::Apply { workload, spec: None, revision: None, desired };
-        done(self.handle.ask(ask).await?).map(drop)
-    }
-
-    async fn generation(&self) -> Result<Generation, Status> {
-        let id = self.id.clone();
-        let found = self
-            .handle
-            .read(move |world| world.workload(&id).map(|view| view.workload.generation))
-            .await?;
-        found.ok_or_else(|| Status::aborted(format!("{} was deleted", self.id)))
-    }
-
-    async fn way(&self, generation: Generation) -> Result<Way, Status> {
-        let id = self.id.clone();
-        Ok(self.handle.read(move |world| way_of(world, &id, generation)).await?)
-    }
-
-    /// It does not come to rest: what was wanted before is wanted again.
-    async fn give_up(&self) -> Result<String, Status> {
-        self.want(Desired::Running).await.map_err(|why| self.left_stopped(&why))?;
-        let id = &self.id;
-        Err(Status::deadline_exceeded(format!(
-            "{id} did not come to rest within {} s; it is wanted running again, as before",
-            REST.as_secs()
-        )))
-    }
-
-    fn left_stopped(&self, why: &Status) -> Status {
-        let id = &self.id;
-        let text = why.message();
-        let text = format!("{id} is left stopped ({text}); `persys start {id}` starts it");
-        refusal::saying(why, text)
-    }
-}
-
-fn way_of(world: &World, id: &WorkloadId, generation: Generation) -> Way {
-    let Some(view) = world.workload(id) else { return Way::Gone };
-    if view.workload.generation != generation || view.workload.desired != Desired::Stopped {
-        return Way::Changed;
-    }
-    if view.assignment.phase == Phase::Stopped { Way::Resting } else { Way::NotYet }
+    let ending = view.assignment.place.as_ref().is_some_and(|place| place.restart.is_some());
+    if ending { Progress::Ending } else { Progress::Started }
 }
