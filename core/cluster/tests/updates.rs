@@ -21,6 +21,7 @@ use persys_model::event::Happening;
 use persys_model::failure::{Failure, FailureReason};
 use persys_model::history::MOST_REVISIONS;
 use persys_model::id::RevisionId;
+use persys_model::inventory::State;
 use persys_model::phase::Phase;
 use persys_model::resources::Compute;
 use persys_model::spec::vm::{CloudInit, VmSpec};
@@ -167,6 +168,17 @@ fn a_new_revision_without_a_place_did_not_fail() {
     assert_eq!((phase(&c), c.node_of("web")), (Phase::Failed, None));
     c.apply("web", image("app:3"), "r3");
     assert_eq!((phase(&c), state(&c)), (Phase::Pending, None));
+}
+
+/// Simulator seed 120005678: the same, where the revision before ended while the new one waited for room.
+#[test]
+fn the_end_of_the_revision_before_is_no_failure_of_one_that_waits() {
+    let mut c = Cluster::with_nodes(1, 4_000, 4_000);
+    c.apply("web", image("app:1"), "r1");
+    c.apply("web", sized("app:2", 9_000, 1_000), "r2");
+    assert_eq!((phase(&c), state(&c)), (Phase::Running, Some(UpdateState::Updating)));
+    c.say(&node_id(0), "web", State::Failed(no_image()));
+    assert_eq!((phase(&c), state(&c)), (Phase::Pending, Some(UpdateState::Updating)));
 }
 
 #[test]

@@ -42,7 +42,7 @@ struct Options {
 impl Options {
     fn parse(arguments: Vec<String>) -> Result<Self, String> {
         let mut options = Self {
-            seeds: 200,
+            seeds: 500,
             from: 1,
             jobs: 2,
             seed: None,

@@ -271,11 +271,14 @@ impl World {
         }
     }
 
-    /// Notes that an attempt failed after which the earlier revision does not run.
+    /// Notes that an attempt failed after which the earlier revision does not run. What fails while the
+    /// new revision waits for room is the earlier one.
     pub(super) fn note_update_failure(&mut self, at: WorkloadIndex, why: &Failure, is_final: bool) {
         let wall = self.now.wall;
         let Some(slot) = self.workloads.get_mut(at.0) else { return };
-        if slot.assignment.update.is_none() {
+        let place = slot.assignment.place.as_ref();
+        let tried = place.is_none_or(|place| place.generation == slot.workload.generation);
+        if slot.assignment.update.is_none() || !tried {
             return;
         }
         if let Some(update) = Arc::make_mut(&mut slot.assignment).update.as_mut() {

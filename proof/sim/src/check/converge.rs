@@ -25,6 +25,8 @@ use crate::wire::Message;
 const SETTLE_MS: u64 = 150_000;
 /// How long what has settled is watched before the silence: counters of failures run out.
 const STAY_MS: u64 = 16_000;
+/// Longest time for which all attempts of something that cannot be started are waited for.
+const LATE_TRIES_MS: u64 = 60_000;
 /// How long nothing at all may happen.
 const SILENCE_MS: u64 = 60_000;
 
@@ -81,6 +83,7 @@ impl Sim {
             Stage::Settled { .. } if self.job_at_work() => {
                 self.stage = Stage::Settled { until: now + STAY_MS };
             }
+            Stage::Settled { until } if now < until + LATE_TRIES_MS && self.is_tried_late() => {}
             Stage::Settled { until } if now >= until => {
                 if let Some(why) = self.unsettled() {
                     self.check.violate(now, "I15", || format!("it did not stay settled: {why}"));
@@ -185,6 +188,17 @@ impl Sim {
                 matches!(image_of(&workload.spec), image::JOB | image::FAILS)
             });
             job && matches!(assignment.phase, Phase::Starting | Phase::Running | Phase::Restarting)
+        })
+    }
+
+    /// True while something is tried that cannot be started, after the room it waited for became free: an
+    /// agent of the contract takes seconds to tell of each attempt.
+    fn is_tried_late(&self) -> bool {
+        let contents = &self.store.contents;
+        contents.assignments.iter().any(|(id, assignment)| {
+            let workload = contents.workloads.get(id);
+            workload.is_some_and(|workload| !is_sound(workload))
+                && matches!(assignment.phase, Phase::Starting | Phase::Backoff)
         })
     }
 
