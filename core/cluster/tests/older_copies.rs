@@ -233,3 +233,35 @@ fn an_interrupted_recovery_does_not_outdo_what_agents_hold() {
         assert_eq!(again.phase("gone"), None, "after {unit:?}");
     }
 }
+
+/// A workload was deleted and another took its room, both after the copy of the store was made. For a while
+/// the records promised both: 3000m of 2000m.
+#[test]
+fn what_an_agent_proves_deleted_reserves_nothing() {
+    let mut c = Cluster::with_nodes(1, 2_000, 8_192);
+    c.apply("old", container(1_500, 512), "r1");
+    let copy = c.store.snapshot.clone();
+    let node = node_id(0);
+    c.ask(Ask::Delete(workload_id("old")));
+    c.apply("new", container(1_500, 512), "r1");
+    assert_eq!(c.phase("new"), Some(Phase::Running));
+    // Its agent deleted the data as well, which proves more than the end of a copy.
+    let tombstone = c.agents.get_mut(&node).unwrap().tombstones.get_mut(&workload_id("old"));
+    tombstone.unwrap().1 = true;
+    put_back(&mut c, copy);
+    c.deaf.push(node);
+    assert!(matches!(c.ask(Ask::Recover(Recovery::FromAgents)), Reply::Done { .. }));
+    let reserved: u64 = c
+        .store
+        .snapshot
+        .assignments
+        .iter()
+        .filter_map(|one| one.place.as_ref())
+        .map(|place| place.reserved.compute.cpu_millicores)
+        .sum();
+    assert_eq!(reserved, 1_500);
+    assert!(c.world.check().is_empty(), "{:?}", c.world.check());
+    c.deaf.clear();
+    c.pass(10_000);
+    assert_eq!((c.phase("old"), c.phase("new")), (None, Some(Phase::Running)));
+}

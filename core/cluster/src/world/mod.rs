@@ -36,6 +36,7 @@ mod planned;
 mod proof;
 mod recovery;
 mod recovery_plan;
+mod recovery_room;
 mod recovery_volumes;
 mod register;
 mod restart;

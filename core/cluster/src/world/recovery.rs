@@ -287,6 +287,7 @@ impl World {
         }
         for id in plan.deleted.keys() {
             self.rebuild_deleted(id);
+            self.free_proven_gone(id, heard);
         }
         let newest = newest_copies(heard);
         for (id, node) in &plan.restored {
