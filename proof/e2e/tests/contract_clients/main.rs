@@ -7,6 +7,7 @@ mod agent;
 mod behind_our_back;
 mod calls;
 mod messages;
+mod not_found;
 #[path = "../../../../adapters/identity/tests/mtls/openssl.rs"]
 mod openssl;
 mod scheduler;

@@ -335,6 +335,7 @@ pub(crate) mod agent {
     pub(crate) const ACTUALLY_PENDING: i32 = 1;
     pub(crate) const ACTUALLY_RUNNING: i32 = 2;
     pub(crate) const ACTUALLY_STOPPED: i32 = 3;
+    pub(crate) const ACTUALLY_FAILED: i32 = 4;
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub(crate) struct ContainerSpec {

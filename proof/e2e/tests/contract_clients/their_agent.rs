@@ -41,6 +41,17 @@ pub(crate) struct Has {
     task: Option<(Instant, Option<wire::ApplyWorkloadRequest>)>,
 }
 
+/// Ways in which agents of the field say that they do not have a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// gRPC `Unknown` with the words "status not found".
+    Words,
+    /// gRPC `NotFound`, for deletes too.
+    Code,
+    /// A status `FAILED` with the message "workload not found".
+    FailedStatus,
+}
+
 /// Its workloads and its habits.
 #[derive(Debug)]
 pub(crate) struct Inside {
@@ -49,6 +60,8 @@ pub(crate) struct Inside {
     pub(crate) delete_takes: Duration,
     /// The answer to every apply, in place of taking it.
     pub(crate) refuses: Option<&'static str>,
+    /// Its answer for a workload it does not have.
+    pub(crate) missing: Missing,
     /// It neither answers nor sends heartbeats.
     pub(crate) away: bool,
     pub(crate) deleted: Vec<String>,
@@ -67,6 +80,7 @@ impl TheirAgent {
             apply_takes: Duration::from_millis(300),
             delete_takes: Duration::from_millis(300),
             refuses: None,
+            missing: Missing::Words,
             away: false,
             deleted: Vec::new(),
             drained: false,
@@ -150,6 +164,12 @@ impl TheirAgent {
     }
 
     fn delete(&self, named: wire::Named) -> Result<wire::DeleteWorkloadResponse, Status> {
+        let by_code = self.answers(|inside| {
+            inside.missing == Missing::Code && !inside.has.contains_key(&named.id)
+        })?;
+        if by_code {
+            return Err(Status::not_found("no such workload"));
+        }
         self.answers(|inside| {
             inside.deleted.push(named.id.clone());
             let until = Instant::now() + inside.delete_takes;
@@ -167,10 +187,23 @@ impl TheirAgent {
     }
 
     fn status(&self, named: wire::Named) -> Result<wire::GetWorkloadStatusResponse, Status> {
-        let found =
-            self.answers(|inside| inside.has.get(&named.id).map(|one| status_of(&named.id, one)))?;
-        let missing = || Status::unknown(format!("status not found: {}", named.id));
-        Ok(wire::GetWorkloadStatusResponse { status: Some(found.ok_or_else(missing)?) })
+        let (found, missing) = self.answers(|inside| {
+            (inside.has.get(&named.id).map(|one| status_of(&named.id, one)), inside.missing)
+        })?;
+        let status = match (found, missing) {
+            (Some(found), _) => found,
+            (None, Missing::Words) => {
+                return Err(Status::unknown(format!("status not found: {}", named.id)));
+            }
+            (None, Missing::Code) => return Err(Status::not_found("no such workload")),
+            (None, Missing::FailedStatus) => wire::WorkloadStatus {
+                id: named.id,
+                actual_state: wire::ACTUALLY_FAILED,
+                message: "workload not found".to_owned(),
+                ..Default::default()
+            },
+        };
+        Ok(wire::GetWorkloadStatusResponse { status: Some(status) })
     }
 
     fn list(&self, _: wire::ListWorkloadsRequest) -> Result<wire::ListWorkloadsResponse, Status> {
