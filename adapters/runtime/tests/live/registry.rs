@@ -1,5 +1,6 @@
 //! Pulling from a real registry on loopback.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,15 +14,20 @@ use bollard::query_parameters::{
 };
 use futures::StreamExt;
 use persys_model::failure::FailureReason;
-use persys_model::spec::ContainerSpec;
+use persys_model::spec::compose::ComposeSource;
 use persys_model::spec::secret::Secret;
+use persys_model::spec::{ComposeSpec, ContainerSpec};
 use persys_node::input::Existing;
+use persys_runtime::compose::Compose;
+use persys_runtime::compose::settings::Settings;
+use persys_runtime::docker::Docker;
 use persys_runtime::docker::settings::{Credentials, PullPolicy};
 use persys_runtime::runtime::Fetched;
-use persys_runtime::{Error, Runtime};
+use persys_runtime::{Clock, Error, Runtime};
 
 use super::bench::{DockerBench, bench, bench_with, fresh_prefix, sleeper};
 use crate::contract::{quiet, spec, start, state};
+use crate::support::IMAGE;
 
 /// A user whose credentials need both characters in which the two base64 alphabets differ.
 const USER: &str = "persys";
@@ -204,6 +210,50 @@ async fn a_private_registry_wants_its_password() {
     login(PASSWORD);
     pull().await.unwrap();
     forget(&by_file, &image).await;
+}
+
+/// One service from an image everybody may have, one from an image that wants a password.
+#[tokio::test]
+async fn a_stack_mixes_public_and_private_images() {
+    let registry = Registry::start(true);
+    let credentials = || Credentials { username: USER.to_owned(), password: Secret::new(PASSWORD) };
+    let logins = [(registry.host.clone(), credentials())];
+    let right = bench_with(|settings| settings.registries = logins.clone().into());
+    publish_privately(&registry, &right).await;
+    let image = format!("{}/busybox:1", registry.host);
+    let file = format!(
+        "services:\n  open:\n    image: {IMAGE}\n    command: [sleep, '1000']\n    stop_grace_period: 0s\n  \
+         closed:\n    image: {image}\n    command: [sleep, '1000']\n    stop_grace_period: 0s\n"
+    );
+    let stack = ComposeSpec {
+        source: ComposeSource::Inline(Secret::new(&file)),
+        project: None,
+        env: BTreeMap::new(),
+        host_ports: Vec::new(),
+        has_named_volumes: false,
+    };
+    let order = start("shop", "r1", stack);
+    let compose = |known: bool| {
+        let mut settings = super::bench::settings(&right.prefix);
+        if known {
+            settings.registries = logins.clone().into();
+        }
+        let owner = super::bench::owner(&right.prefix);
+        let docker = Docker::new(owner, settings, Clock::since_boot());
+        Compose::new(docker, Settings::in_folder(registry.folder.join("stacks")))
+    };
+    let error = compose(false).prepare(&order.spec, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains("service closed"), "{error}");
+    assert!(error.to_string().contains("credentials missing"), "{error}");
+    let stacks = compose(true);
+    stacks.prepare(&order.spec, &quiet).await.unwrap();
+    stacks.start(&order).await.unwrap();
+    let shop = stacks.inspect(&order.workload).await.unwrap().unwrap();
+    let services: Vec<_> =
+        shop.services.iter().map(|one| (one.name.as_str(), one.state.clone())).collect();
+    assert_eq!(services, [("closed", Existing::Running), ("open", Existing::Running)]);
+    stacks.remove(&order.workload, true).await.unwrap();
+    forget(&right, &image).await;
 }
 
 /// Pushes by the registry's own rules; the library's credentials would not be understood.
