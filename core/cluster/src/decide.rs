@@ -212,10 +212,8 @@ fn unplaced(now: &Situation<'_>) -> Action {
 /// It should run, and its node is fine.
 fn here(now: &Situation<'_>, place: &Place) -> Action {
     if place.restart.is_some() && now.phase == Phase::Stopping {
-        return match at_rest(now) {
-            Action::Believe(Word::Rests) => Action::StartAgain,
-            other => other,
-        };
+        let next = at_rest(now);
+        return if next == Action::Believe(Word::Rests) { Action::StartAgain } else { next };
     }
     if (place.generation != now.generation || now.shadow_differs) && !now.update_blocked {
         return Action::Reissue;

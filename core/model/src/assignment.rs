@@ -142,6 +142,26 @@ pub struct Place {
     pub restart: Option<Generation>,
 }
 
+impl Place {
+    /// The first place of something that its agent already has. The values of its secrets are not known: an
+    /// agent tells what runs only of values that differ from those it holds.
+    #[must_use]
+    pub fn found(node: NodeId, epoch: Epoch, reserved: Resources, ports: Vec<HostPort>) -> Self {
+        Self {
+            node,
+            epoch,
+            generation: Generation(1),
+            paused: false,
+            reserved,
+            ports,
+            version: None,
+            values: BTreeMap::new(),
+            shadow: false,
+            restart: None,
+        }
+    }
+}
+
 /// One version of a workload: its name and what runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {

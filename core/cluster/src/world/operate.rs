@@ -343,17 +343,10 @@ impl World {
         let (desired, phase) =
             if held.run { (wanted, Phase::Starting) } else { (Desired::Stopped, Phase::Stopped) };
         let (resources, node) = (spec.resources.clone(), self.node_id(at));
+        let reserved = if held.run { resources } else { resources.at_rest() };
         let place = Place {
-            node: node.clone(),
-            epoch,
-            generation: Generation(1),
             paused: wanted == Desired::Paused,
-            reserved: if held.run { resources } else { resources.at_rest() },
-            ports: spec.host_ports(),
-            version: None,
-            values: BTreeMap::new(),
-            shadow: false,
-            restart: None,
+            ..Place::found(node.clone(), epoch, reserved, spec.host_ports())
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let reason = Reason {

@@ -388,18 +388,10 @@ impl World {
         let resources = spec.resources.clone();
         let may_run = phase == Phase::Failed && spec.kind.updates_in_place();
         let holds = phase.holds_compute() || may_run;
+        let reserved = if holds { resources } else { resources.at_rest() };
         let place = Place {
-            node: node.clone(),
-            epoch: held.report.epoch,
-            generation: Generation(1),
             paused: held.run && held.pause,
-            reserved: if holds { resources } else { resources.at_rest() },
-            ports: spec.host_ports(),
-            version: None,
-            // Nobody knows: an agent tells what runs only of values that differ from those it holds.
-            values: BTreeMap::new(),
-            shadow: false,
-            restart: None,
+            ..Place::found(node.clone(), held.report.epoch, reserved, spec.host_ports())
         };
         let data_on = spec.stays_with_node().then(|| node.clone());
         let wall = self.now.wall;
