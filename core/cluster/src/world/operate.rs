@@ -1,6 +1,5 @@
 //! What operators ask for: nodes, the brake, orphans.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use persys_model::assignment::{Assignment, Grave, Place, Reason, ReasonCode};
