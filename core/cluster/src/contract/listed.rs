@@ -71,7 +71,8 @@ fn listed_here(
         return None;
     }
     let given_up = here.phase == Phase::Failed && (!holds || !here.is_other(told));
-    if given_up && !touched && told.word == Word::Running {
+    let not_ordered = here.phase == Phase::Pending && !holds;
+    if (given_up || not_ordered) && !touched && told.word == Word::Running {
         // It runs all the same: the agent came to it late, or a recovery forgot the order.
         let older = Epoch(epoch.0.saturating_sub(1));
         return Some(made(told, report(workload, older, State::Running), run));

@@ -96,7 +96,12 @@ impl World {
         if self.node_by_id.len() > EXPLAIN_AT_ONCE {
             return "no node fits".to_owned();
         }
-        self.explain_wish(&slot.workload).to_string()
+        let why = self.explain_wish(&slot.workload);
+        match self.says_deleting(slot) {
+            Some(deleting) if why.fitting > 0 => deleting,
+            Some(deleting) => format!("{why}; {deleting}"),
+            None => why.to_string(),
+        }
     }
 
     fn fault_of(&self, at: NodeIndex, fault: &Reason, asks: &WorkloadSlot) -> String {

@@ -50,6 +50,7 @@ mod standstill;
 mod tally;
 mod tasks;
 mod timers;
+mod unfenced;
 mod update;
 mod view;
 mod volume_asks;

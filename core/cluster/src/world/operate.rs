@@ -287,6 +287,14 @@ impl World {
             let why = format!("node {node} has no unknown workload {id}");
             return self.refuse(request, RefusalCode::NotFound, why);
         };
+        if self.workload_by_id.contains_key(id) {
+            // Another copy of it was adopted since: a grave here would be dug beside its place.
+            let why = format!(
+                "{id} is a workload of this cluster by now; its copy on {node} is removed or taken over with \
+                 the next list of that node"
+            );
+            return self.refuse(request, RefusalCode::Conflict, why);
+        }
         let left_alone = self.orphan_in_shadow(id, held.spec.as_deref());
         match verdict {
             OrphanVerdict::Adopt | OrphanVerdict::Delete if left_alone.is_some() => {

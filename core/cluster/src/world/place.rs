@@ -56,11 +56,13 @@ impl World {
         let demands = demands(&spec, desired);
         let request = request(&spec, &demands, &ports, &drivers, &avoid);
         let homes = self.homes(slot);
+        let deleting = self.still_deleting(slot);
         if let Some(home) = homes.keys().next() {
             let home = self.node_at(home).filter(|_| homes.len() == 1);
+            let home = home.filter(|node| !deleting.contains(node));
             return home.filter(|node| self.index.fits(*node, &request));
         }
-        let picked = self.index.pick(&request);
+        let picked = self.without(&deleting, |world| world.index.pick(&request));
         if picked.is_some_and(|node| !avoid.is_empty() && !avoid.contains(&node)) {
             self.mark(Mark::NodeAvoided);
         }
