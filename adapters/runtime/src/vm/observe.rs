@@ -220,12 +220,12 @@ impl Machines {
     }
 }
 
-/// Where a machine can be reached: what it was given for good, else what networks lent it, else
-/// what its own agent says. None of them has to know.
+/// Addresses of a machine: those it was given for good and those networks lent it; without any, those its
+/// own agent reports. None of them has to know.
 async fn addresses(session: &Session, ours: &Ours) -> Vec<IpAddr> {
     let mut all = ours.record.addresses.clone();
     for source in [AddressSource::Lease, AddressSource::Agent] {
-        if !all.is_empty() {
+        if source == AddressSource::Agent && !all.is_empty() {
             break;
         }
         if let Ok(Ok(cards)) = timeout(GUEST, session.cards(&ours.domain, source)).await {

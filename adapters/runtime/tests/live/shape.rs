@@ -164,6 +164,38 @@ async fn a_port_on_one_address_is_reached_on_no_other() {
 }
 
 #[tokio::test]
+async fn a_datagram_reaches_a_published_port() {
+    let bench = bench();
+    let port = persys_model::spec::container::Port {
+        address: None,
+        host: None,
+        container: 5353,
+        protocol: Protocol::Udp,
+    };
+    // Nothing listens there: the kernel counts the datagrams that reach the container all the same.
+    let script = "until awk '/^Udp: [0-9]/ { exit !($3 > 0) }' /proc/net/snmp; do usleep 50000; done; \
+                  echo it came; sleep 60";
+    let order = start("datagram", "r1", ContainerSpec { ports: vec![port], ..shell(script) });
+    bench.docker.start(&order).await.unwrap();
+    let thing = bench.docker.inspect(&order.workload).await.unwrap().unwrap();
+    let published = thing.ports.first().copied().expect("a port");
+    assert_eq!(published.host.protocol, Protocol::Udp);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let came = async {
+        loop {
+            // A refused datagram before this one is told by the socket here.
+            let _unheard = socket.send_to(b"hello", ("127.0.0.1", published.host.port));
+            if printed(&bench.docker, &order, LogRange::default()).await.contains("it came") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), came).await.expect("the datagram came");
+    bench.docker.remove(&order.workload, true).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_port_of_another_process_is_named() {
     let bench = bench();
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use persys_model::failure::FailureReason;
 use persys_model::spec::Kind;
+use persys_model::spec::vm::{Address, VmNetwork};
 use persys_node::input::Existing;
 use persys_runtime::inside::{Console as _, ConsoleSession, ExecCommand, LogRange};
 use persys_runtime::{Error, Evidence as _, Exec as _, Logs as _, Runtime as _, Usage as _};
@@ -19,6 +20,11 @@ async fn it_boots_reads_its_seed_and_gets_an_address() {
     bench.daemon.start_network();
     let mut spec = vm("value from-the-seed");
     spec.networks.push(lends_addresses());
+    let ip = std::net::IpAddr::from([192, 168, 122, 77]);
+    spec.networks.push(VmNetwork {
+        address: Address::Static { ip, prefix: Some(24) },
+        ..lends_addresses()
+    });
     let order = order("web", "r1", spec);
     let id = &order.workload;
     bench.machines.prepare(&order.spec, &|_| ()).await.unwrap();
@@ -26,10 +32,13 @@ async fn it_boots_reads_its_seed_and_gets_an_address() {
     assert_eq!(bench.state(id).await, Some(Existing::Running));
     assert_eq!(bench.fact(id, "value", 1).await, "from-the-seed");
     assert_eq!(bench.fact(id, "hostname", 1).await, "web");
-    let told = bench.fact(id, "ip_eth0", 1).await;
+    let mut told = vec![bench.fact(id, "ip_eth0", 1).await, bench.fact(id, "ip_eth1", 1).await];
+    assert_eq!(told.last(), Some(&ip.to_string()), "the fixed address is the guest's");
     let thing = bench.machines.inspect(id).await.unwrap().unwrap();
-    let addresses: Vec<_> = thing.addresses.iter().map(ToString::to_string).collect();
-    assert_eq!(addresses, [told], "the node and the guest say the same");
+    let mut addresses: Vec<_> = thing.addresses.iter().map(ToString::to_string).collect();
+    told.sort();
+    addresses.sort();
+    assert_eq!(addresses, told, "the node and the guest say the same");
     assert_eq!(bench.daemon.virsh(&["list", "--autostart", "--all", "--name"]), "");
 
     let health = bench.machines.health().await.unwrap();

@@ -56,7 +56,11 @@ impl Check {
                     }
                 }
                 Write::PutGrave(grave) => self.grave(before, grave),
-                Write::DeleteNode(_) => self.stale_sums = true,
+                Write::DeleteNode(gone) => {
+                    self.stale_sums = true;
+                    // It registers in a new life, tells what it holds, and refuses what was sent before.
+                    self.sent.retain(|(node, _), _| node != gone);
+                }
                 Write::PutWorkload(workload) => {
                     let old = before.workloads.get(&workload.id).filter(|_| !recovery);
                     self.generation(now, old, workload);
