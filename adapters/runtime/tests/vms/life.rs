@@ -21,10 +21,8 @@ async fn it_boots_reads_its_seed_and_gets_an_address() {
     let mut spec = vm("value from-the-seed");
     spec.networks.push(lends_addresses());
     let ip = std::net::IpAddr::from([192, 168, 122, 77]);
-    spec.networks.push(VmNetwork {
-        address: Address::Static { ip, prefix: Some(24) },
-        ..lends_addresses()
-    });
+    spec.networks
+        .push(VmNetwork { address: Address::Static { ip, prefix: Some(24) }, ..lends_addresses() });
     let order = order("web", "r1", spec);
     let id = &order.workload;
     bench.machines.prepare(&order.spec, &|_| ()).await.unwrap();

@@ -7,7 +7,7 @@ use persys_model::event::Event;
 use persys_model::id::WorkloadId;
 use persys_model::token::EventSeq;
 use persys_proto::control::v1 as wire;
-use persys_proto::convert::view::event as shown;
+use persys_proto::convert::view::{event as shown, event_types};
 use persys_store::{Span, Store};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
@@ -65,6 +65,7 @@ impl Control {
             Ok(limit) => limit.min(Span::MOST),
             Err(_) => return Err(Status::invalid_argument("limit: is negative or too large")),
         };
+        event_types::check(&request.r#type).map_err(Status::invalid_argument)?;
         let after = place(&request.after_id)?;
         let filter = Filter {
             kind: request.r#type,
@@ -98,6 +99,7 @@ impl Control {
         &self,
         request: wire::WatchEventsRequest,
     ) -> Result<ReceiverStream<Sent>, Status> {
+        event_types::check(&request.r#type).map_err(Status::invalid_argument)?;
         let Ok(permit) = Arc::clone(&self.watchers).try_acquire_owned() else {
             return Err(Status::resource_exhausted("too many watch already; try again later"));
         };

@@ -247,7 +247,14 @@ impl fmt::Display for Explanation {
                 (true, _) => "have ",
                 (false, _) => "",
             };
-            write!(f, " {verb}{reason}")?;
+            write!(f, " {verb}")?;
+            match reason {
+                Reason::Port(port) if *nodes == 1 => write!(f, "uses port {port}")?,
+                Reason::Driver(_) | Reason::Constraint(..) if *nodes == 1 => {
+                    f.write_str(&reason.of_one())?
+                }
+                _ => write!(f, "{reason}")?,
+            }
         }
         for (node, why) in &self.missing {
             write!(f, "; {node}: {why}")?;

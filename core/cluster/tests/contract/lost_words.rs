@@ -118,7 +118,7 @@ fn what_is_to_rest_and_is_not_there_is_left_alone() {
 }
 
 #[test]
-fn a_removal_is_not_sent_to_a_node_that_is_to_have_the_workload_again() {
+fn a_new_workload_waits_until_the_deletion_of_its_name_is_confirmed() {
     let mut f = Fleet::new(1);
     f.apply("db", "rev-1", data(), Desired::Running);
     f.run(5_000);
@@ -126,11 +126,14 @@ fn a_removal_is_not_sent_to_a_node_that_is_to_have_the_workload_again() {
     f.run(60_000);
     f.ask(Ask::Delete(workload_id("db")));
     f.apply("db", "rev-2", data(), Desired::Running);
+    f.run(5_000);
+    let waits = f.assignment("db").unwrap();
+    assert_eq!((waits.phase, waits.place.clone()), (Phase::Pending, None));
     f.their(0).away = false;
     f.register(0);
     f.run(60_000);
     assert_eq!(f.phase("db"), Some(Phase::Running), "{:?}", f.assignment("db"));
-    assert_eq!(f.their(0).deleted, [], "the data of the new one would have gone");
+    assert_eq!(f.their(0).deleted, [workload_id("db")], "once, and before the new one began");
     assert_eq!(f.their(0).has[&workload_id("db")].revision, revision("rev-2"));
 }
 

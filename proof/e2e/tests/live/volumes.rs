@@ -131,6 +131,6 @@ async fn a_driver_no_node_has_is_said_while_it_waits() {
     stack.apply(&wish.request()).await;
     let view = stack.until(&id, |view| !view.why.is_empty()).await;
     assert_eq!(view.status, "Pending");
-    assert!(view.why.contains("lack storage driver nfs"), "{}", view.why);
+    assert!(view.why.contains("storage driver nfs"), "{}", view.why);
     stack.delete(&id).await;
 }

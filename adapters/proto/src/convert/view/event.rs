@@ -16,6 +16,7 @@ use persys_model::task::Task;
 use persys_model::token::Epoch;
 use persys_model::volume::VolumePhase;
 
+use super::event_types::TYPES;
 use super::node::condition;
 use crate::control::v1::SchedulerEventView;
 use crate::convert::time::{rfc3339, timestamp};
@@ -98,6 +99,7 @@ pub fn to_wire(event: &Event) -> SchedulerEventView {
         }
     }
     tell_author(&mut view, event);
+    debug_assert!(TYPES.contains(&view.r#type.as_str()), "{} is not in the list", view.r#type);
     view
 }
 

@@ -3,6 +3,7 @@
 
 pub mod disk;
 pub mod event;
+pub mod event_types;
 pub mod node;
 pub mod summary;
 pub mod workload;
