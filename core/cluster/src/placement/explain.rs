@@ -248,12 +248,12 @@ impl fmt::Display for Explanation {
                 (false, _) => "",
             };
             write!(f, " {verb}")?;
-            match reason {
-                Reason::Port(port) if *nodes == 1 => write!(f, "uses port {port}")?,
-                Reason::Driver(_) | Reason::Constraint(..) if *nodes == 1 => {
-                    f.write_str(&reason.of_one())?
+            match (reason, *nodes) {
+                (Reason::Port(port), 1) => write!(f, "uses port {port}")?,
+                (Reason::Driver(_) | Reason::Constraint(..), 1) => {
+                    write!(f, "{}", reason.of_one())?;
                 }
-                _ => write!(f, "{reason}")?,
+                (reason, _) => write!(f, "{reason}")?,
             }
         }
         for (node, why) in &self.missing {

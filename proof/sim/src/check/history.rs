@@ -56,11 +56,7 @@ impl Check {
                     }
                 }
                 Write::PutGrave(grave) => self.grave(before, grave),
-                Write::DeleteNode(gone) => {
-                    self.stale_sums = true;
-                    // It registers in a new life, tells what it holds, and refuses what was sent before.
-                    self.sent.retain(|(node, _), _| node != gone);
-                }
+                Write::DeleteNode(gone) => self.node_left(gone),
                 Write::PutWorkload(workload) => {
                     let old = before.workloads.get(&workload.id).filter(|_| !recovery);
                     self.generation(now, old, workload);
@@ -301,6 +297,12 @@ impl Check {
                 format!("the copy of {id} on {node} by {epoch} is forgotten, not proved to be gone")
             });
         }
+    }
+
+    /// A node that comes back registers in a new life, tells what it holds, and refuses what was sent before.
+    fn node_left(&mut self, gone: &NodeId) {
+        self.stale_sums = true;
+        self.sent.retain(|(node, _), _| node != gone);
     }
 
     /// The events about a workload in this unit lead from its old phase to its new one.
