@@ -158,6 +158,8 @@ pub struct History {
     pub model: Model,
     /// Requests by outcome.
     pub counts: BTreeMap<&'static str, u64>,
+    /// When each workload was first asked to go, in seconds since boot.
+    pub deleted: BTreeMap<String, f64>,
     file: File,
     next: u64,
 }
@@ -165,14 +167,18 @@ pub struct History {
 impl History {
     /// An empty one, written to this file.
     pub fn create(path: &Path) -> Result<Self, Fault> {
-        let counts = BTreeMap::new();
-        Ok(Self { model: Model::default(), counts, file: File::create(path)?, next: 1 })
+        let (counts, deleted) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { model: Model::default(), counts, deleted, file: File::create(path)?, next: 1 })
     }
 
     /// A request is about to be sent. Gives its number.
     pub fn begins(&mut self, workload: &str, ask: &Ask) -> Result<u64, Fault> {
         let number = self.next;
         self.next += 1;
+        if *ask == Ask::Delete {
+            let now = crate::witness::seconds_since_boot()?;
+            self.deleted.entry(workload.to_owned()).or_insert(now);
+        }
         self.write(number, workload, ask, None, "")?;
         Ok(number)
     }

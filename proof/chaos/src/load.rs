@@ -179,10 +179,7 @@ fn choose(shared: &Shared, rng: &mut Rng, revision: u64) -> Option<(usize, Strin
     let apply = Ask::Apply(format!("r{revision}"));
     let gone = allowed.iter().all(|wanted| *wanted == Wanted::Absent);
     let ask = match rng.below(100) {
-        _ if gone => {
-            slot.life += 1;
-            apply
-        }
+        _ if gone => apply,
         0..35 => apply,
         35..50 => Ask::Stop,
         50..72 => Ask::Start,
@@ -190,7 +187,10 @@ fn choose(shared: &Shared, rng: &mut Rng, revision: u64) -> Option<(usize, Strin
         _ => Ask::Delete,
     };
     slot.busy = true;
-    Some((nth, slot.id(), ask))
+    let id = slot.id();
+    // A name is not used again: what comes late for it must not meet the next workload.
+    slot.life += u64::from(ask == Ask::Delete);
+    Some((nth, id, ask))
 }
 
 /// Sends one request, and writes it down before and after.

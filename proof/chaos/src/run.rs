@@ -318,7 +318,8 @@ impl Run<'_> {
     }
 
     fn judge_witnesses(&mut self) -> Result<(), Fault> {
-        let verdict = witnesses::judge(&self.cluster.witness.lines()?);
+        let lines = self.cluster.witness.lines()?;
+        let verdict = witnesses::judge(&lines, &self.load.history().deleted);
         (self.report.starts, self.report.overlaps) = (verdict.starts, verdict.overlaps);
         self.report.violates(verdict.violations);
         Ok(())
