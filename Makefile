@@ -29,7 +29,7 @@ test:                  ## all that CI runs; prints the minutes each part took
 	@hack/parts prepare lint unit live sim zoo
 
 nightly: prepare       ## the longer proofs: 20,000 seeds, kills at every effect, fuzzing, Vault, other machines, benchmarks
-	@hack/parts sim-long sweep churn corpus api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
+	@hack/parts sim-long sweep churn chaos corpus api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
 
 sim-long:
 	$(SIM) --seeds 20000

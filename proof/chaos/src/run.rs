@@ -196,8 +196,7 @@ impl Run<'_> {
                     *self.report.faults.entry(kind.name()).or_default() += 1;
                     self.note(&format!("begins {} {}", kind.name(), harm.what))?;
                     active.push((Instant::now() + harm.hold, kind, harm.mends));
-                    let gap =
-                        self.rng.between(100, if self.options.kills > 0 { 1200 } else { 3000 });
+                    let gap = self.rng.between(100, 3000);
                     next = Instant::now() + Duration::from_millis(gap);
                 }
             }

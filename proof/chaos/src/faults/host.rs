@@ -6,12 +6,14 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
+use super::network::{agents_links, set};
 use super::processes::running;
 use super::{Harm, Kind, Mend};
 use crate::Fault;
 use crate::cluster::Cluster;
-use crate::look;
+use crate::proxy::Way;
 use crate::rng::Rng;
+use crate::{look, process};
 
 /// The ledger of an agent in its folder.
 const LEDGER: &str = "agent.redb";
@@ -28,6 +30,8 @@ pub(super) fn begin(
         Kind::KillContainer => Ok(container(cluster, rng, "kill")),
         Kind::RemoveContainer => Ok(container(cluster, rng, "rm")),
         Kind::DamageLedger => ledger(cluster, rng),
+        Kind::KillAgentAndWatchdog => unguarded(cluster, rng),
+        Kind::HangNode => Ok(hung(cluster, rng)),
         _ => Ok(None),
     }
 }
@@ -64,6 +68,35 @@ fn container(cluster: &Cluster, rng: &mut Rng, word: &str) -> Option<Harm> {
     // It may have gone meanwhile.
     look::docker(&docker.host, words).ok();
     Some(Harm::new(format!("{id} on dockerd-{}", nth + 1), 0, Vec::new()))
+}
+
+/// Nobody is left on the node who could end its exclusive work.
+fn unguarded(cluster: &mut Cluster, rng: &mut Rng) -> Result<Option<Harm>, Fault> {
+    let agents = running(cluster, |name| name.starts_with('d'));
+    let Some(name) = rng.pick(&agents).cloned() else { return Ok(None) };
+    let watchdogs = cluster.watchdogs(Some(&name));
+    if let Some(process) = cluster.process(&name) {
+        process.kill()?;
+    }
+    watchdogs.into_iter().for_each(process::kill_id);
+    Ok(Some(Harm::new(name.clone(), rng.between(25_000, 45_000), vec![Mend::Start(name)])))
+}
+
+/// The watchdog has to end exclusive work without Docker.
+fn hung(cluster: &mut Cluster, rng: &mut Rng) -> Option<Harm> {
+    let nth = *rng.pick(&able(cluster))?;
+    let agent = cluster.agents.iter().find(|agent| agent.docker == Some(nth))?;
+    let links = agents_links(cluster, &agent.process.name);
+    let name = agent.process.name.clone();
+    if links.is_empty() {
+        return None;
+    }
+    let docker = cluster.dockers.get_mut(nth)?;
+    docker.daemon.signal(Signal::STOP);
+    docker.paused = true;
+    let mut harm = set(cluster, links, Way::Cut, &name, rng.between(25_000, 45_000))?;
+    harm.mends.insert(0, Mend::ResumeDocker(nth));
+    Some(harm)
 }
 
 fn ledger(cluster: &mut Cluster, rng: &mut Rng) -> Result<Option<Harm>, Fault> {

@@ -25,6 +25,10 @@ pub enum Kind {
     PauseAgent,
     /// A watchdog is killed.
     KillWatchdog,
+    /// An agent and its watchdog are killed and stay away until exclusive work could be given to others.
+    KillAgentAndWatchdog,
+    /// A node reaches nobody and its Docker stands still, until its work could be given to others.
+    HangNode,
     /// Every process of the product and every member of etcd is killed.
     PowerCut,
     /// An agent reaches nobody, and nobody reaches it.
@@ -91,7 +95,7 @@ pub enum Room {
 impl Kind {
     /// Every kind with its name.
     #[rustfmt::skip]
-    pub const ALL: [(Self, &'static str, Room); 34] = [
+    pub const ALL: [(Self, &'static str, Room); 36] = [
         (Self::KillLeader, "kill-leader", Room::Processes),
         (Self::KillFollower, "kill-follower", Room::Processes),
         (Self::KillSchedulers, "kill-schedulers", Room::Processes),
@@ -102,6 +106,8 @@ impl Kind {
         (Self::AgentAway, "agent-away", Room::Processes),
         (Self::PauseAgent, "pause-agent", Room::Processes),
         (Self::KillWatchdog, "kill-watchdog", Room::Processes),
+        (Self::KillAgentAndWatchdog, "kill-agent-and-watchdog", Room::Host),
+        (Self::HangNode, "hang-node", Room::Host),
         (Self::PowerCut, "power-cut", Room::Processes),
         (Self::CutAgent, "cut-agent", Room::Network),
         (Self::MuteAgent, "mute-agent", Room::Network),

@@ -81,7 +81,8 @@ fn one_scheduler(cluster: &Cluster, rng: &mut Rng) -> Option<String> {
     Some(one.process.name.clone())
 }
 
-fn agents_links(cluster: &Cluster, agent: &str) -> Vec<String> {
+/// All links of an agent.
+pub(super) fn agents_links(cluster: &Cluster, agent: &str) -> Vec<String> {
     let mut links = cluster.open_links(&format!("{agent}-"), "");
     links.extend(cluster.open_links(&format!("orders-{agent}"), ""));
     links
