@@ -12,6 +12,7 @@ SIM   := cargo run --quiet --profile proof -p persys-sim --bin sim --
 BENCH := cargo run --quiet --release -p persys-bench --bin
 
 .PHONY: up down demo test nightly sim-long prepare lint unit live live-tests corpus metrics browser join vault sweep churn sim zoo \
+  chaos chaos-minute \
   bench-placement bench-core bench-fleet bench-docker bench-compose bench-gateway api-fuzz \
   release package package-check agent-image-test demo-cluster demo-cluster-down demo-cluster-test
 
@@ -28,7 +29,7 @@ test:                  ## all that CI runs; prints the minutes each part took
 	@hack/parts prepare lint unit live sim zoo
 
 nightly: prepare       ## the longer proofs: 20,000 seeds, kills at every effect, fuzzing, Vault, other machines, benchmarks
-	@hack/parts sim-long sweep churn corpus api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
+	@hack/parts sim-long sweep churn chaos corpus api-fuzz vault join demo-cluster-test bench-placement bench-core bench-fleet
 
 sim-long:
 	$(SIM) --seeds 20000
@@ -104,6 +105,31 @@ sweep:                 ## scheduler and agent killed at every effect, on real Do
 
 churn:                 ## a hundred updates and deletions each of a container and a stack that write all the time
 	PERSYS_CHURN=100 hack/with-docker $(NAMED) live churn
+
+# Real processes under load and faults from a seed: MINUTES=n of all kinds, or KILLS=n of `kill -9` alone.
+MINUTES ?= 5
+CHAOS = cargo build --quiet --workspace --bin persys --bin chaos && \
+  "$${CARGO_TARGET_DIR:-target}/debug/chaos" --program "$${CARGO_TARGET_DIR:-target}/debug/persys" \
+  --folder "$${CARGO_TARGET_DIR:-target}/chaos" --seed $(or $(SEED),$(shell date +%s))
+
+chaos:                 ## MINUTES=n of faults of all kinds, or KILLS=n of `kill -9`; SEED=s, STORE=embedded or etcd for one alone
+	@hack/etcd-install
+	hack/with-docker true
+ifdef KILLS
+	$(CHAOS) --kills $(KILLS) --store etcd
+else ifeq ($(origin STORE),command line)
+	$(CHAOS) --minutes $(MINUTES) --store $(STORE)
+else
+	$(CHAOS) --minutes $(MINUTES) --store embedded
+	$(CHAOS) --minutes $(MINUTES) --store etcd
+endif
+
+chaos-minute:          ## the same for less than a minute, after the checker was shown to fail
+	@hack/etcd-install
+	hack/with-docker true
+	cargo build --quiet --workspace --bin persys
+	$(NAMED) planted
+	$(CHAOS) --brief --seconds 25 --store etcd
 
 sim:                   ## SEEDS=n fresh seeds, or SEED=n for one with its trace
 ifdef SEED

@@ -42,12 +42,19 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one that has the image of the tests.
+    /// Starts one without any image.
     #[must_use]
-    pub fn start(kind: Kind) -> Self {
+    pub fn empty(kind: Kind) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let daemon = Self { kind, process: spawn(kind, folder.path()), folder };
         daemon.wait();
+        daemon
+    }
+
+    /// Starts one that has the image of the tests.
+    #[must_use]
+    pub fn start(kind: Kind) -> Self {
+        let daemon = Self::empty(kind);
         let mut save = Command::new("docker")
             .args(["-H", &Engine::shared().host, "save", IMAGE])
             .stdout(Stdio::piped())
@@ -79,6 +86,12 @@ impl Daemon {
             let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(begun.elapsed() < PATIENCE, "the daemon does not start: {log}");
         }
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Sends it a signal.

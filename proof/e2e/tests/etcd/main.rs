@@ -17,6 +17,8 @@ mod loss;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod restart;
+#[cfg(test)]
 mod scene;
 #[cfg(test)]
 mod trouble;
