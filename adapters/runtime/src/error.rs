@@ -157,6 +157,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// It was to be resumed, and is not paused any more: it ended.
+    #[must_use]
+    pub(crate) fn not_paused() -> Self {
+        Self::Refused { verb: "resume", detail: "it ended while it was paused".to_owned() }
+    }
+
     /// Whether it is not known how the verb went.
     #[must_use]
     pub fn is_unknown(&self) -> bool {

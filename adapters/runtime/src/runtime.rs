@@ -119,6 +119,8 @@ pub struct Start {
     pub secrets_at: Option<PathBuf>,
     /// For exclusive work: do not let it start after this moment.
     pub not_after: Option<Millis>,
+    /// It was seen paused: only resume it. What ended since is left alone, and this fails.
+    pub resume: bool,
 }
 
 /// New values of secrets for what runs.

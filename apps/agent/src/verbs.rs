@@ -74,7 +74,7 @@ async fn carry_out(
         reports.moved(&named, fetched);
     };
     match verb {
-        Verb::Start { epoch, revision, spec, secrets, not_after } => {
+        Verb::Start { epoch, revision, spec, secrets, not_after, resume } => {
             let volumes = BTreeMap::new();
             let workload = workload.clone();
             let start = Start {
@@ -86,6 +86,7 @@ async fn carry_out(
                 secrets,
                 secrets_at: None,
                 not_after,
+                resume,
             };
             let started = match part("prepare", runtime.prepare(&start.spec, &progress)).await {
                 Ok(()) => part("run", runtime.start(&start)).await,
@@ -170,6 +171,7 @@ mod tests {
             spec: Arc::new(spec),
             secrets: Arc::default(),
             not_after: None,
+            resume: false,
         };
         Run { id: VerbId(1), workload: WorkloadId::fixed("web"), verb }
     }

@@ -344,6 +344,16 @@ impl Agent {
     }
 
     fn start_it(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
+        self.start_or_resume(workload, exclusive, false, effects);
+    }
+
+    fn start_or_resume(
+        &mut self,
+        workload: &WorkloadId,
+        exclusive: bool,
+        resume: bool,
+        effects: &mut Effects,
+    ) {
         let Some(intent) = self.journal.ledger().intents.get(workload) else { return };
         let Some(spec) = &intent.spec else { return };
         let verb = Verb::Start {
@@ -352,8 +362,10 @@ impl Agent {
             spec: Arc::clone(spec),
             secrets: Arc::clone(&intent.secrets),
             not_after: self.fence.not_after(exclusive),
+            resume,
         };
-        let doing = Doing::Start(intent.revision.clone());
+        let made = if resume { Doing::Resume } else { Doing::Start };
+        let doing = made(intent.revision.clone());
         let epoch = intent.epoch;
         self.fly(workload, epoch, doing, verb, effects);
     }
@@ -367,18 +379,12 @@ impl Agent {
         self.fly(workload, epoch, Doing::Refresh, verb, effects);
     }
 
-    /// Starts what is paused, which resumes it. A failure of that is not one of the decision.
+    /// Resumes what is paused. A failure of that is not one of the decision.
     fn resume(&mut self, workload: &WorkloadId, exclusive: bool, effects: &mut Effects) {
         if let Some(slot) = self.slots.get_mut(workload) {
             slot.standstill.repaired();
         }
-        self.start_it(workload, exclusive, effects);
-        let flight = self.slots.get_mut(workload).and_then(|slot| slot.flight.as_mut());
-        if let Some(flight) = flight
-            && let Doing::Start(revision) = &flight.doing
-        {
-            flight.doing = Doing::Resume(revision.clone());
-        }
+        self.start_or_resume(workload, exclusive, true, effects);
     }
 
     /// Ends what is stuck. That is an end of its own, and a bad one.

@@ -98,6 +98,8 @@ pub enum Verb {
         secrets: Arc<SecretValues>,
         /// For exclusive work: do not let it start after this moment.
         not_after: Option<Millis>,
+        /// It was seen paused: only resume it. What ended since is left alone, and this fails.
+        resume: bool,
     },
     /// Fetch what is needed to make it, such as its image. Nothing that exists is touched.
     Prepare {

@@ -107,7 +107,12 @@ impl Runtime {
         own: Millis,
     ) -> (Outcome, Change) {
         match verb {
-            Verb::Start { epoch, revision, spec, secrets: _, not_after } => {
+            Verb::Start { epoch, revision, spec, secrets: _, not_after, resume } => {
+                let paused = |thing: &Thing| thing.revision == *revision && thing.runs();
+                if *resume && !self.things.get(workload).is_some_and(paused) {
+                    let ended = "it is not paused any more";
+                    return (failed(FailureReason::RuntimeError, ended), Change::Nothing);
+                }
                 if not_after.is_some_and(|limit| own > limit) {
                     let late = "its lease ran out before it could be started";
                     return (failed(FailureReason::RuntimeError, late), Change::Nothing);
@@ -359,7 +364,8 @@ mod tests {
     ) -> Verb {
         let spec = Arc::new(Recipe::plain(shape, image).spec());
         let revision = RevisionId::new(revision).unwrap();
-        Verb::Start { epoch: Epoch(1), revision, spec, secrets: Arc::default(), not_after }
+        let secrets = Arc::default();
+        Verb::Start { epoch: Epoch(1), revision, spec, secrets, not_after, resume: false }
     }
 
     #[test]

@@ -40,6 +40,9 @@ impl Compose {
             version.revision == start.revision.as_str() && version.project == project
         });
         let settled = same.filter(|_| !pieces.is_empty());
+        if start.resume && !(settled.is_some() && judge(&record, &pieces).0.is_alive()) {
+            return Err(Error::not_paused());
+        }
         if let Some(version) = settled {
             match judge(&record, &pieces).0 {
                 Existing::Running | Existing::Stuck { .. } => return Ok(()),

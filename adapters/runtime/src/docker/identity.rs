@@ -168,6 +168,7 @@ mod tests {
             secrets: Arc::default(),
             secrets_at: None,
             not_after: None,
+            resume: false,
         }
     }
 

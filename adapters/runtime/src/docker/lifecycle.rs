@@ -39,6 +39,9 @@ impl Docker {
         container: &ContainerSpec,
     ) -> Result<(), Error> {
         let deadline = Instant::now() + self.settings.deadlines.act;
+        if start.resume {
+            self.is_there_to_resume(start).await?;
+        }
         loop {
             let (id, paused) = match self.have(start, container).await? {
                 Have::Runs => return Ok(()),
@@ -54,6 +57,13 @@ impl Docker {
                 Reply::No(no) => return Err(self.explain("start", container, no).await),
             }
         }
+    }
+
+    /// A container that ended while it was paused is not started again: that is another decision.
+    async fn is_there_to_resume(&self, start: &Start) -> Result<(), Error> {
+        let ours = self.ours(&start.workload).await?;
+        let alive = ours.is_some_and(|ours| ours.seen.state.is_alive());
+        if alive { Ok(()) } else { Err(Error::not_paused()) }
     }
 
     async fn set_going(&self, start: &Start, id: &str, paused: bool) -> Result<Reply<()>, Error> {

@@ -217,6 +217,7 @@ mod tests {
             secrets: Arc::default(),
             secrets_at: None,
             not_after: None,
+            resume: false,
         };
         let owner = Owner { cluster: Arc::from("c1"), node: NodeId::fixed("n1") };
         body(&owner, &Settings::default(), &start, container).unwrap()

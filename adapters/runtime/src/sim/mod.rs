@@ -264,6 +264,10 @@ impl Sim {
         if let Some((port, holder)) = state.taken_port(start) {
             return Err(Error::PortTaken { port, holder: format!("the workload {holder}") });
         }
+        let alive = |made: &Made| made.seen.state.is_alive();
+        if start.resume && !state.ours.get(&start.workload).is_some_and(alive) {
+            return Err(Error::not_paused());
+        }
         state.count += 1;
         let count = state.count;
         let Some(made) = state.ours.get_mut(&start.workload) else {

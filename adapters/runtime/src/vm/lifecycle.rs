@@ -40,6 +40,10 @@ impl Machines {
         let session = self.session().await?;
         let (domain, state) = match self.find(&session, &start.workload).await? {
             Found::Foreign { name, owner } => return Err(Error::Foreign { name, owner }),
+            Found::Ours(ours) if start.resume && !ours.existing().is_alive() => {
+                return Err(Error::not_paused());
+            }
+            Found::Nothing if start.resume => return Err(Error::not_paused()),
             Found::Ours(ours) if ours.mark.revision == start.revision && ours.is_stuck() => {
                 self.destroy(&session, &ours.domain).await?;
                 (ours.domain, State::Off(Off::Destroyed))

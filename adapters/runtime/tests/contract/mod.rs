@@ -90,6 +90,7 @@ pub(crate) fn start(workload: &str, revision: &str, kind: impl Into<Kind>) -> St
         secrets: Arc::default(),
         secrets_at: None,
         not_after: None,
+        resume: false,
     }
 }
 
@@ -143,6 +144,9 @@ pub(crate) async fn what_is_paused_is_shown_resumed_stopped_and_removed(bench: &
     runtime.stop(id, Some(Duration::from_secs(1))).await.unwrap();
     assert!(matches!(state(bench, id).await, Some(Existing::Exited { .. })));
     assert!(runtime.pause(id).await.is_err(), "what has ended cannot be paused");
+    let resume = Start { resume: true, ..order.clone() };
+    assert!(runtime.start(&resume).await.is_err(), "what has ended cannot be resumed");
+    assert!(!state(bench, id).await.unwrap().is_alive(), "and is not started again");
     runtime.start(&order).await.unwrap();
     runtime.pause(id).await.unwrap();
     runtime.remove(id, true).await.unwrap();

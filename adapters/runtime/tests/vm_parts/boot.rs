@@ -48,6 +48,7 @@ fn start(place: &Place, vm: &VmSpec) -> Start {
         secrets: Arc::default(),
         secrets_at: None,
         not_after: None,
+        resume: false,
     }
 }
 

@@ -143,6 +143,7 @@ pub(crate) fn order(workload: &str, revision: &str, vm: VmSpec) -> Start {
         secrets: Arc::default(),
         secrets_at: None,
         not_after: None,
+        resume: false,
     }
 }
 

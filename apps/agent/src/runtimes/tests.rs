@@ -29,6 +29,7 @@ fn start(name: &'static str, kind: Kind) -> Start {
         secrets: Arc::default(),
         secrets_at: None,
         not_after: None,
+        resume: false,
     }
 }
 

@@ -267,6 +267,7 @@ mod tests {
                     secrets: Arc::default(),
                     secrets_at: None,
                     not_after: None,
+                    resume: false,
                 };
                 sim.start(&start).await.unwrap();
             }

@@ -71,6 +71,22 @@ fn what_somebody_paused_is_told_at_once_and_resumed_after_its_grace() {
 }
 
 #[test]
+fn what_ended_while_it_was_paused_is_judged_by_its_policy() {
+    let once = spec(RestartPolicy::No, Class::Default);
+    let mut rig = Rig::running(5, "a", &once);
+    shows(&mut rig, 5, Existing::PAUSED);
+    rig.wait(LONG_MS);
+    let reason = persys_model::failure::FailureReason::RuntimeError;
+    let failure = persys_model::failure::Failure::new(reason, "it ended while it was paused");
+    let verb = rig.finish(Outcome::Failed(failure));
+    assert!(matches!(verb, Verb::Start { resume: true, .. }), "{verb:?}");
+    shows(&mut rig, 5, Existing::Exited { code: 0 });
+    rig.wait(LONG_MS);
+    assert!(rig.verbs.is_empty(), "it runs once");
+    assert_eq!(rig.state(), Some(State::Completed));
+}
+
+#[test]
 fn a_pause_that_ends_by_itself_is_left_alone() {
     let mut rig = Rig::running(5, "a", &plain());
     shows(&mut rig, 5, Existing::PAUSED);

@@ -243,7 +243,7 @@ impl Sim {
             Done::Failed(failure)
         } else if run {
             let (epoch, secrets, not_after) = (Epoch(0), Arc::default(), None);
-            let verb = Verb::Start { epoch, revision, spec, secrets, not_after };
+            let verb = Verb::Start { epoch, revision, spec, secrets, not_after, resume: false };
             self.contract_verb(node, workload, &verb)
         } else {
             self.contract_verb(node, workload, &Verb::STOP)
