@@ -299,12 +299,6 @@ impl Check {
         }
     }
 
-    /// A node that comes back registers in a new life, tells what it holds, and refuses what was sent before.
-    fn node_left(&mut self, gone: &NodeId) {
-        self.stale_sums = true;
-        self.sent.retain(|(node, _), _| node != gone);
-    }
-
     /// The events about a workload in this unit lead from its old phase to its new one.
     fn phases(
         &mut self,

@@ -90,6 +90,12 @@ pub(crate) struct Counts {
 }
 
 impl Check {
+    /// A node left. It comes back in a new life and refuses what was sent before.
+    fn node_left(&mut self, gone: &NodeId) {
+        self.stale_sums = true;
+        self.sent.retain(|(node, _), _| node != gone);
+    }
+
     pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             violation: None,
