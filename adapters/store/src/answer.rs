@@ -32,7 +32,9 @@ pub async fn answer(store: &dyn Store, call: StoreCall) -> Answered {
                 Campaign::HeldBy(holder, reached) => StoreReply::HeldBy(holder, reached).into(),
             })
         }
-        StoreCall::Renew { term } => store.renew(term).await.map(|()| StoreReply::Done.into()),
+        StoreCall::Renew { term } => {
+            store.renew(term).await.map(|head| StoreReply::Renewed(head).into())
+        }
         StoreCall::Resign { term } => store.resign(term).await.map(|()| StoreReply::Done.into()),
         StoreCall::Load { term, known } => store.load(term, known.as_ref()).await.map(|loaded| {
             let Loaded { snapshot, quarantined } = loaded;

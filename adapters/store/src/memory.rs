@@ -182,11 +182,12 @@ impl Store for Memory {
         })
     }
 
-    async fn renew(&self, term: Term) -> Result<(), Error> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.call(|shared, process| {
             let leader = shared.leads(process, term)?;
             leader.until = Instant::now() + leader.ttl;
-            Ok(())
+            let head = chain::head(&shared.contents, &process.book).ok().flatten();
+            Ok(head.as_ref().map(chain::high_water))
         })
     }
 

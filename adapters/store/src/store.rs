@@ -24,8 +24,9 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// track of its leadership: it never gets the same term twice.
     async fn campaign(&self, candidate: &Arc<str>, ttl_ms: u64) -> Result<Campaign, Error>;
 
-    /// Keeps a leadership alive.
-    async fn renew(&self, term: Term) -> Result<(), Error>;
+    /// Keeps a leadership alive, and tells how far the store has come: a leader without anything to write
+    /// has no other way to notice that it was set back.
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error>;
 
     /// Ends a leadership.
     async fn resign(&self, term: Term) -> Result<(), Error>;

@@ -363,7 +363,12 @@ fn replica(
 ) -> Result<Replica, Error> {
     let candidate = Arc::from(format!("{reached_at}#{:016x}", getrandom::u64()?));
     let fresh = Arc::from(format!("{}-{:016x}", config.cluster, getrandom::u64()?));
-    Ok(Replica::start(candidate, fresh, known, config.settings.clone(), clock.now()))
+    let mut key = String::new();
+    for _ in 0..4 {
+        key.push_str(&format!("{:016x}", getrandom::u64()?));
+    }
+    let settings = Settings { mark_key: Arc::from(key), ..config.settings.clone() };
+    Ok(Replica::start(candidate, fresh, known, settings, clock.now()))
 }
 
 /// Believes nobody who was revoked: new connections are refused and open ones cut.

@@ -46,7 +46,7 @@ impl Store for Counted {
         self.counted("campaign", self.store.campaign(candidate, ttl_ms)).await
     }
 
-    async fn renew(&self, term: Term) -> Result<(), Error> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.counted("renew", self.store.renew(term)).await
     }
 

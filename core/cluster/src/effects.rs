@@ -222,8 +222,10 @@ marks! {
     Degraded,
     /// A request was refused while degraded or in recovery.
     RefusedFrozen,
-    /// The store came back empty.
+    /// The store came back empty, or older than it was.
     RecoveryEntered,
+    /// An agent holds higher numbers than the store and cannot prove them.
+    NodeIsolated,
     /// The control plane was rebuilt from its agents.
     RebuiltFromAgents,
     /// The same request came twice and changed nothing the second time.

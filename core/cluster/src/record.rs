@@ -36,6 +36,8 @@ pub struct Head {
     /// A rebuilding has begun and is not yet written to its end: a leader that finds this finds a
     /// store in recovery.
     pub rebuilding: bool,
+    /// Key of the marks that agents keep, drawn once; empty in stores of earlier releases.
+    pub mark_key: Arc<str>,
 }
 
 /// One change of one record.

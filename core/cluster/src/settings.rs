@@ -1,5 +1,7 @@
 //! The numbers decisions depend on.
 
+use std::sync::Arc;
+
 use persys_model::zoo::Zoo;
 
 /// Most nodes that are asked in a second for all they hold.
@@ -67,6 +69,11 @@ pub struct Settings {
     pub pending_limit: usize,
     /// True while no workload of the cluster has ports or names: a rollout beside another system.
     pub shadow: bool,
+    /// Key of marks for a store that has none yet, drawn at random by each process; empty: no marks.
+    pub mark_key: Arc<str>,
+    /// Longest time that a process which has just started waits to hear its agents before it orders
+    /// anything.
+    pub listen_ms: u64,
     /// Known bugs that are switched on; always none outside the proofs.
     pub zoo: Zoo,
 }
@@ -102,6 +109,8 @@ impl Default for Settings {
             look_ms: 5_000,
             pending_limit: 100_000,
             shadow: false,
+            mark_key: Arc::from(""),
+            listen_ms: 6_000,
             zoo: Zoo::NONE,
         }
     }

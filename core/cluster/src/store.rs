@@ -62,7 +62,9 @@ pub enum StoreReply {
     /// Somebody else leads: the candidate's text, and how far the store has come. Those who follow
     /// remember it too, so that whoever leads next notices when the store has lost something.
     HeldBy(Arc<str>, Option<HighWater>),
-    /// Renewed or resigned.
+    /// Renewed; and how far the store has come, as far as it can be told.
+    Renewed(Option<HighWater>),
+    /// Resigned.
     Done,
     /// The term is over.
     Deposed,

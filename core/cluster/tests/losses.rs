@@ -437,14 +437,17 @@ fn what_a_node_lacks_is_told_again_and_a_drift_until_it_is_there() {
 fn another_decision_is_a_drift_until_the_node_holds_ours() {
     let mut c = Cluster::with_nodes(1, 4000, 8192);
     c.apply("web", container(500, 512), "r1");
+    // A decision that was given out, for another workload.
+    let later = c.assignment("web").place.unwrap().epoch.next();
+    c.apply("other", container(500, 512), "r1");
     let held = &mut c.agents.get_mut(&node_id(0)).unwrap().held;
-    held.get_mut(&workload_id("web")).unwrap().report.epoch = Epoch(99);
+    held.get_mut(&workload_id("web")).unwrap().report.epoch = later;
     c.tell_all(&node_id(0));
     let kind = DriftKind::RevisionMismatch;
     assert_eq!(drift_events(&c)[..1], [(kind, false)]);
     c.tell_all(&node_id(0));
     assert_eq!(drift_events(&c), [(kind, false), (kind, true)]);
-    assert!(c.assignment("web").place.unwrap().epoch > Epoch(99), "decided anew above it");
+    assert!(c.assignment("web").place.unwrap().epoch > later, "decided anew above it");
     assert!(c.store.snapshot.drifts.is_empty());
 }
 

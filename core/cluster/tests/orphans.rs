@@ -45,7 +45,7 @@ fn strand(c: &mut Cluster, node: &NodeId, name: &str, spec: Option<Spec>) {
     let state = State::Running;
     let report = Report {
         workload: workload.clone(),
-        epoch: Epoch(7),
+        epoch: Epoch(0),
         state,
         restarts: 0,
         confirmed: false,

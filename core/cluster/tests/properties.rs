@@ -277,6 +277,9 @@ impl Trial {
                 let request = self.request();
                 let how = match kind {
                     0 => Recovery::FromAgents,
+                    // Records that are erased and written again have no events: only a store that lost
+                    // everything is replaced by a copy here.
+                    2.. if !self.store.snapshot.workloads.is_empty() => Recovery::FromAgents,
                     1 => Recovery::AcceptEmpty,
                     _ => Recovery::FromSnapshot(Box::new(self.store.snapshot.clone())),
                 };

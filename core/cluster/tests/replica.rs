@@ -9,7 +9,7 @@ use std::sync::Arc;
 use persys_cluster::record::{Head, Snapshot};
 use persys_cluster::replica::{Replica, ReplicaEffects, ReplicaInput};
 use persys_cluster::settings::Settings;
-use persys_cluster::store::{CallId, StoreCall, StoreReply};
+use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_cluster::world::World;
 use persys_model::mode::Mode;
 use persys_model::phase::Phase;
@@ -46,6 +46,7 @@ fn leading() -> (Replica, u64) {
         event: EventSeq(0),
         audit: persys_model::audit::AuditHead::default(),
         rebuilding: false,
+        mark_key: Arc::from(""),
     };
     let snapshot = Snapshot { head: Some(head), ..Snapshot::default() };
     let loaded = StoreReply::Loaded(Box::new(snapshot));
@@ -110,7 +111,7 @@ fn an_answered_renewal_forgives_an_unanswered_one() {
     let (mut replica, due) = leading();
     let mut now = due;
     for _ in 0..4 {
-        for reply in [StoreReply::Unknown, StoreReply::Done] {
+        for reply in [StoreReply::Unknown, StoreReply::Renewed(None)] {
             let (id, _) = the_call(&replica.step(ReplicaInput::Tick, at(now)));
             now += 50;
             let effects = replica.step(ReplicaInput::Store(id, reply), at(now));
@@ -197,4 +198,23 @@ fn a_silent_leader_is_asked_about_soon_but_not_all_the_time() {
         }
     }
     assert_eq!(asked, 5, "every 200 ms at most");
+}
+
+#[test]
+fn an_idle_leader_notices_with_a_renewal_that_its_store_was_set_back() {
+    let (mut replica, due) = leading();
+    let (id, _) = the_call(&replica.step(ReplicaInput::Tick, at(due)));
+    let older = HighWater { cluster: Arc::from("c"), incarnation: 0, seq: CommitSeq(2) };
+    let reply = StoreReply::Renewed(Some(older));
+    let effects = replica.step(ReplicaInput::Store(id, reply), at(due + 10));
+    assert_eq!(
+        replica.world().unwrap().mode().0,
+        Mode::Degraded,
+        "nothing is ordered from here on"
+    );
+    let now = effects.wake_at.unwrap().0;
+    let effects = replica.step(ReplicaInput::Tick, at(now));
+    let loads = |(_, call): &(CallId, StoreCall)| matches!(call, StoreCall::Load { .. });
+    assert!(effects.calls.iter().any(loads), "{effects:?}");
+    assert!(now < 10_000, "noticed after {now} ms");
 }

@@ -26,7 +26,7 @@ use persys_model::phase::Phase;
 use persys_model::spec::volume::VolumeDriver::{CephRbd, Local, Nfs};
 use persys_model::spec::volume::{ManagedVolume, VolumeDriver};
 use persys_model::spec::{NAMESPACE_KEY, OnNodeLoss, Spec};
-use persys_model::token::{Epoch, Term};
+use persys_model::token::Term;
 use persys_model::volume::{AttachmentPhase, Volume, VolumeKey, VolumePhase};
 use persys_model::workload::Desired;
 
@@ -244,7 +244,7 @@ fn adopting_an_orphan_calls_off_the_deletion_of_its_data() {
     delete(&mut c, key(Local, "data"));
     assert_eq!(phase(&c, "data"), Some(VolumePhase::Deleting), "the node hears nothing yet");
     // The node has it again, by a decision that nobody here knows of.
-    held.report.epoch = Epoch(40);
+    held.report.epoch = c.world.head().epoch;
     c.agents.get_mut(&home).unwrap().held.insert(workload_id("db"), held);
     c.tell_all(&home);
     let adopt = Ask::Orphan(home.clone(), workload_id("db"), OrphanVerdict::Adopt);

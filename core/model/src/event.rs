@@ -211,6 +211,8 @@ pub enum Happening {
 pub enum NodePart {
     /// Delivery of orders to its agent.
     Orders,
+    /// The numbers its agent holds: above those of the store, and not proven.
+    Tokens,
     /// The runtime of one type of workload.
     Runtime(WorkloadType),
 }

@@ -7,6 +7,7 @@ use crate::fetched::Fetched;
 use crate::health::Health;
 use crate::id::{RevisionId, WorkloadId};
 use crate::spec::Spec;
+use crate::store_mark::StoreMark;
 use crate::token::Epoch;
 
 /// The state of one workload on one node, as its agent last saw it.
@@ -95,4 +96,6 @@ pub struct Inventory {
     pub held: Vec<Held>,
     /// What it removed, lately.
     pub tombstones: Vec<Tombstone>,
+    /// The latest mark of the store that it was given; `None` from agents of earlier releases.
+    pub mark: Option<StoreMark>,
 }

@@ -31,6 +31,7 @@ pub mod resources;
 pub mod retry;
 pub mod secret;
 pub mod spec;
+pub mod store_mark;
 pub mod task;
 pub mod time;
 pub mod token;

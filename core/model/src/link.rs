@@ -11,6 +11,7 @@ use crate::inventory::{Inventory, Report, Tombstone};
 use crate::node::NodeFacts;
 use crate::resources::Compute;
 use crate::spec::WorkloadType;
+use crate::store_mark::StoreMark;
 use crate::task::WorkloadTask;
 use crate::token::{Epoch, Session, Term};
 
@@ -129,6 +130,8 @@ pub enum BeatAnswer {
         beat_ms: u64,
         /// Removals that could not be delivered.
         removals: Vec<Removal>,
+        /// Proof of how far the store has come, to be kept and shown to later leaderships.
+        mark: Option<StoreMark>,
     },
     /// This life is over: register again, act on nothing before.
     RegisterAgain {

@@ -72,6 +72,8 @@ zoo! {
     NoBrake = "no-brake",
     /// An empty store is taken for the truth.
     EmptyIsTruth = "empty-is-truth",
+    /// A store that is as old as its scheduler remembers is taken for the latest, whatever agents prove.
+    MemoryIsTruth = "memory-is-truth",
     /// A copy that moved away takes its data along when it is removed.
     FormerPurged = "former-purged",
     /// The record of a volume goes with its workload, whether or not its node has given it up.

@@ -19,6 +19,7 @@ use persys_model::id::WorkloadId;
 use persys_model::inventory::{Held, Inventory, Report, Tombstone};
 use persys_model::link::{BeatAnswer, RegistrationAnswer};
 use persys_model::node::NodeFacts;
+use persys_model::store_mark::{Marked, StoreMark};
 use persys_model::time::{Millis, Now};
 use persys_model::token::{Epoch, Session, Term};
 use persys_model::zoo::Bug;
@@ -60,6 +61,8 @@ pub struct Agent {
     pub(crate) last_verb: VerbId,
     pub(crate) last_probe: ProbeId,
     pub(crate) collected: Collected,
+    /// The latest mark of the store; the ledger may hold an earlier one.
+    mark: Option<StoreMark>,
 }
 
 /// A removal that is to be told.
@@ -106,6 +109,7 @@ impl Agent {
             fence: Fence::new(&settings),
             load: Load::default(),
             watch: Watch::new(),
+            mark: ledger.mark.clone(),
             journal: Journal::new(ledger, settings.zoo),
             facts,
             settings,
@@ -231,7 +235,8 @@ impl Agent {
                     purged: buried.purged,
                 },
             );
-        Inventory { held: held.collect(), tombstones: tombstones.collect() }
+        let mark = self.mark.clone();
+        Inventory { held: held.collect(), tombstones: tombstones.collect(), mark }
     }
 
     pub(crate) fn touch_all(&mut self) {
@@ -272,6 +277,23 @@ impl Agent {
         }
     }
 
+    /// Keeps the latest mark of the store. It is written after every new decision and leadership; the
+    /// commits in between are remembered as long as this life lasts.
+    fn hear_mark(&mut self, mark: Option<&StoreMark>, effects: &mut Effects) {
+        let Some(mark) = mark else { return };
+        let Marked { incarnation, seq, term, epoch } = mark.claims();
+        let kept = self.mark.as_ref().map(StoreMark::claims).unwrap_or_default();
+        if (incarnation, seq) <= (kept.incarnation, kept.seq) {
+            return;
+        }
+        self.mark = Some(mark.clone());
+        let stored = self.journal.ledger().mark.as_ref().map(StoreMark::claims);
+        let decided = |stored: Marked| (stored.incarnation, stored.term, stored.epoch);
+        if stored.map(decided) != Some((incarnation, term, epoch)) {
+            self.journal.write(LedgerChange::Mark(mark.clone()), &mut effects.ledger);
+        }
+    }
+
     fn registered(&mut self, answer: &RegistrationAnswer, now: Now, effects: &mut Effects) {
         match *answer {
             RegistrationAnswer::Accepted { term, .. } if self.is_past(term) => {
@@ -309,9 +331,11 @@ impl Agent {
                 want_inventory,
                 beat_ms,
                 ref removals,
+                ref mark,
             } => {
                 let held = self.holding();
                 self.hear_term(term, effects);
+                self.hear_mark(mark.as_ref(), effects);
                 let sent = self.line.heard(seq, (hold, drain), want_inventory, beat_ms);
                 if let Some(sent) = sent.filter(|_| renewed) {
                     self.renew(sent, effects);

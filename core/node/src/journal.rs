@@ -152,7 +152,7 @@ fn subject(change: &LedgerChange) -> Option<&WorkloadId> {
         LedgerChange::Put(workload, _)
         | LedgerChange::Bury(workload, _)
         | LedgerChange::Withdraw(workload) => Some(workload),
-        LedgerChange::Forget(_) | LedgerChange::Term(_) => None,
+        LedgerChange::Forget(_) | LedgerChange::Term(_) | LedgerChange::Mark(_) => None,
     }
 }
 

@@ -8,6 +8,7 @@ use persys_model::failure::Failure;
 use persys_model::id::{RevisionId, SecretName, WorkloadId};
 use persys_model::secret::SecretValues;
 use persys_model::spec::Spec;
+use persys_model::store_mark::StoreMark;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Term};
 
@@ -20,6 +21,8 @@ pub struct Ledger {
     pub intents: BTreeMap<WorkloadId, Intent>,
     /// What it has removed, lately.
     pub tombstones: BTreeMap<WorkloadId, Buried>,
+    /// The latest mark of the store that a scheduler gave; `None` before the first one.
+    pub mark: Option<StoreMark>,
 }
 
 /// What an agent is to have of one workload.
@@ -83,6 +86,8 @@ pub struct Buried {
 pub enum LedgerChange {
     /// A higher leadership was heard of.
     Term(Term),
+    /// The store is further than the last mark said.
+    Mark(StoreMark),
     /// An intent is new or changed.
     Put(WorkloadId, Intent),
     /// An intent is carried out to its end: the workload is gone, remember that.
@@ -99,6 +104,7 @@ impl Ledger {
     pub fn apply(&mut self, change: &LedgerChange) {
         match change {
             LedgerChange::Term(term) => self.term = self.term.max(*term),
+            LedgerChange::Mark(mark) => self.mark = Some(mark.clone()),
             LedgerChange::Put(workload, intent) => {
                 self.intents.insert(workload.clone(), intent.clone());
             }

@@ -215,7 +215,7 @@ impl Store for Wired<dyn Store> {
         self.tripwire.around("campaign", self.inner.campaign(candidate, ttl_ms)).await
     }
 
-    async fn renew(&self, term: Term) -> Result<(), StoreError> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, StoreError> {
         self.inner.renew(term).await
     }
 

@@ -207,6 +207,8 @@ fn settings(rng: &mut Rng) -> Settings {
         pending_limit: *rng.pick(&[3, 1_000]).unwrap_or(&1_000),
         brake_window_ms: rng.between(5_000, 15_000),
         shadow: false,
+        mark_key: Arc::from("key of this cluster"),
+        listen_ms: 2_000,
         zoo: Zoo::NONE,
     }
 }

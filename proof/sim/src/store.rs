@@ -231,7 +231,7 @@ impl Store {
             StoreCall::Renew { term } => {
                 let Some(leader) = self.leads(caller, *term) else { return StoreReply::Deposed };
                 leader.expires = now + leader.ttl_ms;
-                StoreReply::Done
+                StoreReply::Renewed(self.high_water())
             }
             StoreCall::Resign { term } => {
                 if self.leads(caller, *term).is_none() {
@@ -261,14 +261,17 @@ impl Store {
         self.leader.as_mut().filter(|leader| leader.term == term && *leader.candidate == *caller)
     }
 
+    fn high_water(&self) -> Option<HighWater> {
+        self.contents.head.as_ref().map(|head| HighWater {
+            cluster: Arc::clone(&head.cluster),
+            incarnation: head.incarnation,
+            seq: head.seq,
+        })
+    }
+
     fn campaign(&mut self, candidate: &Arc<str>, ttl_ms: u64, now: u64) -> StoreReply {
         if let Some(leader) = &self.leader {
-            let head = self.contents.head.as_ref().map(|head| HighWater {
-                cluster: Arc::clone(&head.cluster),
-                incarnation: head.incarnation,
-                seq: head.seq,
-            });
-            return StoreReply::HeldBy(Arc::clone(&leader.candidate), head);
+            return StoreReply::HeldBy(Arc::clone(&leader.candidate), self.high_water());
         }
         self.revision += 1;
         let term = Term(self.revision);
@@ -371,6 +374,7 @@ mod tests {
             event: EventSeq(0),
             audit: persys_model::audit::AuditHead::default(),
             rebuilding: false,
+            mark_key: Arc::from(""),
         }
     }
 
@@ -401,7 +405,10 @@ mod tests {
         let StoreReply::Won(first) = campaign(&mut store, 0, "a#1") else { panic!("not won") };
         assert_eq!(campaign(&mut store, 10, "b#1"), StoreReply::HeldBy(Arc::from("a#1"), None));
         assert_eq!(commit(&mut store, 20, first, 0), StoreReply::Committed);
-        assert_eq!(call(&mut store, 2000, &StoreCall::Renew { term: first }), StoreReply::Done);
+        assert_eq!(
+            call(&mut store, 2000, &StoreCall::Renew { term: first }),
+            StoreReply::Renewed(None)
+        );
         assert_eq!(commit(&mut store, 4999, first, 1), StoreReply::Committed);
         let StoreReply::Won(second) = campaign(&mut store, 5000, "b#1") else { panic!("not won") };
         assert!(second > first);

@@ -12,6 +12,7 @@ use persys_model::link::{Beat, BeatAnswer, Removal, Usage};
 use persys_model::resources::Compute;
 use persys_model::spec::WorkloadType;
 use persys_model::spec::check::limits::{CPU_MILLICORES, MEMORY_MIB};
+use persys_model::store_mark::StoreMark;
 use persys_model::time::WallMillis;
 use persys_model::token::{Epoch, Session, Term};
 
@@ -54,6 +55,7 @@ pub fn to_wire(beat: &Beat, now: WallMillis) -> wire::HeartbeatRequest {
         inventory: held.iter().map(held::to_wire).collect(),
         tombstones: beat.removed.iter().map(held::tombstone_to_wire).collect(),
         buried: buried.iter().map(held::tombstone_to_wire).collect(),
+        store_mark: held::mark_to_wire(inventory.and_then(|all| all.mark.as_ref())),
         busy: beat.busy.as_deref().unwrap_or_default().to_owned(),
         runtimes_down: missing_to_wire(&beat.down),
         denied_digest: 0,
@@ -89,7 +91,7 @@ fn ours(at: &At<'_>, odd: &RefCell<Faults>, request: wire::HeartbeatRequest) -> 
     });
     let inventory = if request.full_inventory {
         let items = ("inventory", request.inventory);
-        held::inventory(at, odd, items, ("buried", request.buried)).map(Some)
+        held::inventory(at, odd, items, ("buried", request.buried), &request.store_mark).map(Some)
     } else if request.inventory.is_empty() && request.buried.is_empty() {
         Some(None)
     } else {
@@ -223,8 +225,10 @@ pub fn answer_to_wire(
             want_inventory,
             beat_ms,
             removals,
+            mark,
         } => {
             wire::HeartbeatResponse {
+                store_mark: held::mark_to_wire(mark.as_ref()),
                 acknowledged: true,
                 drain_node: drain || *hold,
                 // For old agents, which begin anew when it has passed: that helps nobody while the
@@ -306,6 +310,7 @@ pub fn answer_from_wire(
             want_inventory: answer.want_inventory,
             beat_ms: answer.heartbeat_interval_ms,
             removals: answer.removals.iter().take(ITEMS).filter_map(removal).collect(),
+            mark: StoreMark::from_bytes(&answer.store_mark),
         }))
     })
 }

@@ -8,6 +8,7 @@ use persys_model::fault::Faults;
 use persys_model::id::RevisionId;
 use persys_model::inventory::{Held, Inventory, Tombstone};
 use persys_model::spec::WorkloadType;
+use persys_model::store_mark::StoreMark;
 use persys_model::time::WallMillis;
 use persys_model::token::Epoch;
 use persys_model::volume::order_id;
@@ -42,6 +43,12 @@ pub fn tombstone_to_wire(tombstone: &Tombstone) -> wire::Tombstone {
     }
 }
 
+/// A mark of the store on the wire; empty for none.
+#[must_use]
+pub(super) fn mark_to_wire(mark: Option<&StoreMark>) -> Vec<u8> {
+    mark.map(|mark| mark.as_bytes().to_vec()).unwrap_or_default()
+}
+
 /// The word for what an agent is to do with a workload it has.
 pub(super) fn desired_word(run: bool) -> &'static str {
     if run { "Running" } else { "Stopped" }
@@ -55,6 +62,7 @@ pub(super) fn inventory(
     odd: &RefCell<Faults>,
     items: (&'static str, Vec<wire::InventoryItem>),
     tombstones: (&'static str, Vec<wire::Tombstone>),
+    mark: &[u8],
 ) -> Option<Inventory> {
     let here = at.field(items.0);
     let held = list(&here, items.1, ITEMS, |at, item| read(at, odd, item));
@@ -67,7 +75,8 @@ pub(super) fn inventory(
             here.index(nth).field("workload_id").fault("is held twice");
         }
     }
-    Some(Inventory { held, tombstones: tombstones? })
+    // A mark of an unknown format proves nothing to this release.
+    Some(Inventory { held, tombstones: tombstones?, mark: StoreMark::from_bytes(mark) })
 }
 
 fn read(at: &At<'_>, odd: &RefCell<Faults>, item: wire::InventoryItem) -> Option<Held> {

@@ -73,6 +73,7 @@ pub fn to_wire(registration: &Registration, now: WallMillis) -> wire::RegisterNo
         incarnation: facts.incarnation.to_string(),
         inventory: inventory.held.iter().map(held::to_wire).collect(),
         tombstones: inventory.tombstones.iter().map(held::tombstone_to_wire).collect(),
+        store_mark: held::mark_to_wire(inventory.mark.as_ref()),
         session: 0,
         fence_available: facts.fence,
         can_pause: facts.pauses,
@@ -130,7 +131,8 @@ fn ours(
     let host = identity(&at.field("host_id"), &request.host_id);
     let incarnation = identity(&at.field("incarnation"), &request.incarnation);
     let items = ("inventory", request.inventory);
-    let inventory = held::inventory(at, odd, items, ("tombstones", request.tombstones));
+    let inventory =
+        held::inventory(at, odd, items, ("tombstones", request.tombstones), &request.store_mark);
     let given = request.capabilities.as_ref();
     let missing = given.map(|given| missing(&given.missing_runtimes)).unwrap_or_default();
     let machine =

@@ -56,6 +56,7 @@ fn a_removal_that_cannot_be_read_is_not_obeyed() {
         want_inventory: false,
         beat_ms: 0,
         removals: vec![removal(1)],
+        mark: None,
     };
     let mut message = beat::answer_to_wire(&answer, false, 6_000, NOW);
     let odd = [("", 5), ("a b", 5), ("web", 0)];
@@ -99,6 +100,7 @@ fn answers_survive() {
             want_inventory: bits & 4 > 0,
             beat_ms: u64::from(bits) * 1_000,
             removals: (0..bits).map(removal).collect(),
+            mark: None,
         };
         let message = beat::answer_to_wire(&answer, false, 6_000, NOW);
         assert_eq!(message.drain_node, bits & 2 > 0, "old agents read hold as drain");

@@ -15,9 +15,10 @@ use persys_model::resources::Compute;
 use persys_model::secret::{Redacted, SecretValue, SecretValues};
 use persys_model::spec::check::check;
 use persys_model::spec::{Spec, WorkloadType};
+use persys_model::store_mark::{Marked, StoreMark};
 use persys_model::task::{Task, TaskAction, TaskStatus, WorkloadTask};
 use persys_model::time::WallMillis;
-use persys_model::token::{Epoch, Session, Term};
+use persys_model::token::{CommitSeq, Epoch, Session, Term};
 
 use crate::generator::draft;
 use crate::random::Random;
@@ -80,7 +81,13 @@ pub(crate) fn inventory(r: &mut Random) -> Inventory {
             spec: if r.one_in(4) { None } else { Some(spec(r)) },
         }),
         tombstones: tombstones(r),
+        mark: r.one_in(2).then(|| mark(r)),
     }
+}
+
+pub(crate) fn mark(r: &mut Random) -> StoreMark {
+    let (incarnation, seq) = (r.next(), CommitSeq(r.next()));
+    Marked { incarnation, seq, term: Term(r.next()), epoch: Epoch(r.next()) }.seal("key", "cluster")
 }
 
 pub(crate) fn tombstones(r: &mut Random) -> Vec<Tombstone> {

@@ -112,9 +112,11 @@ impl Keeper {
         Ok(Campaign::Won(term))
     }
 
-    pub(super) fn renew(&mut self, term: Term) -> Result<(), Error> {
+    pub(super) fn renew(&mut self, term: Term) -> Result<Option<HighWater>, Error> {
         self.reopen()?;
-        self.leads(term)
+        self.leads(term)?;
+        // The file is locked for this process: nobody else can set it back.
+        Ok(None)
     }
 
     pub(super) fn resign(&mut self, term: Term) -> Result<(), Error> {

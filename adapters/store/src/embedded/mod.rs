@@ -145,7 +145,7 @@ impl Store for Embedded {
         self.ask(move |keeper| keeper.campaign(candidate)).await
     }
 
-    async fn renew(&self, term: Term) -> Result<(), Error> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.ask(move |keeper| keeper.renew(term)).await
     }
 

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use persys_cluster::store::HighWater;
 use persys_etcd::{Compare, KeyValue, LeaseId, Op, Txn};
 use persys_model::token::Term;
 
@@ -120,16 +121,18 @@ impl Inner {
         }
     }
 
-    pub(super) async fn renew(&self, term: Term) -> Result<(), Error> {
+    pub(super) async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.open()?;
         let lead = self.leads(term)?;
         let alive = self.client.keep_alive(lead.lease).await;
         let alive = alive.map_err(|error| Error::etcd(&error))?;
         // etcd may say yes for a lease that is gone: what counts is the key.
-        let key = self.keys.leader();
-        let found = tokio::try_join!(self.client.get(&key), self.client.status());
-        let (kv, status) = found.map_err(|error| Error::etcd(&error))?;
-        let ours = |kv: KeyValue| kv.mod_revision == lead.revision && *kv.value == *lead.value;
+        let keys = [self.keys.leader(), self.keys.head()].map(Op::Get);
+        let look = Txn { then: keys.to_vec(), ..Txn::default() };
+        let found = tokio::try_join!(self.client.look(look), self.client.status());
+        let (seen, status) = found.map_err(|error| Error::etcd(&error))?;
+        let (kv, head) = (nth(&seen.found, 0), nth(&seen.found, 1));
+        let ours = |kv: &KeyValue| kv.mod_revision == lead.revision && *kv.value == *lead.value;
         if !alive || !kv.is_some_and(ours) {
             self.step_down(&lead);
             return Err(Error::Deposed);
@@ -138,7 +141,8 @@ impl Inner {
         if is_full(&status.complaints) {
             return Err(Error::unavailable(persys_etcd::NO_SPACE));
         }
-        Ok(())
+        let head = Book::new(self.keys.clone()).read_head(head.map(|kv| &*kv.value)).ok().flatten();
+        Ok(head.as_ref().map(high_water))
     }
 
     pub(super) async fn resign(&self, term: Term) -> Result<(), Error> {

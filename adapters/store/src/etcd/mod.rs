@@ -209,7 +209,7 @@ impl Store for Etcd {
         self.inner.campaign(candidate, ttl_ms).await
     }
 
-    async fn renew(&self, term: Term) -> Result<(), Error> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.inner.renew(term).await
     }
 

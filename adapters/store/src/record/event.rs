@@ -206,10 +206,15 @@ impl Record for Event {
 
 /// The stored word for the delivery of orders.
 const ORDERS: &str = "orders";
+/// The stored word for the numbers that an agent holds.
+const TOKENS: &str = "tokens";
 
 fn read_part(word: &str) -> Result<NodePart, String> {
     if word == ORDERS {
         return Ok(NodePart::Orders);
+    }
+    if word == TOKENS {
+        return Ok(NodePart::Tokens);
     }
     let kind = WorkloadType::ALL.into_iter().find(|kind| kind.word() == word);
     kind.map(NodePart::Runtime).ok_or_else(|| "part is not one of a node".to_owned())
@@ -222,6 +227,7 @@ fn text(id: impl AsRef<str>) -> Arc<str> {
 fn part_word(part: NodePart) -> &'static str {
     match part {
         NodePart::Orders => ORDERS,
+        NodePart::Tokens => TOKENS,
         NodePart::Runtime(kind) => kind.word(),
     }
 }

@@ -23,13 +23,15 @@ pub(crate) struct HeadShape {
     /// Left out when it does not hold, as it hardly ever does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     rebuilding: bool,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    mark_key: Arc<str>,
 }
 
 impl Record for Head {
     type Shape = HeadShape;
 
     fn shape(&self) -> HeadShape {
-        let Self { cluster, incarnation, seq, epoch, event, audit, rebuilding } = self;
+        let Self { cluster, incarnation, seq, epoch, event, audit, rebuilding, mark_key } = self;
         HeadShape {
             v: VERSION,
             cluster: Arc::clone(cluster),
@@ -39,6 +41,7 @@ impl Record for Head {
             event: event.0,
             audit: (*audit != AuditHead::default()).then(|| (*audit).into()),
             rebuilding: *rebuilding,
+            mark_key: Arc::clone(mark_key),
         }
     }
 
@@ -55,6 +58,7 @@ impl Record for Head {
             event: EventSeq(shape.event),
             audit: shape.audit.map(AuditHeadShape::read).transpose()?.unwrap_or_default(),
             rebuilding: shape.rebuilding,
+            mark_key: shape.mark_key,
         })
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn mark_for(dir: &Path, changes: &[LedgerChange]) -> io::Result<()> {
     let orders = |change: &LedgerChange| match change {
         LedgerChange::Put(_, intent) => may_be_exclusive(intent),
         LedgerChange::Term(_)
+        | LedgerChange::Mark(_)
         | LedgerChange::Bury(..)
         | LedgerChange::Forget(_)
         | LedgerChange::Withdraw(_) => false,

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use persys_model::id::WorkloadId;
+use persys_model::store_mark::StoreMark;
 use persys_model::time::{Millis, WallMillis};
 use persys_model::volume::order_id;
 use persys_node::ledger::{Ledger, LedgerChange};
@@ -50,6 +51,9 @@ const TOMBSTONES: Table = TableDefinition::new("tombstones");
 const MOST_OPENINGS: usize = 3;
 /// The one key of the table of terms.
 const HIGHEST: &str = "highest";
+/// The latest mark of the store, as it came.
+const MARKS: Table = TableDefinition::new("marks");
+const LATEST: &str = "latest";
 
 /// Why the ledger cannot be opened. What is there is left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -342,6 +346,11 @@ fn read_ledger(database: &Database, keys: &Keys) -> Result<Ledger, Refused> {
         ledger.term = record::read_term(bytes)?;
         Ok(())
     })?;
+    each(database, MARKS, |_, bytes| {
+        // One of another format proves nothing, and the next answer replaces it.
+        ledger.mark = StoreMark::from_bytes(bytes);
+        Ok(())
+    })?;
     each(database, INTENTS, |key, bytes| {
         let workload = workload(key)?;
         let intent = record::read_intent(&workload, bytes, keys)?;
@@ -405,6 +414,9 @@ fn make(
     commit(&database.database, |transaction| {
         let put = |change| put(transaction, &change, ledger, keys);
         put(LedgerChange::Term(ledger.term))?;
+        if let Some(mark) = &ledger.mark {
+            put(LedgerChange::Mark(mark.clone()))?;
+        }
         for (workload, intent) in &ledger.intents {
             put(LedgerChange::Put(workload.clone(), intent.clone()))?;
         }
@@ -450,6 +462,9 @@ fn put(
         LedgerChange::Term(_) => {
             let bytes = json(record::term(after.term))?;
             transaction.open_table(TERM)?.insert(HIGHEST, bytes.as_slice())?;
+        }
+        LedgerChange::Mark(mark) => {
+            transaction.open_table(MARKS)?.insert(LATEST, mark.as_bytes())?;
         }
         LedgerChange::Put(workload, intent) => {
             let bytes = record::intent(workload, intent, keys);

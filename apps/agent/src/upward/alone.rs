@@ -57,6 +57,7 @@ impl Sessions {
             want_inventory,
             beat_ms,
             removals,
+            mark: None,
         }
     }
 }

@@ -120,6 +120,7 @@ fn cluster(nodes: usize, workloads: usize) -> World {
             event: EventSeq(1),
             audit: AuditHead::default(),
             rebuilding: false,
+            mark_key: Arc::from(""),
         }),
         assignments: places.map(|(workload, node)| assignment(workload, node)).collect(),
         nodes,

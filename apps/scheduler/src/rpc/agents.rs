@@ -302,7 +302,7 @@ fn registration_of(old: LegacyNode, life: &str) -> Registration {
             addresses: false,
             missing: BTreeMap::new(),
         },
-        inventory: Inventory { held: Vec::new(), tombstones: Vec::new() },
+        inventory: Inventory::default(),
         term: Term(0),
     }
 }

@@ -229,6 +229,7 @@ mod tests {
             event: EventSeq(0),
             audit: AuditHead::default(),
             rebuilding: false,
+            mark_key: Arc::from(""),
         };
         let seqs: Vec<u64> = (1..=count).collect();
         for chunk in seqs.chunks(370) {

@@ -254,7 +254,7 @@ impl ContractAgents {
         agent.failed.retain(|workload| held.contains_key(workload));
         agent.listed(asked, now);
         let held = held.into_values().collect();
-        let inventory = Some(Inventory { held, tombstones: Vec::new() });
+        let inventory = Some(Inventory { held, ..Inventory::default() });
         self.beat(world, node, News { inventory, ..News::default() }, now)
     }
 }

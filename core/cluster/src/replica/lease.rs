@@ -30,12 +30,15 @@ impl Replica {
         if self.lease_call.is_some() || now.mono < self.lease_due {
             return;
         }
-        let call = match &self.role {
+        let call = match &mut self.role {
             Role::Follower => StoreCall::Campaign {
                 candidate: Arc::clone(&self.candidate),
                 ttl_ms: self.settings.leader_ttl_ms,
             },
-            Role::Leading(leading) => StoreCall::Renew { term: leading.term },
+            Role::Leading(leading) => {
+                leading.asked_at = leading.durable_head();
+                StoreCall::Renew { term: leading.term }
+            }
         };
         let id = self.call(call);
         self.lease_call = Some((id, now.mono));
@@ -62,10 +65,14 @@ impl Replica {
                     self.lease_due = Millis(u64::MAX);
                 }
             }
-            (StoreReply::Done, Role::Leading(leading)) => {
+            (StoreReply::Renewed(head), Role::Leading(leading)) => {
                 leading.valid_until = valid_until;
                 leading.unheard = 0;
+                let went_back = leading.went_back(head.as_ref());
                 self.lease_due = self.renewal_due(now);
+                if went_back {
+                    self.lose_store("the store holds an older state than it had", now);
+                }
             }
             (StoreReply::Deposed, Role::Leading(_)) => self.step_down(now),
             (StoreReply::Unavailable | StoreReply::Unknown, role) => {
@@ -103,6 +110,11 @@ impl Replica {
             known.cluster == head.cluster
                 && (known.incarnation, known.seq) < (head.incarnation, head.seq)
         });
+        let agrees = self.known.as_ref().is_some_and(|known| {
+            known.cluster == head.cluster
+                && (known.incarnation, known.seq) <= (head.incarnation, head.seq)
+        });
+        self.fresh &= !(news || agrees);
         if news {
             self.known = Some(head.clone());
             self.effects.remember = Some(head);

@@ -13,16 +13,17 @@ mod lease;
 
 use std::sync::Arc;
 
+use persys_model::mode::Mode;
 use persys_model::time::{Millis, Now};
 use persys_model::token::{CommitSeq, Term};
 use persys_model::zoo::Bug;
 
-use crate::effects::{Effects, Marks, Outbound};
+use crate::effects::{Effects, Mark, Marks, Outbound};
 use crate::input::{Input, RequestId};
 use crate::record::{Unit, Write};
 use crate::settings::Settings;
 use crate::store::{CallId, HighWater, StoreCall, StoreReply};
-use crate::world::World;
+use crate::world::{Memory, World};
 
 /// Most records in one store transaction. Etcd allows 128 operations; up to ten of them are the head, the
 /// events and the audit log, and the dropping of what is old of both.
@@ -70,6 +71,8 @@ pub struct Replica {
     candidate: Arc<str>,
     fresh_cluster: Arc<str>,
     known: Option<HighWater>,
+    /// True until this process has seen the store by itself: what it remembers comes from its disk.
+    fresh: bool,
     settings: Settings,
     role: Role,
     last_call: CallId,
@@ -95,6 +98,8 @@ struct Leading {
     valid_until: Millis,
     /// Renewals in a row that were not answered.
     unheard: u32,
+    /// The durable head when the last renewal was sent.
+    asked_at: Option<HighWater>,
     /// The cluster; `None` until it is first loaded.
     world: Option<World>,
     /// The load or commit under way.
@@ -110,6 +115,21 @@ struct Leading {
 }
 
 impl Leading {
+    /// True if the store tells of a head below the one that was durable when it was asked. A store that
+    /// is being read is judged by what was read.
+    fn went_back(&self, head: Option<&HighWater>) -> bool {
+        let (Some(before), Some(head), false) = (&self.asked_at, head, self.reads()) else {
+            return false;
+        };
+        (head.incarnation, head.seq) < (before.incarnation, before.seq)
+    }
+
+    /// The head that is surely durable; nothing in recovery, where the store is known to be older.
+    fn durable_head(&self) -> Option<HighWater> {
+        let world = self.world.as_ref().filter(|world| world.mode().0 != Mode::Recovery)?;
+        Some(world.high_water()).filter(|known| known.seq > CommitSeq(0))
+    }
+
     /// Whether the store is being read, or is about to be.
     fn reads(&self) -> bool {
         self.must_load || matches!(self.work, Some((_, Work::Load)))
@@ -138,6 +158,7 @@ impl Replica {
             candidate,
             fresh_cluster,
             known,
+            fresh: true,
             settings,
             role: Role::Follower,
             last_call: CallId(0),
@@ -229,6 +250,12 @@ impl Replica {
         let Some(world) = &mut leading.world else { return };
         world.set_leads_until(leading.valid_until);
         let effects = world.step(input, now);
+        if effects.marks.has(Mark::RecoveryEntered) {
+            // What was decided on a store that is older than it was is not written.
+            leading.pending.clear();
+            self.absorb(effects);
+            return self.remember();
+        }
         self.absorb(effects);
     }
 
@@ -297,6 +324,7 @@ impl Replica {
             term,
             valid_until,
             unheard: 0,
+            asked_at: None,
             world: None,
             work: None,
             must_load: true,
@@ -319,11 +347,13 @@ impl Replica {
                 if leading.world.is_some() {
                     self.step_world(Input::Loaded(*snapshot), now);
                 } else {
-                    let (world, effects) = World::open(
+                    let memory = Memory { known: self.known.clone(), fresh: self.fresh };
+                    self.fresh = false;
+                    let (world, effects) = World::open_as(
                         self.settings.clone(),
                         leading.term,
                         *snapshot,
-                        self.known.clone(),
+                        memory,
                         Arc::clone(&self.fresh_cluster),
                         now,
                     );
@@ -336,6 +366,7 @@ impl Replica {
             StoreReply::Won(_)
             | StoreReply::HeldBy(..)
             | StoreReply::Done
+            | StoreReply::Renewed(_)
             | StoreReply::Committed
             | StoreReply::HeadMoved
             | StoreReply::Unavailable
@@ -361,6 +392,7 @@ impl Replica {
             StoreReply::Won(_)
             | StoreReply::HeldBy(..)
             | StoreReply::Done
+            | StoreReply::Renewed(_)
             | StoreReply::Loaded(_)
             | StoreReply::Unavailable
             | StoreReply::Unknown => self.lose_store("a write was not confirmed", now),

@@ -46,6 +46,13 @@ impl World {
             Ask::Redeem(claim) => self.redeem(request, &claim),
             // Written down before it gets here.
             Ask::Refused { .. } => {}
+            Ask::Recover(_) if self.is_doubted() => {
+                let why = "an operator said that the store is older than what an agent holds";
+                self.enter_recovery(Arc::from(why));
+                let why = "the control plane is in recovery now and hears its agents; run the same \
+                           command again to see and carry out the plan";
+                self.refuse(request, RefusalCode::Unavailable, why);
+            }
             Ask::Recover(_) => {
                 let why = "the control plane works normally: there is nothing to recover";
                 self.refuse(request, RefusalCode::Conflict, why);

@@ -26,6 +26,10 @@ impl World {
             self.mark(Mark::BeatOfOldSession);
             return self.send_away(request);
         }
+        if !self.is_word_good(&beat) {
+            return self.send_away(request);
+        }
+        let Some(slot) = self.nodes.get_mut(at.0) else { return };
         let seq = beat.seq;
         if seq <= slot.seq {
             // A later message was already taken in; this one tells of the past.
@@ -75,6 +79,16 @@ impl World {
         self.hear(request, at, session, seq, renews);
     }
 
+    /// False if the numbers in a heartbeat are above those of the store: its agent registers again, and
+    /// its registration tells more.
+    fn is_word_good(&mut self, beat: &Beat) -> bool {
+        if let Some(inventory) = &beat.inventory {
+            return self.is_consistent(&beat.node, None, inventory);
+        }
+        let reported = beat.reports.iter().map(|report| report.epoch);
+        !self.is_beyond(reported.chain(beat.removed.iter().map(|removed| removed.epoch)))
+    }
+
     fn hear(
         &mut self,
         request: RequestId,
@@ -96,6 +110,7 @@ impl World {
                 want_inventory,
                 beat_ms: self.beat_ms(),
                 removals: self.removals_by_answer(at),
+                mark: self.store_mark(),
             },
         ));
     }
@@ -189,6 +204,7 @@ impl World {
             want_inventory: false,
             beat_ms: 0,
             removals: Vec::new(),
+            mark: None,
         };
         self.at_once(Outbound::Beat(request, answer));
     }

@@ -45,7 +45,7 @@ impl World {
 
     fn check_settled(&self, wrong: &mut Vec<String>) {
         // While nothing may be decided, what was read waits to be looked at.
-        if !self.dirty.is_empty() && !self.frozen() {
+        if !self.dirty.is_empty() && !self.undecided() {
             wrong.push(format!("{} workloads were left unsettled", self.dirty.len()));
         }
     }
@@ -103,7 +103,7 @@ impl World {
 
     /// Every workload that wants room waits, with a reason; nobody else does.
     fn check_waiting(&self, wrong: &mut Vec<String>) {
-        if self.frozen() {
+        if self.undecided() {
             return;
         }
         for (id, at) in &self.workload_by_id {

@@ -212,7 +212,7 @@ impl World {
                 self.held.push_back((self.head.seq, message));
             }
         }
-        self.effects.wake_at = self.timers.next();
+        self.effects.wake_at = self.witness.wake_at().or(self.timers.next());
         std::mem::take(&mut self.effects)
     }
 

@@ -1,6 +1,7 @@
 //! Why a workload has no room, node by node: for people who ask.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use persys_model::id::{NodeId, WorkloadId};
 use persys_model::node::Condition;
@@ -9,7 +10,7 @@ use persys_model::spec::HostPort;
 use super::World;
 use super::demands::{demands, request};
 use super::open::PAUSE_LABEL;
-use super::slots::{WorkloadIndex, WorkloadSlot};
+use super::slots::{NodeSlot, WorkloadIndex, WorkloadSlot};
 use crate::placement::{Explanation, NodeIndex, Own, Reason, Suggestion};
 
 /// Above this many nodes a waiting workload's reason is a word only; the full explanation is
@@ -128,6 +129,10 @@ impl World {
         }
     }
 
+    fn out_of_reach<'a>(&'a self, slot: &'a NodeSlot) -> Option<&'a Arc<str>> {
+        self.witness.isolated(&slot.node.facts.id).or(slot.reach.trouble())
+    }
+
     fn closed_because(&self, at: NodeIndex) -> String {
         let Some(slot) = self.nodes.get(at.0) else { return Reason::Closed.of_one() };
         match (slot.node.condition, &slot.node.drain) {
@@ -135,7 +140,7 @@ impl World {
             (Condition::NotReady, _) => "is not ready: its heartbeats stay away".to_owned(),
             (Condition::Ready, Some(why)) if why.is_empty() => "is being drained".to_owned(),
             (Condition::Ready, Some(why)) => format!("is being drained: {why}"),
-            (Condition::Ready, None) => match (slot.reach.trouble(), &slot.busy) {
+            (Condition::Ready, None) => match (self.out_of_reach(slot), &slot.busy) {
                 (Some(why), _) => format!("orders cannot be delivered: {why}"),
                 (None, Some(why)) => format!("takes nothing new: {why}"),
                 (None, None) => Reason::Closed.of_one(),

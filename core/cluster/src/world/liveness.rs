@@ -167,7 +167,8 @@ impl World {
     }
 
     pub(super) fn is_open(&self, at: NodeIndex) -> bool {
-        self.nodes.get(at.0).is_some_and(NodeSlot::is_open)
+        let isolated = |slot: &NodeSlot| self.witness.isolated(&slot.node.facts.id).is_some();
+        self.nodes.get(at.0).is_some_and(|slot| slot.is_open() && !isolated(slot))
     }
 
     /// Puts the brake on when too many nodes are silent together, and off when they are back.

@@ -58,6 +58,7 @@ mod volumes;
 mod waiting;
 mod wanted;
 mod why_anew;
+mod witness;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub use copy::ReadCopy;
 pub use drift_view::DriftView;
 pub use foresee::{Action, Foreseen, Wish};
 pub use judge::{Judged, Verdict};
+pub use open::Memory;
 pub use recovery_plan::{Conflict, Disagreement, RecoveryPlan};
 pub use secrets::NewValue;
 pub use slots::WorkloadIndex;
@@ -146,6 +148,7 @@ pub struct World {
     volumes: volumes::Kept,
     /// Registrations heard in recovery: what the control plane can be rebuilt from.
     heard: BTreeMap<NodeId, Registration>,
+    witness: witness::Witness,
 
     draft: journal::Draft,
     /// Whose wish is being carried out.
@@ -161,10 +164,11 @@ impl World {
         self.now = now;
         if self.frozen() {
             self.step_frozen(input);
-        } else {
+        } else if let Some(input) = self.keep_back(input) {
             self.step_normal(input);
         }
-        if !self.frozen() {
+        self.end_listening();
+        if !self.undecided() {
             // What was asked for and what the clock brings are stored apart.
             self.close_unit();
             self.run_timers();
@@ -178,7 +182,7 @@ impl World {
     /// it; it is the safety net below the dirty marks, and the proof that they suffice.
     pub fn sweep_all(&mut self, now: Now) -> Effects {
         self.now = now;
-        if !self.frozen() {
+        if !self.undecided() {
             let all: Vec<_> = self.workload_by_id.values().copied().collect();
             for at in all {
                 self.mark_dirty(at);
@@ -254,6 +258,11 @@ impl World {
             | Input::Probed { .. }
             | Input::Tick => {}
         }
+    }
+
+    /// True while nothing is decided: frozen, or waiting to hear the agents.
+    fn undecided(&self) -> bool {
+        self.frozen() || self.witness.listens()
     }
 
     /// Whether nothing may be written, started or stopped.

@@ -33,6 +33,15 @@ pub(super) const FENCE_LABEL: &str = "working fence";
 /// The label of nodes whose agents can pause, among those placement sees. No user can set it.
 pub(super) const PAUSE_LABEL: &str = "agent that can pause";
 
+/// What a process remembers of the store.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// The last head it knows of.
+    pub known: Option<HighWater>,
+    /// True if all it remembers comes from its disk, which may have been set back with the store.
+    pub fresh: bool,
+}
+
 impl World {
     /// The cluster as a new leader reads it. Every node first gets a full lease.
     ///
@@ -46,6 +55,26 @@ impl World {
         fresh_cluster: Arc<str>,
         now: Now,
     ) -> (Self, Effects) {
+        Self::open_as(
+            settings,
+            lease_term,
+            snapshot,
+            Memory { known, fresh: false },
+            fresh_cluster,
+            now,
+        )
+    }
+
+    /// The same, for a process that may have just started: then agents are heard before anything is
+    /// decided.
+    pub fn open_as(
+        settings: Settings,
+        lease_term: Term,
+        snapshot: Snapshot,
+        Memory { known, fresh }: Memory,
+        fresh_cluster: Arc<str>,
+        now: Now,
+    ) -> (Self, Effects) {
         let loss = loss(&snapshot, known.as_ref()).filter(|_| !settings.zoo.has(Bug::EmptyIsTruth));
         let head = snapshot.head.clone();
         let mut world = Self::empty(settings, lease_term, head, known, fresh_cluster, now);
@@ -56,13 +85,23 @@ impl World {
             world.mode = Mode::Recovery;
             world.mode_why = why;
         } else {
-            world.look_at_all_volumes();
-            world.tell_shadow();
-            world.settle_dirty();
-            world.place_waiting();
+            if fresh {
+                world.listen();
+            }
+            if !world.witness.listens() {
+                world.begin_work();
+            }
         }
         let effects = world.finish();
         (world, effects)
+    }
+
+    /// Decides about everything that was read.
+    pub(super) fn begin_work(&mut self) {
+        self.look_at_all_volumes();
+        self.tell_shadow();
+        self.settle_dirty();
+        self.place_waiting();
     }
 
     /// A cluster without anything in it.
@@ -74,7 +113,7 @@ impl World {
         fresh_cluster: Arc<str>,
         now: Now,
     ) -> Self {
-        let head = head.unwrap_or(Head {
+        let mut head = head.unwrap_or(Head {
             cluster: known.as_ref().map_or(fresh_cluster, |known| Arc::clone(&known.cluster)),
             incarnation: 0,
             seq: CommitSeq(0),
@@ -82,7 +121,9 @@ impl World {
             event: EventSeq(0),
             audit: AuditHead::default(),
             rebuilding: false,
+            mark_key: Arc::from(""),
         });
+        let witness = super::witness::Witness::new(&mut head, &settings);
         Self {
             term: lease_term.in_incarnation(head.incarnation),
             lease_term,
@@ -116,6 +157,7 @@ impl World {
             brake_released: false,
             volumes: super::volumes::Kept::default(),
             heard: BTreeMap::new(),
+            witness,
             draft: journal::Draft::default(),
             audit: None,
             outbox: Vec::new(),
@@ -143,16 +185,19 @@ impl World {
         let since = self.mode_since;
         self.drop_held();
         let effects = std::mem::take(&mut self.effects);
-        let (fresh, opened) = Self::open(
+        let memory = Memory { known: Some(self.high_water()), fresh: self.witness.listens() };
+        let (fresh, opened) = Self::open_as(
             self.settings.clone(),
             self.lease_term,
             snapshot,
-            Some(self.high_water()),
+            memory,
             Arc::clone(&self.head.cluster),
             self.now,
         );
         let leads_until = self.leads_until;
+        let witness = std::mem::take(&mut self.witness);
         *self = fresh;
+        self.witness.carry_on(witness);
         self.leads_until = leads_until;
         self.effects = effects;
         self.effects.units.extend(opened.units);
@@ -304,7 +349,7 @@ impl World {
             drivers: node.facts.drivers.clone(),
         };
         self.index.set_node(at, node.facts.capacity, &slot.pools(), traits);
-        self.index.set_open(at, slot.is_open());
+        self.index.set_open(at, self.is_open(at));
         self.room_changed = true;
     }
 

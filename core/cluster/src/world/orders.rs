@@ -101,7 +101,10 @@ impl World {
     ) -> bool {
         let now = self.now.mono;
         let Some(slot) = self.nodes.get_mut(at.0) else { return false };
-        if slot.node.condition != Condition::Ready {
+        if slot.node.condition != Condition::Ready
+            || self.witness.listens()
+            || self.witness.isolated(&slot.node.facts.id).is_some()
+        {
             return false;
         }
         if !again && slot.orders.get(&workload).is_some_and(|sent| sent.epoch == epoch) {

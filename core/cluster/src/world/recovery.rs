@@ -29,16 +29,6 @@ use crate::placement::NodeIndex;
 use crate::record::{Snapshot, Write};
 
 impl World {
-    /// An agent knows more than the store: the store lost something.
-    pub(super) fn enter_recovery(&mut self, seen: Term) {
-        self.mark(Mark::RecoveryEntered);
-        self.mode = Mode::Recovery;
-        self.mode_since = self.now;
-        self.mode_why = Arc::from(format!(
-            "the store is empty, but an agent has heard of leadership {seen} of an earlier life"
-        ));
-    }
-
     /// Carries out a recovery and goes back to work.
     pub(super) fn recover(&mut self, request: RequestId, recovery: Recovery) {
         let (plan, old) = match recovery {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use persys_model::event::{Happening, NodePart};
 use persys_model::link::{Registration, RegistrationAnswer};
 use persys_model::mode::Mode;
-use persys_model::node::{Condition, Node};
+use persys_model::node::{Condition, Node, NodeFacts};
 use persys_model::token::{Session, Term};
 
 use super::World;
@@ -69,17 +69,20 @@ impl World {
         if facts.capacity.cpu_millicores == 0 || facts.capacity.memory_mib == 0 {
             return Err(("a node must offer CPU and memory".to_owned(), patience));
         }
-        if registration.term > self.term {
-            if self.node_by_id.is_empty() {
-                self.enter_recovery(registration.term);
-            }
-            let why = format!(
-                "node {} has heard of a later leadership than this store knows; was the store lost, \
-                 or does the node belong to another cluster?",
-                facts.id
-            );
-            return Err((why, patience));
+        if registration.term > self.term && self.node_by_id.is_empty() {
+            let seen = registration.term;
+            self.enter_recovery(Arc::from(format!(
+                "the store is empty, but an agent has heard of leadership {seen} of an earlier life"
+            )));
+        } else if self.is_consistent(&facts.id, Some(registration.term), &registration.inventory) {
+            return self.may_have_name(facts, patience);
         }
+        let cause = self.witness.isolated(&facts.id);
+        let cause = cause.map_or("the store is older than what it knows", |why| &**why);
+        Err((format!("node {} is not admitted: {cause}", facts.id), patience))
+    }
+
+    fn may_have_name(&mut self, facts: &NodeFacts, patience: u64) -> Result<(), (String, u64)> {
         if let Some(at) = self.node_at(&facts.id)
             && let Some(slot) = self.nodes.get(at.0)
             && slot.node.condition == Condition::Ready

@@ -177,7 +177,7 @@ impl World {
             used: slot.usage.used,
             used_disk_gib: slot.usage.used_disk_gib,
             busy: slot.busy.as_deref(),
-            unreachable: slot.reach.trouble().map(|why| &**why),
+            unreachable: self.witness.isolated(id).or(slot.reach.trouble()).map(|why| &**why),
             down: &slot.down,
             workloads: slot.assigned.len(),
         })

@@ -88,7 +88,7 @@ impl World {
     /// Records of volumes match decisions: every volume of a place is attached there, whatever is
     /// attached has a reason to be, and what one node at a time may have is on one.
     pub(super) fn check_volumes(&self, wrong: &mut Vec<String>) {
-        if self.frozen() {
+        if self.undecided() {
             return;
         }
         for (id, at) in &self.workload_by_id {

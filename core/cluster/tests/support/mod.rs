@@ -122,6 +122,8 @@ pub struct Agent {
     pub incarnation: u64,
     /// Removals by the answer to a heartbeat that the next one tells.
     pub unheard: Vec<Tombstone>,
+    /// The latest mark of the store that it was given.
+    pub mark: Option<persys_model::store_mark::StoreMark>,
 }
 
 /// A world, its store and its agents.
@@ -343,6 +345,7 @@ impl Cluster {
                     purged: *purged,
                 })
                 .collect(),
+            mark: agent.mark.clone(),
         }
     }
 
@@ -538,7 +541,11 @@ impl Cluster {
         self.step(Input::Beat(request, beat));
         let answer = self.beats[&request].clone();
         match &answer {
-            BeatAnswer::Heard { removals, .. } => self.obey_removals(id, removals),
+            BeatAnswer::Heard { removals, mark, .. } => {
+                let agent = self.agents.get_mut(id).unwrap();
+                agent.mark = mark.clone().or(agent.mark.take());
+                self.obey_removals(id, removals);
+            }
             BeatAnswer::RegisterAgain { .. } => drop(self.register(id)),
         }
         answer

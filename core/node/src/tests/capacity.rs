@@ -36,6 +36,7 @@ fn a_drained_node_starts_nothing_new_and_can_be_emptied() {
             want_inventory,
             beat_ms,
             removals: Vec::new(),
+            mark: None,
         };
         Input::Heard(answer)
     };

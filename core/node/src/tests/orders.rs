@@ -266,6 +266,7 @@ fn holding_takes_nothing_new_stops_nothing_and_confirms() {
         want_inventory: false,
         beat_ms: 0,
         removals: Vec::new(),
+        mark: None,
     };
     rig.step(Input::Heard(hold));
     assert!(rig.agent.holding());

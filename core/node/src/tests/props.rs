@@ -434,5 +434,6 @@ fn heard((term, session): (Term, Session), seq: u64, said: (bool, bool, bool)) -
         want_inventory,
         beat_ms,
         removals: Vec::new(),
+        mark: None,
     })
 }

@@ -139,6 +139,7 @@ pub(super) fn heard(seq: u64) -> BeatAnswer {
         want_inventory: false,
         beat_ms: 0,
         removals: Vec::new(),
+        mark: None,
     }
 }
 

@@ -158,6 +158,7 @@ fn all_that_is_held_is_sent_when_it_is_asked_for() {
         want_inventory: true,
         beat_ms: 0,
         removals: Vec::new(),
+        mark: None,
     };
     rig.step(Input::Heard(want));
     rig.wait(50);
@@ -234,6 +235,7 @@ fn an_answer_without_renewal_renews_nothing() {
         want_inventory: false,
         beat_ms: 0,
         removals: Vec::new(),
+        mark: None,
     };
     rig.step(Input::Heard(unsure));
     assert_eq!(rig.agent.fence_at(), Some(Millis(13_000)));
@@ -290,6 +292,7 @@ fn a_large_fleet_is_told_to_beat_less_often_but_not_where_exclusive_work_is() {
             want_inventory: false,
             beat_ms: 10_000,
             removals: Vec::new(),
+            mark: None,
         };
         rig.step(Input::Heard(slower));
         rig.beats.clear();

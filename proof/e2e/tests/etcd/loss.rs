@@ -168,3 +168,55 @@ async fn an_older_etcd_neither_revives_nor_loses() {
     })
     .await;
 }
+
+/// The backup of etcd is older than the cluster, and the scheduler that reads it is a new one: only agents
+/// know that something is missing.
+#[tokio::test]
+async fn an_older_etcd_is_noticed_by_a_scheduler_that_remembers_nothing() {
+    in_time(async || {
+        let mut scene = Scene::set("older, forgotten", Options::new(1), SMALL).await;
+        scene.host.kill_all();
+        scene.host.save("old");
+        scene.host.restart().await;
+        scene.until_health(SCHEDULER, crate::scene::Health::leads_well).await;
+        let (deleted, created) = (scene.id(0), scene.stack.id("young"));
+        scene.stack.delete(&deleted).await;
+        scene.gone(&deleted).await;
+        scene.forget(&deleted);
+        scene.stack.apply(&Wish::runs(&created).request()).await;
+        scene.stack.until_status(&created, "Running").await;
+        scene.keep(&created).await;
+        scene.until_quiet().await;
+        // Agents have a mark of it with the answer to their next heartbeat.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        scene.stack.kill(SCHEDULER).await;
+        scene.host.kill_all();
+        scene.host.restore("old");
+        scene.host.restart().await;
+        let memory = scene.stack.folder_of(SCHEDULER).join("known.json");
+        std::fs::remove_file(&memory).unwrap();
+        scene.stack.start_again(SCHEDULER).await;
+        let back = Instant::now();
+        scene.until_mode(SCHEDULER, "recovery").await;
+        scene.took("recovery", back.elapsed(), BACK);
+        scene.keeps_still_in_recovery(2, Duration::from_secs(3)).await;
+        let shown = scene.types("recover --from-agents --dry-run").await;
+        assert!(shown.contains(&created) && shown.contains(&deleted), "{shown}");
+        scene.types("recover --from-agents --yes").await;
+        scene.until_health(SCHEDULER, crate::scene::Health::leads_well).await;
+        let ids: Vec<_> = scene.lives.keys().cloned().collect();
+        for id in &ids {
+            scene.stack.until_status(id, "Running").await;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while scene.stack.look(&deleted).await != Ok(None) {
+            assert!(Instant::now() < deadline, "{deleted} is back\n{}", scene.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        scene.works("after").await;
+        scene.was_untouched(&[]).await;
+        scene
+    })
+    .await;
+}

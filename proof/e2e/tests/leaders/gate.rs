@@ -51,7 +51,7 @@ impl Store for Gate {
         self.store.campaign(candidate, ttl_ms).await
     }
 
-    async fn renew(&self, term: Term) -> Result<(), Error> {
+    async fn renew(&self, term: Term) -> Result<Option<HighWater>, Error> {
         self.pass().await?;
         self.store.renew(term).await
     }

@@ -128,7 +128,11 @@ impl Check {
         // Each of these succeeds only for the one who leads.
         let leads = matches!(
             reply,
-            StoreReply::Won(_) | StoreReply::Done | StoreReply::Committed | StoreReply::Loaded(_)
+            StoreReply::Won(_)
+                | StoreReply::Done
+                | StoreReply::Renewed(_)
+                | StoreReply::Committed
+                | StoreReply::Loaded(_)
         );
         if let Some(sent) = guard.sent.remove(&id)
             && leads

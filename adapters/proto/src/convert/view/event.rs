@@ -232,6 +232,7 @@ fn workload_type(from: Option<Phase>, to: Option<Phase>, code: ReasonCode) -> &'
 fn part_word(part: NodePart) -> &'static str {
     match part {
         NodePart::Orders => "orders",
+        NodePart::Tokens => "tokens",
         NodePart::Runtime(kind) => kind.word(),
     }
 }
@@ -240,6 +241,8 @@ fn trouble(part: NodePart, why: Option<&str>) -> String {
     match (part, why) {
         (NodePart::Orders, Some(why)) => format!("orders cannot be delivered: {why}"),
         (NodePart::Orders, None) => "orders are delivered again".to_owned(),
+        (NodePart::Tokens, Some(why)) => format!("isolated: {why}"),
+        (NodePart::Tokens, None) => "no longer isolated".to_owned(),
         (NodePart::Runtime(kind), Some(why)) => format!("{} cannot be run: {why}", kind.word()),
         (NodePart::Runtime(kind), None) => format!("{} can be run again", kind.word()),
     }

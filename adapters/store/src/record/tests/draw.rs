@@ -321,6 +321,7 @@ pub(super) fn head() -> impl Strategy<Value = Head> {
             event: EventSeq(event),
             audit: AuditHead { seq: last, hash: AuditHash(hash) },
             rebuilding,
+            mark_key: Arc::from(""),
         },
     )
 }

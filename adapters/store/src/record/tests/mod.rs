@@ -172,6 +172,7 @@ fn an_operator_can_read_it() {
         event: persys_model::token::EventSeq(9),
         audit: persys_model::audit::AuditHead::default(),
         rebuilding: false,
+        mark_key: std::sync::Arc::from(""),
     };
     assert_eq!(
         String::from_utf8(encode(&head, None).unwrap()).unwrap(),

@@ -45,6 +45,7 @@ impl Pen {
                 event: EventSeq(0),
                 audit: persys_model::audit::AuditHead::default(),
                 rebuilding: false,
+                mark_key: Arc::from(""),
             },
         }
     }
