@@ -33,13 +33,17 @@ fn cluster(nodes: usize) -> Cluster {
 
 /// A process that has just started reads `snapshot`; its memory was set back with it.
 fn set_back(c: &mut Cluster, snapshot: &Snapshot, term: u64) {
+    let mut snapshot = snapshot.clone();
+    if let Some(head) = &mut snapshot.head {
+        // Whoever begins to lead moves the head by one.
+        head.seq = head.seq.next();
+    }
     c.store.snapshot = snapshot.clone();
     c.commands.clear();
     let settings = Settings { mark_key: Arc::from("another key"), ..settings() };
     let memory = Memory { known: None, fresh: true };
     let fresh = Arc::from("fresh");
-    let (mut world, effects) =
-        World::open_as(settings, Term(term), snapshot.clone(), memory, fresh, c.now);
+    let (mut world, effects) = World::open_as(settings, Term(term), snapshot, memory, fresh, c.now);
     world.set_leads_until(Millis(u64::MAX));
     c.world = world;
     c.absorb(effects);

@@ -11,6 +11,8 @@ use crate::store::{HighWater, StoreCall, StoreReply};
 /// So many renewals in a row without an answer, and the store is away: an idle leader has no other
 /// way to notice.
 const MOST_UNHEARD: u32 = 2;
+/// Leases after which whoever leads has surely heard its agents.
+const SETTLED_LEASES: u64 = 3;
 
 impl Replica {
     /// Who leads, as far as this process knows: the text of a candidate, perhaps its own. What was
@@ -57,7 +59,7 @@ impl Replica {
             }
             (StoreReply::HeldBy(holder, head), Role::Follower) => {
                 self.heard_of = Some((Arc::clone(&holder), now.mono));
-                self.learn(head);
+                self.learn(head, now);
                 if self.settings.zoo.has(Bug::LeaderIdByHostName)
                     && host_of(&holder) == host_of(&self.candidate)
                 {
@@ -104,17 +106,20 @@ impl Replica {
 
     /// A follower hears how far the store has come. What contradicts its own memory it does not
     /// take: should it lead one day, an operator is to look at that.
-    fn learn(&mut self, head: Option<HighWater>) {
+    fn learn(&mut self, head: Option<HighWater>, now: Now) {
         let Some(head) = head else { return };
         let news = self.known.as_ref().is_none_or(|known| {
             known.cluster == head.cluster
                 && (known.incarnation, known.seq) < (head.incarnation, head.seq)
         });
+        // A leader that has just started may not have heard its agents yet: its head confirms nothing.
+        let since = *self.follows_since.get_or_insert(now.mono);
+        let settled = self.settings.listen_ms.max(self.settings.lease_ms) * SETTLED_LEASES;
         let agrees = self.known.as_ref().is_some_and(|known| {
             known.cluster == head.cluster
                 && (known.incarnation, known.seq) <= (head.incarnation, head.seq)
         });
-        self.fresh &= !(news || agrees);
+        self.fresh &= !((news || agrees) && now.mono.since(since) >= settled);
         if news {
             self.known = Some(head.clone());
             self.effects.remember = Some(head);

@@ -73,6 +73,8 @@ pub struct Replica {
     known: Option<HighWater>,
     /// True until this process has seen the store by itself: what it remembers comes from its disk.
     fresh: bool,
+    /// When this process first heard of another leader.
+    follows_since: Option<Millis>,
     settings: Settings,
     role: Role,
     last_call: CallId,
@@ -159,6 +161,7 @@ impl Replica {
             fresh_cluster,
             known,
             fresh: true,
+            follows_since: None,
             settings,
             role: Role::Follower,
             last_call: CallId(0),

@@ -39,7 +39,7 @@ const MOST_STRANGERS: usize = 1_000;
 /// What agents prove about the store, and which of them hold numbers that they cannot prove.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
-    /// The head that this leadership read.
+    /// The head before this leadership moved it by reading: earlier ones made no later commit.
     opened: CommitSeq,
     /// The first commit that holds the key of marks: earlier, a mark could outlive its key.
     key_since: CommitSeq,
@@ -50,7 +50,12 @@ pub(super) struct Witness {
 /// A process that has just started and waits to hear its agents.
 #[derive(Debug, Default)]
 struct Listening {
+    /// From here on one agent with a genuine mark is enough.
     until: Millis,
+    /// Nobody waits longer, whoever was heard.
+    at_last: Millis,
+    /// True if an agent with a genuine mark was heard, and the store is not older.
+    confirmed: bool,
     unheard: BTreeSet<NodeId>,
     /// Wishes that came meanwhile.
     asked: VecDeque<Input>,
@@ -69,8 +74,8 @@ enum Finding {
 impl Witness {
     /// For the head as it was read; draws the key of marks for a store that has none.
     pub(super) fn new(head: &mut Head, settings: &Settings) -> Self {
-        let opened = head.seq;
-        let key_since = if head.mark_key.is_empty() { opened.next() } else { CommitSeq(0) };
+        let opened = CommitSeq(head.seq.0.saturating_sub(1));
+        let key_since = if head.mark_key.is_empty() { head.seq.next() } else { CommitSeq(0) };
         if head.mark_key.is_empty() {
             head.mark_key = Arc::clone(&settings.mark_key);
         }
@@ -89,7 +94,10 @@ impl Witness {
 
     /// When to look again while agents are awaited: nothing else is due before.
     pub(super) fn wake_at(&self) -> Option<Millis> {
-        self.listening.as_ref().map(|listening| listening.until)
+        let wakes = |listening: &Listening| {
+            if listening.confirmed { listening.until } else { listening.at_last }
+        };
+        self.listening.as_ref().map(wakes)
     }
 
     /// The store was read again in the same leadership.
@@ -128,7 +136,9 @@ impl World {
             return;
         }
         let until = self.now.mono.plus(self.settings.listen_ms);
-        self.witness.listening = Some(Listening { until, unheard, asked: VecDeque::new() });
+        let at_last = until.max(self.now.mono.plus(self.lease_ms()));
+        let (confirmed, asked) = (false, VecDeque::new());
+        self.witness.listening = Some(Listening { until, at_last, confirmed, unheard, asked });
     }
 
     /// Keeps a wish back while agents are awaited; gives it back where they are not.
@@ -145,7 +155,8 @@ impl World {
     /// Ends the wait when every ready node was heard, or its time is over.
     pub(super) fn end_listening(&mut self) {
         let over = self.witness.listening.as_ref().is_some_and(|listening| {
-            listening.unheard.is_empty() || self.now.mono >= listening.until
+            let until = if listening.confirmed { listening.until } else { listening.at_last };
+            listening.unheard.is_empty() || self.now.mono >= until
         });
         if !over && !self.frozen() {
             return;
@@ -188,12 +199,19 @@ impl World {
             }
             Finding::Consistent => {
                 self.trust_again(node);
+                let confirms = self.is_genuine(inventory.mark.as_ref());
                 if let Some(listening) = &mut self.witness.listening {
                     listening.unheard.remove(node);
+                    listening.confirmed |= confirms;
                 }
                 true
             }
         }
+    }
+
+    fn is_genuine(&self, mark: Option<&StoreMark>) -> bool {
+        let (key, cluster) = (&self.head.mark_key, &self.head.cluster);
+        self.witness.listens() && mark.is_some_and(|mark| mark.verify(key, cluster).is_some())
     }
 
     fn examine(&self, term: Option<Term>, inventory: &Inventory) -> Finding {
@@ -213,12 +231,12 @@ impl World {
         let epoch = held.chain(removed).max().unwrap_or_default();
         let claimed = inventory.mark.as_ref().filter(|_| proven.is_none()).map(StoreMark::claims);
         let claimed = claimed.unwrap_or_default();
-        let head = (self.head.incarnation, self.head.seq);
+        let reached = (self.head.incarnation, self.head.seq);
         let unproven = if term.is_some_and(|term| term > self.term) {
             "has heard of a later leadership than this store knows"
         } else if epoch > self.head.epoch {
             "holds a later decision than this store knows"
-        } else if (claimed.incarnation, claimed.seq) > head {
+        } else if (claimed.incarnation, claimed.seq) > reached {
             "shows a later mark of the store than the store has reached"
         } else {
             return Finding::Consistent;
