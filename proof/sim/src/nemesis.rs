@@ -346,7 +346,13 @@ impl Sim {
             Fault::StoreUnsure => self.store_faults.unsure_until = long,
             Fault::StorePause => self.store_faults.paused_until = short + 2_000,
             Fault::StoreWipe if self.all_remember() => self.store.wipe(),
-            Fault::StoreRestore if self.all_remember_more() => self.store.restore(),
+            Fault::StoreRestore if self.all_remember_more() => {
+                let provable = self.agents_can_prove();
+                self.store.restore();
+                if self.setup.forgets() && provable {
+                    self.lose_memory(short);
+                }
+            }
             _ => return false,
         }
         if fault.loses_store() {
@@ -370,6 +376,28 @@ impl Sim {
     fn all_remember_more(&self) -> bool {
         let known: Vec<_> = self.schedulers.iter().map(|host| host.high.clone()).collect();
         self.all_remember() && self.store.has_older_backup(&known)
+    }
+
+    /// True if every agent of ours holds a mark above the old copy: whichever is heard first proves it.
+    fn agents_can_prove(&self) -> bool {
+        let old = self.store.copy().and_then(|copy| copy.head).map(|head| head.seq);
+        let marks = self.hosts.iter().filter(|host| host.contract.is_none());
+        let mut marks =
+            marks.map(|host| host.disk.ledger.mark.as_ref().map(|mark| mark.claims().seq));
+        let some = self.hosts.iter().any(|host| host.contract.is_none());
+        some && old.is_some() && marks.all(|mark| mark > old)
+    }
+
+    /// Every scheduler's machine forgets with the store, and its process begins anew.
+    fn lose_memory(&mut self, at: u64) {
+        for scheduler in 0..self.schedulers.len() {
+            self.crash_scheduler(scheduler);
+            let Some(host) = self.schedulers.get_mut(scheduler) else { continue };
+            host.high = None;
+            let lives = host.lives;
+            self.queue.push(at, Event::SchedulerStart { scheduler, lives });
+        }
+        self.trace.tell(self.now, || "schedulers forget with their store".to_owned());
     }
 
     /// A fault ends.

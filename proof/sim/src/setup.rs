@@ -57,6 +57,11 @@ impl Setup {
         self.seed % 11 == 6
     }
 
+    /// True if a store that is set back takes what schedulers remember along, for the same reason.
+    pub(crate) fn forgets(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
     /// The run of this seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed, Concern::Setup);

@@ -9,6 +9,7 @@ use persys_cluster::store::{CallId, HighWater, StoreCall, StoreReply};
 use persys_model::command::{Command, Order};
 use persys_model::id::NodeId;
 use persys_model::link::RegistrationAnswer;
+use persys_model::mode::Mode;
 use persys_model::token::Term;
 
 use super::Check;
@@ -170,8 +171,11 @@ impl Check {
     /// A scheduler that waits for an operator's word.
     pub(crate) fn recovering(&self, schedulers: &[SchedulerHost]) -> Option<usize> {
         self.guards.iter().zip(schedulers).position(|(guard, host)| {
-            guard.state == State::Recovering
-                && host.process.as_ref().is_some_and(|process| process.life == guard.life)
+            let process = host.process.as_ref().filter(|process| process.life == guard.life);
+            // Agents may have proved what nobody else remembered.
+            let proven = process.and_then(|process| process.replica.world());
+            let proven = proven.is_some_and(|world| world.mode().0 == Mode::Recovery);
+            process.is_some() && (guard.state == State::Recovering || proven)
         })
     }
 
